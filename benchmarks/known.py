@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import AsyncCrawlerProcess
 
 from scrapy_frontier import FrontierSpider
-from scrapy_frontier.crawl import fast_link_extractor
-from scrapy_frontier.crawl.follow_in_bulk import PageFollowing
+from scrapy_frontier.crawl.links.follow_in_bulk import PageFollowing
+from scrapy_frontier.crawl.responses import fast_link_extractor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from scrapy_frontier.core.store.link_segments import pack
 from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl import fingerprints
+from scrapy_frontier.crawl.requests import fingerprints
 
 FAN = 10
 PAGES_OF_A_HOST = 500

@@ -39,9 +39,9 @@ from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
-from scrapy_frontier.crawl import compat
-from scrapy_frontier.crawl.ranking_thread import RankingThread
-from scrapy_frontier.crawl.store_upkeep import Upkeep
+from scrapy_frontier.crawl.ranking.ranking_thread import RankingThread
+from scrapy_frontier.crawl.scrapy_internals import compat
+from scrapy_frontier.crawl.store.upkeep import Upkeep
 from scrapy_frontier.extensions import ranking
 from scrapy_frontier.settings import SCORERS
 

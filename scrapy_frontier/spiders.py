@@ -10,8 +10,8 @@ from scrapy.spiders import CrawlSpider
 from scrapy.utils.misc import load_object
 
 from .addon import Addon
-from .crawl import compat
 from .crawl.assembly import SPIDER_MIDDLEWARE
+from .crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    from .crawl.follow_rules import Extractor
+    from .crawl.responses.follow_rules import Extractor
 
 
 class FrontierSpider(CrawlSpider):

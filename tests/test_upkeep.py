@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.store_upkeep import LOOK, LOOK_IDLE, Upkeep, look_after
+from scrapy_frontier.crawl.store.upkeep import LOOK, LOOK_IDLE, Upkeep, look_after
 
 PATIENCE = 30.0  # seconds; far more than it takes
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..core.admin.export import export_lines
 from ..core.admin.importer import NO_EXPORT, BadExport, Importer, filling
-from ..crawl.store_upkeep import open_store
+from ..crawl.store.upkeep import open_store
 from .output import printable, progress, replacing
 from .show import size
 

@@ -12,7 +12,7 @@ from ..core.admin.check_notes import KINDS
 from ..core.admin.repair import FOLLOW, ROWS, SHOWN, examine, finish_interrupted, mended_copy, salvaging
 from ..core.admin.salvage import copied, mend, put_in_place
 from ..core.errors import FrontierDamaged
-from ..crawl.store_upkeep import open_store, repair_files
+from ..crawl.store.upkeep import open_store, repair_files
 from .output import Column, progress
 
 if TYPE_CHECKING:

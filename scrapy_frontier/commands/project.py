@@ -23,11 +23,12 @@ from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.parse.urls import host_of
 from ..core.store.meta_rows import IN_MEMORY
-from ..crawl import jobdirs, request_codec
-from ..crawl.choose_scorer import load_scorer
-from ..crawl.fingerprints import Identities, plain_fingerprint
-from ..crawl.politeness_key import PolitenessKeys
-from ..crawl.store_upkeep import has_database, open_store
+from ..crawl.hosts.politeness_key import PolitenessKeys
+from ..crawl.ranking.choose_scorer import load_scorer
+from ..crawl.requests import codec as request_codec
+from ..crawl.requests.fingerprints import Identities, plain_fingerprint
+from ..crawl.store import jobdirs
+from ..crawl.store.upkeep import has_database, open_store
 from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from scrapy.exceptions import UsageError
 from ..core.admin import facts, upcoming
 from ..core.admin.dump import DUMPS
 from ..core.time_format import span
-from ..crawl.politeness_key import registered_domain
+from ..crawl.hosts.politeness_key import registered_domain
 from .output import Column, progress
 from .page import MISSING
 

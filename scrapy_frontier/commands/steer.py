@@ -16,8 +16,8 @@ from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, Un
 from ..core.frontier import Link
 from ..core.parse.urls import host_of
 from ..crawl.meta_keys import FORCE, PATTERN
-from ..crawl.pattern_and_force import is_forced
-from ..crawl.request_codec import meta_payload, with_meta
+from ..crawl.requests.codec import meta_payload, with_meta
+from ..crawl.requests.pattern_and_force import is_forced
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of

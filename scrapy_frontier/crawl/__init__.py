@@ -1,1 +1,1 @@
-"""A Scrapy crawl over the frontier's verbs: requests in and under way, links out, robots.txt before pages."""
+"""What makes a Scrapy crawl over the frontier's verbs: how it is put together, what its scheduler does."""

@@ -22,24 +22,25 @@ from scrapy.exceptions import NotConfigured
 from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness
-from . import compat, jobdirs
-from .callback_requests import CallbackOutput
-from .choose_scorer import make_scorer
 from .clock import never_back, steady_clock
 from .crawl_log import CrawlLog
-from .dupefilters import DupeFilter
 from .engine_watch import Watch
-from .enqueue_requests import Intake
-from .fingerprints import Identities
-from .in_flight import Flights
+from .flights.in_flight import Flights
+from .flights.redirect_links_and_retries import FollowUps
+from .hosts.politeness_key import PolitenessKeys, read_suffixes, registered_domain
+from .intake.dupefilters import DupeFilter
+from .intake.enqueue_requests import Intake
+from .intake.refused_links import Refusals
+from .intake.seeds import Seeds
+from .links.callback_requests import CallbackOutput
 from .load_in_slices import Loading
-from .politeness_key import PolitenessKeys, read_suffixes, registered_domain
-from .queued_requests import QueuedRequests
-from .redirect_links_and_retries import FollowUps
-from .refused_links import Refusals
+from .ranking.choose_scorer import make_scorer
+from .requests.fingerprints import Identities
+from .requests.queued import QueuedRequests
 from .revisits import Revisits
-from .seeds import Seeds
-from .store_upkeep import Upkeep, open_store
+from .scrapy_internals import compat
+from .store import jobdirs
+from .store.upkeep import Upkeep, open_store
 from .wake_up import Alarm
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from .follow import Follow
-    from .outlinks import Outlinks
-    from .robots_gate import Gate
+    from .links.follow import Follow
+    from .links.outlinks import Outlinks
+    from .robots.gate import Gate
     from .sitemaps import Sitemaps
     from .stats import Reporter
 
@@ -223,12 +224,12 @@ class Crawl:
         crawler, settings, identities, intake = self._crawler, self.settings, self.identities, self.intake
         self.links: Outlinks | None = None
         if self.keeps_links:
-            from .outlinks import Outlinks
+            from .links.outlinks import Outlinks
 
             self.links = Outlinks(settings, self.frontier, identities, intake, self.flights, reporter)
         self.follow: Follow | None = None
         if compat.has_middleware(crawler, SPIDER_MIDDLEWARE):
-            from .follow import Follow
+            from .links.follow import Follow
 
             self.follow = Follow(
                 crawler,
@@ -255,8 +256,8 @@ class Crawl:
             )
         self.gate: Gate | None = None
         if compat.has_middleware(crawler, ROBOTS):
-            from .robots_gate import Gate
-            from .robots_sites import RobotsServices
+            from .robots.gate import Gate
+            from .robots.sites import RobotsServices
 
             listed = None if self.sitemaps is None else self.sitemaps.named_by_robots
             self.gate = Gate(RobotsServices(crawler, settings, clock, frontier, self.politeness_keys), listed)

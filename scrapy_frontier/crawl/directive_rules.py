@@ -16,13 +16,13 @@ from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
 from .assembly import Component
-from .fast_link_extractor import references_of, tree_of
-from .fingerprints import page_fingerprint
+from .hosts.private_network import is_from_private
+from .links.outlinks import AT_A_TIME
 from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
-from .outlinks import AT_A_TIME
-from .pattern_and_force import entry_of
-from .private_network import is_from_private
-from .response_head import is_text
+from .requests.fingerprints import page_fingerprint
+from .requests.pattern_and_force import entry_of
+from .responses.fast_link_extractor import references_of, tree_of
+from .responses.head import is_text
 from .stats import count
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from .pattern_and_force import QueueEntry
+    from .requests.pattern_and_force import QueueEntry
 
 _NO_TYPES: frozenset[str] = frozenset()
 

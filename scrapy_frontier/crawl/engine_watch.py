@@ -17,10 +17,10 @@ from ..core import reasons
 from ..core.lifecycle import FETCHED
 from ..core.pages.leases import WRITTEN_WITHIN
 from ..core.store.states import QUEUED
-from . import compat, compat_downloader
-from .in_flight import Flight, Flights, outcome_of
+from .flights.in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
 from .revisits import with_result
+from .scrapy_internals import compat, compat_downloader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Frontier
-    from .fingerprints import Identities
-    from .outlinks import Outlinks
-    from .queued_requests import QueuedRequests
+    from .links.outlinks import Outlinks
+    from .requests.fingerprints import Identities
+    from .requests.queued import QueuedRequests
     from .revisits import Revisits
     from .stats import Reporter
     from .wake_up import Alarm

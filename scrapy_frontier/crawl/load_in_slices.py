@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import compat
+from .scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Frontier
-    from .in_flight import Flights
+    from .flights.in_flight import Flights
 
 AT_ONCE = 5  # hosts, 0.1 to 0.4 ms
 FIRST = 0.005  # seconds the first requests may wait

@@ -14,9 +14,9 @@ from ..core.parse.urls import absolute, host_of
 from ..core.reasons import LONGEST_URL
 from ..settings import FrontierSettings
 from .assembly import Component
+from .flights.redirect_links_and_retries import times
+from .hosts.private_network import is_from_private
 from .meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, START
-from .private_network import is_from_private
-from .redirect_links_and_retries import times
 from .stats import count
 
 if TYPE_CHECKING:

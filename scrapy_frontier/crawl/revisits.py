@@ -11,8 +11,8 @@ from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
 from ..core.revisits.policy import Result, result_by
 from ..core.revisits.visits import Fetched, VisitEnd, as_given, differ
-from .callback_requests import listeners
-from .in_flight import NOTHING, REASON, Consumed, Flight
+from .flights.in_flight import NOTHING, REASON, Consumed, Flight
+from .links.callback_requests import listeners
 from .meta_keys import SITEMAP
 
 if TYPE_CHECKING:

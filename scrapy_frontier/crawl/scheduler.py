@@ -18,16 +18,16 @@ from ..core.errors import FrontierError, FrontierUnwritable
 from ..core.lifecycle import Event
 from ..core.pages.leases import without_request
 from ..core.store.meta_rows import IN_MEMORY
-from . import compat, compat_downloader
 from .assembly import Crawl
-from .callback_names import Unreadable
-from .enqueue_requests import Listed
-from .in_flight import LATENCY, Flight, describe
-from .jobdirs import JobdirUnusable
+from .flights.in_flight import LATENCY, Flight, describe
+from .flights.redirect_links_and_retries import use_up_retries
+from .intake.enqueue_requests import Listed
 from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, CONTENT_SCORE, FORCE, LAST_VISIT, SLOT
-from .pattern_and_force import is_forced
-from .redirect_links_and_retries import use_up_retries
+from .requests.callback_names import Unreadable
+from .requests.pattern_and_force import is_forced
+from .scrapy_internals import compat, compat_downloader
 from .stats import Reporter
+from .store.jobdirs import JobdirUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..core.pages.leases import Lease
-    from .robots_sites import Decision
+    from .robots.sites import Decision
 
 logger = logging.getLogger(__name__)
 

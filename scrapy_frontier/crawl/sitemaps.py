@@ -22,13 +22,14 @@ from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, host_of, origin_of
-from . import compat, revisits
-from .digests import digest_of
-from .enqueue_requests import Intake, Listed
-from .in_flight import Consumed, Flight, ended_with, fetched_of
+from . import revisits
+from .flights.in_flight import Consumed, Flight, ended_with, fetched_of
+from .intake.enqueue_requests import Intake, Listed
 from .meta_keys import LASTMOD, SITEMAP
-from .pattern_and_force import entry_of
-from .request_codec import with_meta
+from .requests.codec import with_meta
+from .requests.pattern_and_force import entry_of
+from .responses.digests import digest_of
+from .scrapy_internals import compat
 from .stats import count
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.sitemap_entries import Entry
-    from .fingerprints import Identities
+    from .requests.fingerprints import Identities
 
 _KEPT_LASTMOD = re.compile(rb'"%s":(-?[0-9]+)' % LASTMOD.encode()).search
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import compat
+from .scrapy_internals import compat
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

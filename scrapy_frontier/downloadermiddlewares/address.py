@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
+from ..crawl.flights.redirect_links_and_retries import postpone
 from ..crawl.meta_keys import AUTO_SLOT, SLOT
-from ..crawl.redirect_links_and_retries import postpone
 from ..settings import ADDRESS
 
 if TYPE_CHECKING:

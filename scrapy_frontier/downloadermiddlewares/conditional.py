@@ -12,9 +12,9 @@ from ..core.frontier import Event
 from ..core.parse.validators import if_none_match, kept
 from ..core.revisits.policy import Result
 from ..crawl.assembly import Component
-from ..crawl.in_flight import CACHED, Flight
+from ..crawl.flights.in_flight import CACHED, Flight
+from ..crawl.flights.redirect_links_and_retries import postpone
 from ..crawl.meta_keys import UNCHANGED
-from ..crawl.redirect_links_and_retries import postpone
 from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 

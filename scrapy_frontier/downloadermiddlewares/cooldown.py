@@ -16,10 +16,10 @@ from ..core.parse.urls import origin_of
 from ..core.store.host_rows import LONGEST_ASKED
 from ..core.time_format import span
 from ..crawl.assembly import Component, Crawl
-from ..crawl.in_flight import CACHED
+from ..crawl.flights.in_flight import CACHED
+from ..crawl.flights.redirect_links_and_retries import postpone
+from ..crawl.hosts.response_troubles import error_of, forget_frames, trouble_in, trouble_of
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
-from ..crawl.redirect_links_and_retries import postpone
-from ..crawl.response_troubles import error_of, forget_frames, trouble_in, trouble_of
 from ..crawl.stats import count
 
 if TYPE_CHECKING:

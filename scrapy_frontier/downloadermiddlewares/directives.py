@@ -17,10 +17,10 @@ from ..core.parse.directives import Obeyed, canonical, consequences, robots_dire
 from ..core.parse.html_head import Head
 from ..core.parse.urls import escaped_fragment, without_fragment
 from ..crawl.assembly import Component
-from ..crawl.fingerprints import is_same_page
 from ..crawl.meta_keys import DIRECTIVES, SITEMAP
-from ..crawl.response_head import head_of
-from ..crawl.robots_sites import Agents, agent_header
+from ..crawl.requests.fingerprints import is_same_page
+from ..crawl.responses.head import head_of
+from ..crawl.robots.sites import Agents, agent_header
 from ..crawl.stats import count
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from ..crawl.in_flight import Flight
+    from ..crawl.flights.in_flight import Flight
 
 
 _NO_HEAD = Head()

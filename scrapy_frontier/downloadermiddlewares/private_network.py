@@ -9,8 +9,8 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from ..core.parse.redirect_chains import PRIVATE
 from ..crawl.assembly import Component
+from ..crawl.hosts.private_network import is_led_to, leads_inside, led_inside, refusal_of
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
-from ..crawl.private_network import is_led_to, leads_inside, led_inside, refusal_of
 from ..crawl.stats import count
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from ..core.frontier import Event, Outcome
 from ..core.parse.headers import REDIRECTS, Led
 from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal
 from ..core.reasons import LONGEST_URL
-from ..crawl import compat
-from ..crawl.fingerprints import is_same_page
+from ..crawl.flights.redirect_links_and_retries import redirected
+from ..crawl.hosts.response_troubles import pause_in
 from ..crawl.meta_keys import NOT_BEFORE, REFUSED
 from ..crawl.redirect_limits import Limited, forget_copied_chain, was_to_be_followed
-from ..crawl.redirect_links_and_retries import redirected
-from ..crawl.response_head import is_text, refresh_of
-from ..crawl.response_troubles import pause_in
+from ..crawl.requests.fingerprints import is_same_page
+from ..crawl.responses.head import is_text, refresh_of
+from ..crawl.scrapy_internals import compat
 from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..core.parse.headers import Refresh
     from ..crawl.assembly import Crawl
-    from ..crawl.in_flight import Flight
+    from ..crawl.flights.in_flight import Flight
 
 
 class RedirectMiddleware(Limited, redirect.RedirectMiddleware):

@@ -13,12 +13,12 @@ from ..core import reasons
 from ..core.hosts.cooldown import Trouble
 from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
-from ..crawl.in_flight import REASON
-from ..crawl.redirect_links_and_retries import postpone
-from ..crawl.response_troubles import error_of
-from ..crawl.robots_gate import Gate
-from ..crawl.robots_parser import RulesParser
-from ..crawl.robots_sites import RobotsServices, origin_for
+from ..crawl.flights.in_flight import REASON
+from ..crawl.flights.redirect_links_and_retries import postpone
+from ..crawl.hosts.response_troubles import error_of
+from ..crawl.robots.gate import Gate
+from ..crawl.robots.parser import RulesParser
+from ..crawl.robots.sites import RobotsServices, origin_for
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 

@@ -14,11 +14,11 @@ from scrapy.http.request import NO_CALLBACK
 
 from ..core.errors import FrontierUnwritable
 from ..core.parse.sitemaps import MAX_BYTES
-from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.in_flight import Consumed, failed_with
+from ..crawl.flights.in_flight import Consumed, failed_with
+from ..crawl.hosts.private_network import led_inside
 from ..crawl.meta_keys import SITEMAP
-from ..crawl.private_network import led_inside
+from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..core import reasons
-from ..crawl import compat, revisits
+from ..crawl import revisits
 from ..crawl.assembly import Component
-from ..crawl.digests import LONG, digest_by
-from ..crawl.in_flight import Flight, fetched_of
+from ..crawl.flights.in_flight import Flight, fetched_of
 from ..crawl.meta_keys import CHANGED, UNCHANGED
+from ..crawl.responses.digests import LONG, digest_by
+from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from ..core.errors import FrontierError, FrontierUnwritable
-from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.ranking_thread import RankingThread
+from ..crawl.ranking.ranking_thread import RankingThread
+from ..crawl.scrapy_internals import compat
 from ..crawl.stats import count
 
 if TYPE_CHECKING:

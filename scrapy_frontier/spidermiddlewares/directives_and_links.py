@@ -6,12 +6,12 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.built_in_middlewares import BuiltIns, KnownLinks, bypass
-from ..crawl.callback_requests import TimeSlice
 from ..crawl.directive_rules import DirectiveRules
+from ..crawl.links.built_in_middlewares import BuiltIns, KnownLinks, bypass
+from ..crawl.links.callback_requests import TimeSlice
 from ..crawl.meta_keys import FOLLOW
+from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..crawl.directive_rules import PageRules
-    from ..crawl.follow import Follow
-    from ..crawl.follow_in_bulk import PageFollowing
-    from ..crawl.outlinks import LinkCollector
+    from ..crawl.links.follow import Follow
+    from ..crawl.links.follow_in_bulk import PageFollowing
+    from ..crawl.links.outlinks import LinkCollector
 
 SEEDS_AT_A_TIME = 25
 

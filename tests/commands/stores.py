@@ -28,7 +28,7 @@ from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store import keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
-from scrapy_frontier.crawl import fingerprints
+from scrapy_frontier.crawl.requests import fingerprints
 from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
 from scrapy_frontier.core.admin.check_notes import KINDS
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.jobdirs import claim
+from scrapy_frontier.crawl.store.jobdirs import claim
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -40,7 +40,7 @@ from scrapy_frontier.core.store.site_rows import (
     encode_sitemaps,
 )
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.queued_requests import memory_payload
+from scrapy_frontier.crawl.requests.queued import memory_payload
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,7 +27,7 @@ from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.time_format import moment, span
-from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
+from scrapy_frontier.crawl.flights.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
 
 if TYPE_CHECKING:

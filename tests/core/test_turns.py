@@ -22,7 +22,7 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.politeness_key import registered_domain
+from scrapy_frontier.crawl.hosts.politeness_key import registered_domain
 
 if TYPE_CHECKING:
     import random

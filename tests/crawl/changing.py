@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from server import Answer, Visit, Web, links
 
-from scrapy_frontier.crawl import compat
 from scrapy_frontier.crawl.assembly import crawl_of
+from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.response_troubles import pause_in, trouble_in
+from scrapy_frontier.crawl.hosts.response_troubles import pause_in, trouble_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,9 +14,10 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
-from scrapy_frontier.crawl import callback_requests, compat
 from scrapy_frontier.crawl.directive_rules import DirectiveRules
-from scrapy_frontier.crawl.outlinks import AT_A_TIME
+from scrapy_frontier.crawl.links import callback_requests
+from scrapy_frontier.crawl.links.outlinks import AT_A_TIME
+from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -111,7 +111,7 @@ def test_frontier_dir_is_shared_on_purpose(web: Web, run: Callable[..., Crawl], 
 CLAIM = """
 import sys
 from pathlib import Path
-from scrapy_frontier.crawl.jobdirs import claim
+from scrapy_frontier.crawl.store.jobdirs import claim
 print("ready", flush=True)
 sys.stdin.readline()
 print(claim(Path(sys.argv[1]), sys.argv[2]).name)

@@ -17,7 +17,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT
 from scrapy_frontier.core.store.page_rows import decode_page
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.outlinks import _anchors
+from scrapy_frontier.crawl.links.outlinks import _anchors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

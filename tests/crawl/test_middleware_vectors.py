@@ -17,8 +17,8 @@ from scrapy.statscollectors import MemoryStatsCollector
 import scrapy_frontier
 from scrapy_frontier.core.parse import redirect_chains
 from scrapy_frontier.core.parse.dates import timestamp
-from scrapy_frontier.crawl.fingerprints import is_same_page
-from scrapy_frontier.crawl.response_head import refresh_of
+from scrapy_frontier.crawl.requests.fingerprints import is_same_page
+from scrapy_frontier.crawl.responses.head import refresh_of
 from scrapy_frontier.downloadermiddlewares import directives
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"

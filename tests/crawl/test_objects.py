@@ -15,8 +15,8 @@ from scrapy.http import JsonRequest, Response
 from scrapy.utils.request import RequestFingerprinter
 from test_requests import LabelRequest, Size
 
-from scrapy_frontier.crawl.fingerprints import Identities
-from scrapy_frontier.crawl.queued_requests import LIVE, QueuedRequests, mutable_in
+from scrapy_frontier.crawl.requests.fingerprints import Identities
+from scrapy_frontier.crawl.requests.queued import LIVE, QueuedRequests, mutable_in
 from scrapy_frontier.crawl.stats import Reporter
 
 URL = "http://example.com/a"

@@ -13,7 +13,7 @@ from test_politeness import LinkSpider
 from twisted.internet.defer import Deferred, succeed
 
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl import private_network
+from scrapy_frontier.crawl.hosts import private_network
 from scrapy_frontier.downloadermiddlewares import redirect
 
 if TYPE_CHECKING:

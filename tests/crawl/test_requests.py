@@ -25,12 +25,12 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl import fingerprints
-from scrapy_frontier.crawl.built_in_middlewares import BuiltIns, Referrers
-from scrapy_frontier.crawl.callback_names import Unreadable
-from scrapy_frontier.crawl.fingerprints import plain_fingerprint
-from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
-from scrapy_frontier.crawl.request_codec import Codec, meta_payload
+from scrapy_frontier.crawl.links.built_in_middlewares import BuiltIns, Referrers
+from scrapy_frontier.crawl.requests import fingerprints
+from scrapy_frontier.crawl.requests.callback_names import Unreadable
+from scrapy_frontier.crawl.requests.codec import Codec, meta_payload
+from scrapy_frontier.crawl.requests.fingerprints import plain_fingerprint
+from scrapy_frontier.crawl.requests.plain_data import Unstorable, from_plain, to_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -379,7 +379,7 @@ CLASSES = st.sampled_from(["scrapy.FormRequest", "scrapy.Spider", "no.such", "os
 @example(b"[" * 100_000)
 @example(b'{"meta":' * 100_000)
 @example(b"1" * 10_000)
-@example(b'{"class": "scrapy_frontier.crawl.request_codec.Codec"}')
+@example(b'{"class": "scrapy_frontier.crawl.requests.codec.Codec"}')
 @example(b'{"callback": "__init__"}')
 @example(b'{"callback": "."}')
 @settings(max_examples=5 * EXAMPLES)

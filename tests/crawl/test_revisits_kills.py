@@ -22,7 +22,7 @@ from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.page_rows import decode_page
-from scrapy_frontier.crawl import compat
+from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

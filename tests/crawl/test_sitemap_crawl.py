@@ -17,7 +17,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from server import Answer
 
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl import compat
+from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,1 @@
+"""Requests under way, from hand-out to release, and those that follow from them."""

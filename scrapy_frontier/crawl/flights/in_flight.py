@@ -1,0 +1,269 @@
+"""Requests on their way: what is seen of each between hand-out and release, and the verdict.
+
+What is seen is told by `engine_watch`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.spidermiddlewares.httperror import HttpError
+
+from ...core import reasons
+from ...core.lifecycle import FETCHED, Event, event_at
+from ...core.pages.leases import Outcome, new_outcome
+from ...core.parse.headers import TOO_BUSY
+from ...core.parse.urls import host_of
+from ...core.parse.validators import kept
+from ...core.revisits.visits import Fetched, new_fetched
+from ...core.store.link_rows import INTERNAL
+from ..meta_keys import DUPLICATE
+from ..responses.digests import digest_of, of_content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...core.pages.leases import Lease
+    from ..responses.follow_rules import Way
+    from ..robots.sites import Decision
+
+REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
+LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
+NOTHING = b"", b""
+_NO_KIND = (b"",)
+_LONGEST_REASON = 200  # characters
+# Flags of a response whose body broke off. One without a length whose connection was closed ("partial") may
+# be whole, and as a rule is.
+_BROKEN = frozenset(("dataloss", "download_stopped"))
+CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
+
+
+class Consumed(IgnoreRequest):
+    """Raised by a middleware of ours that took the response for the frontier: the page ends with *outcome*.
+
+    No callback sees the response, and Scrapy logs no error for an `IgnoreRequest`.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Flight:
+    """A request on its way, from hand-out to release, and what was seen of it so far.
+
+    What was seen is read by `outcome_of` when it has ended. ``links`` are
+    those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
+    request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
+    hear that it went out. ``page`` is what was fetched, and its links are followed on the
+    ``ways``. For pages that come back: the ``digest`` of its body or text, that of the ``content`` by the
+    callback, and the validators it was ``asked_with``.
+    """
+
+    request: Request
+    lease: Lease
+    is_sending: bool = False
+    robots: Decision | None = None
+    callback: Any = None
+    status: int = 0
+    is_fetched: bool = False
+    error: BaseException | None = None
+    spider_error: BaseException | None = None
+    follow_up: Request | None = None
+    outcome: Outcome | None = None
+    notes: tuple[str, ...] = ()
+    led_to: Request | None = None
+    links: PageLinks | None = None
+    page: Fetched | None = None
+    ways: tuple[Way, ...] = ()
+    digest: bytes = b""
+    content: bytes = b""
+    asked_with: tuple[bytes, bytes] = NOTHING
+    errback: Any = None  # taken off the request, which may be the user's own object
+
+    def fetched(self, result: Any) -> float | None:
+        """The downloader and its middlewares came to *result*: a response, a request, or a failure.
+
+        Seconds the host took to answer; None where it did not, or only that it wants to be left alone.
+        """
+        if isinstance(result, Response):
+            self.status = result.status
+            self.is_fetched = True
+            self.page = fetched_of(result)
+        elif isinstance(result, Request):
+            self.follow_up = result
+        else:
+            self.error = getattr(result, "value", result)
+        if not self.status or self.status in TOO_BUSY:
+            return None
+        latency = self.request.meta.get(LATENCY)
+        return latency if isinstance(latency, float) else None
+
+    def takes_content(self, content: Any) -> None:
+        """The callback says what the content of the page is, or a part of it: told alike, and in the same
+        order, it has the same digest. None says nothing."""
+        if content is not None:
+            self.content = digest_of(self.content + of_content(content))
+
+    def ends_silently(self, outcome: Outcome) -> Consumed:
+        """What to raise for the page to end with *outcome*, unheard by callback and errback. The errback is
+        taken off the request until it has ended."""
+        self.errback, self.request.errback = self.request.errback, None
+        return Consumed(outcome)
+
+    def ends_as(self, outcome: Outcome) -> None:
+        """Have the page end with *outcome*, whatever else is seen: a request that follows from it decides, or
+        a middleware of ours."""
+        self.outcome = outcome
+
+    def leads_to(self, target: int) -> None:
+        """The request that follows from it is queued as the page *target*, which its outcome names from now
+        on."""
+        if self.outcome is not None:
+            self.outcome = self.outcome._replace(target=target)
+
+    def note(self, words: str, led_to: Request | None = None) -> None:
+        """Have the record of the page, if it is fetched, say *words* too, and name its better self."""
+        self.notes += (words,)
+        self.led_to = led_to or self.led_to
+
+
+# What was noted of a request that a callback yielded: the lease of its page, flags and weight of the link,
+# and `PageLinks.yielded`, which has it as well.
+LinkFrom = tuple["Lease | None", int, float, "dict[int, tuple[Request, int, float]]"]
+
+
+class Flights(dict[int, Flight]):
+    """The requests under way, each by the ``id`` of its request, which the flight keeps alive.
+
+    There is none for a request that is downloaded beside the scheduler (``engine.download``: robots.txt,
+    media, inline requests), or that has ended.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_follow_up: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
+        self.by_link: dict[int, LinkFrom] = {}  # by id of a request that a callback yielded
+
+    def leading_to(self, request: Request) -> Flight | None:
+        """The flight that *request* follows from, a redirect or retry by a middleware or by a callback; None
+        for any other. What a middleware made is told once."""
+        if not self.by_follow_up and not request.dont_filter:
+            return None
+        flight = self.by_follow_up.pop(id(request), None)
+        if flight is None and request.dont_filter and request.meta.get("retry_times"):
+            for flight in self.values():  # made by `get_retry_request` in a callback
+                if flight.request.url == request.url and flight.request.method == request.method:
+                    return flight
+            return None
+        return flight
+
+
+def fetched_of(response: Response) -> Fetched | None:
+    """What the record of a page keeps of *response*; None where it shows no page. About 5 us."""
+    flags, headers = response.flags, response.headers
+    if not 200 <= response.status < 300 or CACHED in flags:
+        return None
+    kind = dict.get(headers, b"Content-Type") or _NO_KIND  # as `Headers` keeps it: making it so takes 1 us
+    tags, dates = dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())
+    etag, date = kept(tags, dates) if tags or dates else NOTHING
+    is_whole = _BROKEN.isdisjoint(flags)
+    return new_fetched((etag, date, b"", _content_type(kind[-1]), len(response.body), is_whole, False))
+
+
+@lru_cache(maxsize=256)
+def _content_type(value: bytes) -> str:
+    return value.partition(b";")[0].strip().lower().decode("latin-1")
+
+
+def outcome_of(
+    flight: Flight, is_closing: bool = False, find: Callable[[Request], int | None] | None = None
+) -> Outcome:
+    """What becomes of the page.
+
+    A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
+    middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
+    counts for nothing. *find* knows the pages of requests.
+    """
+    outcome = flight.outcome or _seen_of(flight, is_closing)
+    if flight.led_to is not None and outcome.target is None and find is not None:
+        return outcome._replace(target=find(flight.led_to))
+    return outcome
+
+
+def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
+    if flight.follow_up is not None:
+        return Outcome(Event.REDIRECTED, reason=reasons.LED_TO_DROPPED())
+    if flight.error is not None:
+        return _after_error(flight.error, flight.status, is_closing)
+    if flight.spider_error is not None:
+        return Outcome(Event.FAILED, flight.status, reasons.CALLBACK(error=describe(flight.spider_error)))
+    if not flight.is_fetched:
+        return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
+    if flight.status >= 400:
+        return ended_with(flight.status)
+    notes, other, found = flight.notes, flight.request.meta.get(DUPLICATE), flight.links
+    if other is not None:
+        notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
+    reason = reasons.BETWEEN.join(notes)
+    has_links, score = found is not None, None if found is None else found.content_score
+    about = FETCHED, flight.status, reason, None, None, None, 0.0, "", has_links, 0, score, None, flight.page
+    return new_outcome(about)
+
+
+def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:
+    if isinstance(error, Consumed):
+        return error.outcome
+    if isinstance(error, HttpError):  # of a host that was given up
+        status = error.response.status
+        return Outcome(Event.FAILED, status, reasons.STATUS(status=status))
+    if isinstance(error, IgnoreRequest):
+        reason = getattr(error, REASON, "") or str(error) or type(error).__name__
+        return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])
+    if type(error).__name__ == "CancelledError" and is_closing:
+        return Outcome(Event.POSTPONED, reason=reasons.CANCELLED())
+    return failed_with(error)
+
+
+def ended_with(status: int) -> Outcome:
+    """The page ends with this HTTP *status*, 400 or more: gone with 404 and 410, else failed."""
+    return Outcome(event_at(status), status, reasons.STATUS(status=status))
+
+
+def failed_with(error: BaseException) -> Outcome:
+    """The page ends as failed, because of *error*."""
+    return Outcome(Event.FAILED, reason=describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """Class and message of *error* in one line, 200 characters at most."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
+
+
+class PageLinks:
+    """The links of one page whose callback runs and whose pages are not known yet.
+
+    ``yielded`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
+    page that ``is_nofollow`` carry no weight.
+    """
+
+    def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
+        self.canonical = canonical
+        self.is_nofollow = is_nofollow
+        self.host = host_of(url)
+        self.origin = "/".join(url.split("/", 3)[:3]) + "/"
+        self.yielded: dict[int, tuple[Request, int, float]] = {}
+        self.anchors: dict[str, int] = {}
+        self.content_score: float | None = None
+        self.count = 0
+
+    def flags(self, url: str) -> int:
+        """The flags of a link to *url*: `INTERNAL` where it has the host of the page, else 0."""
+        return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0

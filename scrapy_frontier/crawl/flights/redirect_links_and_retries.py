@@ -1,0 +1,141 @@
+"""Where a request comes from, and what one that follows from another says of that other's page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...core import reasons
+from ...core.frontier import Event, Outcome, PageId
+from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from ..requests.queued import QueuedRequests
+    from ..stats import Reporter
+    from .in_flight import Flight
+
+
+def is_seed(request: Request) -> bool:
+    """Whether *request* comes from ``start()``, or by redirects from there.
+
+    What a callback makes of a seed inherits its meta, but has a depth.
+    """
+    return START in request.meta and "depth" not in request.meta
+
+
+def is_answer(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up* fetches what a form was answered with: its page may be known, the answer is not.
+
+    A login leads to the page one came from, as a rule, which shows another face then.
+    """
+    return (
+        flight.request.method not in ("GET", "HEAD")
+        and follow_up.method == "GET"
+        and times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
+    )
+
+
+def times(request: Request, counter: str) -> int:
+    """The *counter* in the meta of a request; 0 where there is none, or no number."""
+    value = request.meta.get(counter, 0)
+    return value if isinstance(value, int) else 0
+
+
+def postpone(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
+    """*request*, to go back to its place in the queue without a visit; not handed out again before so many
+    *seconds*, and from the queue of *host* if that is another."""
+    back = request.replace(dont_filter=True)
+    back.meta.update({POSTPONED: reason, POSTPONED_FOR: seconds, MOVED: host})
+    return back
+
+
+def outcome_of_postponed(flight: Flight, follow_up: Request) -> Outcome:
+    """The page goes back where it was (`postpone`): nothing was fetched, so nothing counts. What `postpone`
+    put into the meta of *follow_up* is taken out."""
+    meta = follow_up.meta
+    reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
+    delay = float(meta.pop(POSTPONED_FOR, 0.0))
+    return Outcome(Event.POSTPONED, flight.status, reason, delay=delay, host=host)
+
+
+def redirected(follow_up: Request, target: int | None, status: int = 0) -> Outcome:
+    """The page led to *follow_up*, answered with *status*; *target* is the page of that, None while nobody
+    knows it."""
+    reason = reasons.LED(url=follow_up.url[: reasons.LONGEST_URL])
+    return Outcome(Event.REDIRECTED, status, reason, target=target)
+
+
+def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request) -> bool:
+    """Whether *follow_up*, which asks for the page of *request* again, may get another answer.
+
+    It has other cookies, the site asked to come back later, or the spider insists (``dont_filter``).
+    """
+    if follow_up.dont_filter or NOT_BEFORE in follow_up.meta:
+        return True
+    from scrapy.downloadermiddlewares.cookies import CookiesMiddleware  # 40 ms: it brings an HTTP client
+
+    cookies = crawler.get_downloader_middleware(CookiesMiddleware)
+    if cookies is None or request.meta.get("dont_merge_cookies"):
+        return False
+    then = request.headers.getlist("Cookie")
+    now = follow_up.copy()
+    now.headers.pop("Cookie", None)
+    cookies.jars[follow_up.meta.get("cookiejar")].add_cookie_header(now)
+    return now.headers.getlist("Cookie") != then
+
+
+def use_up_retries(request: Request, retry_times: int) -> None:
+    """Have Scrapy's retry middleware take *request* for the last one of its page, so that the next trouble
+    reaches the errback."""
+    most = request.meta.get("max_retry_times")
+    made = request.meta.get("retry_times", 0)
+    request.meta["retry_times"] = max(made, retry_times if most is None else most)
+
+
+@dataclass(eq=False, repr=False)
+class FollowUps:
+    """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *backoff*
+    gives seconds after so many attempts."""
+
+    _crawler: Crawler
+    _backoff: Callable[[int], float]
+    _requests: QueuedRequests
+    _reporter: Reporter
+
+    def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
+        """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
+        is."""
+        lease = flight.lease
+        if POSTPONED in follow_up.meta:
+            flight.ends_as(outcome_of_postponed(flight, follow_up))
+            if lease.page_id in self._requests.held:
+                self._requests.held[lease.page_id] = follow_up
+            return True
+        if times(follow_up, "retry_times") <= times(flight.request, "retry_times"):
+            return False
+        status, delay = flight.status, self._backoff(lease.page.attempts + 1)
+        reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
+        payload, priority = self._requests.replace(lease.page_id, follow_up), follow_up.priority
+        outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
+        flight.ends_as(outcome)
+        self._reporter.tally["frontier/retries"] += 1
+        return True
+
+    def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
+        """End *flight* as one that led to *follow_up*, whose page may be *known*; whether that asks for the
+        same page once more."""
+        page_id = flight.lease.page_id
+        if known is None or known != page_id:
+            flight.ends_as(redirected(follow_up, known, flight.status))
+            return False
+        payload = self._requests.replace(page_id, follow_up)
+        if may_answer_otherwise(self._crawler, flight.request, follow_up):
+            flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
+        else:
+            flight.ends_as(Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING()))
+        return True

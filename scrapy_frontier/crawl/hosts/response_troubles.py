@@ -1,0 +1,80 @@
+"""What a response or an error of the downloader says of a host, and how it ends a page."""
+
+from __future__ import annotations
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Request, Response
+from scrapy.spidermiddlewares.httperror import HttpError
+
+from ...core.hosts.cooldown import Trouble, asked_pause, trouble_at
+
+# By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
+_NAMES = {
+    Trouble("connection refused"): "ConnectionRefusedError DownloadConnectionRefusedError",
+    Trouble("its name does not resolve"): "DNSLookupError CannotResolveHostError",
+    Trouble("timed out", may_be_page=True): "TimeoutError TCPTimedOutError DownloadTimeoutError",
+    Trouble("connection lost", may_be_page=True): (
+        "ConnectionClosed ConnectError ConnectionError ResponseFailed DownloadFailedError"
+    ),
+}
+_TROUBLES = {name: trouble for trouble, names in _NAMES.items() for name in names.split()}
+
+
+def pause_in(response: Response, now: float) -> float:
+    """Seconds for which *response* asks to be left alone (`asked_pause`); 0 where it does not say."""
+    return asked_pause(_retry_after(response), now)
+
+
+def trouble_in(response: Response, now: float) -> Trouble | None:
+    """What *response* says of its host (`trouble_at`); None where it says nothing."""
+    status, line = response.status, _retry_after(response)
+    trouble = trouble_at(status, line, now)
+    if trouble is None:
+        return None
+    failure = Response(response.url, status, {"Retry-After": line} if line else None)
+    return trouble._replace(failure=failure)
+
+
+def _retry_after(response: Response) -> str:
+    return next(iter(response.headers.getlist(b"Retry-After")), b"").decode("latin-1")
+
+
+def error_of(trouble: Trouble, request: Request) -> Exception:
+    """What to raise for *request*, which is given up because of *trouble*: the error that another page of its
+    site met, else an `IgnoreRequest`."""
+    failure = trouble.failure
+    if isinstance(failure, Response):
+        return HttpError(failure.replace(url=request.url, request=request), "Ignoring non-200 response")
+    return failure.with_traceback(None) if isinstance(failure, Exception) else IgnoreRequest(trouble.reason)
+
+
+def _is_answer(error: BaseException | None) -> bool:
+    """Whether *error*, of Twisted or aiohttp, is about what the host answered, not about the connection."""
+    if error is None or type(error).__name__ == "ClientResponseError":
+        return error is not None
+    for reason in getattr(error, "reasons", ()):
+        kind = type(getattr(reason, "value", reason))
+        if _TROUBLES.keys().isdisjoint(each.__name__ for each in kind.__mro__):
+            return True
+        if kind.__name__ == "ConnectionDone" and type(error).__name__ == "ResponseFailed":
+            return True  # it began to answer, and closed the connection as if that were all
+    return False
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of what *error*, which is kept while its host does not answer, holds by its tracebacks."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """What an error of the downloader says of the host; None where it says nothing.
+
+    Broken headers, a body cut short and a TLS certificate that does not fit are no better after a rest, and
+    the host answered.
+    """
+    if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
+        return None
+    found = (_TROUBLES.get(kind.__name__) for kind in type(error).__mro__)
+    return next((trouble for trouble in found if trouble is not None), None)

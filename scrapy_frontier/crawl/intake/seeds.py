@@ -1,0 +1,96 @@
+"""Pages that are known and wanted again: seeds, and what an entry forces; and how many seeds are not.
+
+Which are is decided in `core.pages.entered_again`; here are their requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...core.pages.entered_again import FORCED, LEFT, TRIED_AGAIN, is_repeated, takes_request
+from ...core.store.meta_rows import IN_MEMORY
+from ..meta_keys import FORCE, PATTERN, START
+from ..requests.pattern_and_force import is_forced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from ...core.frontier import Frontier, PageId
+    from ...core.store.page_rows import Page
+    from ..flights.in_flight import Flight
+    from ..requests.queued import QueuedRequests
+
+
+@dataclass(eq=False, repr=False)
+class Seeds:
+    """Pages of seeds, and of entries that force a visit. ``known`` counts seeds of an earlier run that are
+    not fetched again, ``first`` is the URL of one."""
+
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _requests: QueuedRequests
+    _revisits_pages: bool
+    known = 0
+    first = ""
+
+    def note(self, known: PageId | None, request: Request) -> None:
+        """A seed was not queued: count it if it is *known* from an earlier run, and nothing brings it back.
+        Where pages come back, its page does by this request from now on: callback, arguments, span."""
+        page = self._of_earlier_run(known)
+        if known is not None and page is not None and page.state in LEFT:
+            self.known += 1
+            self.first = self.first or request.url
+            if takes_request(page, comes_back=self._revisits_pages):
+                payload, is_stored = self._requests.payload_of(request)
+                if is_stored and payload != page.payload:
+                    self._frontier.renew(known, payload)
+
+    def forced(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
+        """The *known* page of *request* if it is queued again, because it was visited last before the time
+        that the request names. A seed, which *is_named*, replaces the entry of a page that waits."""
+        if known is None or not (is_named or FORCE in request.meta):
+            return None
+        page = self._frontier.page(known)
+        if page is None:
+            return None
+        if page.state in FORCED and is_forced(request.meta, page):
+            return known if self._requeue(known, request) else None
+        has_pattern = PATTERN in request.meta or PATTERN.encode() in page.payload
+        if is_named and takes_request(page, has_pattern):
+            payload, is_stored = self._requests.payload_of(request)
+            if is_stored and self._frontier.renew(known, payload):
+                self._requests.queued(known, request, is_stored)
+        return None
+
+    def retry_failed(self, known: PageId | None, request: Request) -> None:
+        """Queue the page of a seed again if it is *known*, and failed in an earlier run."""
+        page = self._of_earlier_run(known)
+        if known is not None and page is not None and page.state in TRIED_AGAIN:
+            self._requeue(known, request, page.payload.startswith(IN_MEMORY))  # else none looks for its loss
+
+    def is_wanted_again(self, known: PageId | None, flight: Flight | None) -> bool:
+        """Whether a seed must be fetched again, if it is *known*; *flight* led to it."""
+        frontier = self._frontier
+        if known is None:
+            return False
+        page, is_by_parent = frontier.page(known), None
+        if flight is not None and page is not None:
+            parent = frontier.page(page.parent) if page.parent is not None else None
+            is_by_parent = parent is not None and parent.url == flight.lease.page.url
+        was_seed = page is not None and START.encode() in page.payload
+        return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
+
+    def _of_earlier_run(self, known: PageId | None) -> Page | None:
+        is_old = known is not None and not self._frontier.is_of_this_run(known)
+        return self._frontier.page(known) if known is not None and is_old else None
+
+    def _requeue(self, known: PageId, request: Request, may_be_lost: bool = True) -> bool:
+        payload, is_stored = self._requests.payload_of(request)
+        is_possible = is_stored or may_be_lost
+        if is_possible and self._frontier.requeue(known, self._clock(), payload, request.priority):
+            self._requests.queued(known, request, is_stored)
+            return True
+        return False

@@ -1,0 +1,217 @@
+"""Which pages have their links followed, and whether in bulk or by a request each.
+
+By ``FRONTIER_FOLLOW`` all that a callback gets to see, or as the rules of a `CrawlSpider` say; by
+``frontier_follow`` in the meta of a request its page alone. Whoever is to see each request (a spider
+middleware of the project, a listener, a dupefilter) has them made, one by one, as a callback would.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
+
+from ..meta_keys import FOLLOW
+from ..requests.callback_names import Unreadable
+from ..requests.pattern_and_force import entry_of
+from ..responses.follow_rules import SpiderRules, Way, one_way
+from ..responses.head import is_text
+from ..scrapy_internals import compat
+from .built_in_middlewares import BUILT_IN, BuiltIns
+from .callback_requests import usual_listeners
+from .follow_in_bulk import PageFollowing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from ...settings import FrontierSettings
+    from ..flights.in_flight import Flights
+    from ..intake.dupefilters import DupeFilter
+    from ..intake.enqueue_requests import Intake
+    from ..intake.refused_links import Refusing
+    from ..requests.codec import Codec
+    from ..requests.fingerprints import Identities
+    from ..stats import Reporter
+    from .outlinks import LinkCollector, Outlinks
+
+OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
+LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
+
+
+@dataclass(eq=False, repr=False)
+class Follow:
+    """Follows what the pages of *spider* link, through *intake*; all pages where it ``is_on``.
+
+    For each response in this order: `begin`, `after` (or `after_async`), and where links are followed in bulk
+    `taker`.
+    """
+
+    _crawler: Crawler
+    _spider: Spider
+    _settings: FrontierSettings
+    _codec: Codec
+    _dupefilter: DupeFilter
+    _flights: Flights
+    _identities: Identities
+    _intake: Intake
+    _links: Outlinks | None
+    _reporter: Reporter
+    _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
+    _bar: str | None = field(default=None, init=False)  # why every link is a request; None: not asked
+    _built_ins: BuiltIns = field(default_factory=BuiltIns, init=False)
+    _receivers: list[Any] = field(default_factory=list, init=False)  # who hears of requests
+
+    def __post_init__(self) -> None:
+        self.is_on = self._settings.follows
+        self._rules = SpiderRules(self._spider)
+
+    def begin(self, response: Response, wanted: Any) -> None:
+        """A callback is about to see *response*, whose links are *wanted*, true or the name of a callback:
+        note by which ways they are followed. Nothing for what is no HTML."""
+        flight = self._flights.get(id(response.request))
+        if flight is None or not isinstance(response, HtmlResponse) or not is_text(response):
+            return
+        if self._bar is None:
+            self._bar = self._look_for_bar()
+        flight.ways = self._ways_from(flight.request, wanted)
+
+    def is_followed(self, response: Response) -> bool:
+        """Whether the links of *response* are still to be followed, so that nobody has taken them yet."""
+        flight = self._flights.get(id(response.request))
+        return flight is not None and bool(flight.ways)
+
+    def after(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
+        """*result*, and behind it a request for each link of *response* if they are followed, but not in
+        bulk."""
+        if not self.is_followed(response) or self._is_in_bulk(response):
+            return result
+        return chain(result, self._requests(response, self._take_ways(response)))
+
+    def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """As `after`; and a very large page is parsed in a thread, beside the event loop, which would stand
+        still."""
+        if not self.is_followed(response):
+            return result
+        if not self._is_in_bulk(response):
+            return self._and_requests(response, result, self._take_ways(response))
+        return _and_tree(response, result) if len(response.body) > LARGE else result
+
+    async def _and_requests(
+        self, response: Any, result: AsyncIterator[Any], ways: tuple[Way, ...]
+    ) -> AsyncIterator[Any]:
+        async for each in result:
+            yield each
+        for request in self._requests(response, ways):
+            yield request
+
+    def _is_in_bulk(self, response: Response) -> bool:
+        """Whether the links of *response*, which are followed, need no requests."""
+        if entry_of(response.request) is not None:  # of which each link inherits its own
+            return False
+        receivers = usual_listeners(self._crawler)
+        self._receivers = receivers or []
+        return not self._bar and receivers is not None
+
+    def _take_ways(self, response: Response) -> tuple[Way, ...]:
+        """How the links of *response* are followed, which nobody else is to do."""
+        flight = self._flights[id(response.request)]
+        ways, flight.ways = flight.ways, ()
+        return ways
+
+    def _requests(self, response: Any, ways: tuple[Way, ...]) -> Iterator[Request]:
+        if ways is self._rules.ways:
+            yield from self._rules.requests(response)
+            return
+        for way in ways:
+            for link in way.extractor.extract_links(response):
+                yield Request(link.url, way.callback)
+
+    def taker(
+        self, response: Response, collector: LinkCollector | None, refusing: Refusing | None
+    ) -> PageFollowing:
+        """Who follows the links of *response* in bulk, and stands before the *collector*. To be asked after
+        `after`, where it `is_followed`."""
+        assert isinstance(response, HtmlResponse)
+        flight, ways = self._flights[id(response.request)], self._take_ways(response)
+        return PageFollowing(
+            self._crawler,
+            self._built_ins,
+            self._intake,
+            self._identities,
+            self._codec,
+            self._reporter.tally,
+            self._links,
+            self._settings.ajax,
+            flight,
+            response,
+            ways,
+            self._receivers,
+            collector,
+            refusing,
+        )
+
+    # -- how -----------------------------------------------------------------------------------------------
+
+    def _ways_from(self, request: Request, wanted: Any) -> tuple[Way, ...]:
+        """How links of the page that *request* brings are followed."""
+        if self._rules and not isinstance(wanted, str):
+            is_asked = request.meta.get(FOLLOW) is not None
+            leads_on = self._rules.lead_on_from(request)
+            if leads_on and not self._rules.is_taken_over:
+                return ()  # the spider follows them itself
+            return self._rules.ways if leads_on or is_asked else ()
+        if wanted not in self._ways:
+            self._ways[wanted] = self._one_way(wanted)
+        return self._ways[wanted]
+
+    def _one_way(self, wanted: Any) -> tuple[Way, ...]:
+        """All links, to the callback that is *wanted* by name, or the spider's default one."""
+        try:
+            callback = self._codec.callbacks.named(wanted) if isinstance(wanted, str) else None
+        except Unreadable as reason:
+            words = "%s = %r follows no link: %s; name a method of it"
+            self._reporter.log(logging.ERROR, words, FOLLOW, wanted, reason)
+            return ()
+        return (one_way(self._spider, callback),)
+
+    def _look_for_bar(self) -> str:
+        """Why links cannot be followed in bulk in this crawl, which is said; empty: they can."""
+        self._built_ins = BuiltIns(compat.spider_middlewares(self._crawler))
+        bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
+        if bar:
+            words = "Links are followed by a request each, not in bulk: %s (docs/follow.md)"
+            self._reporter.log(logging.INFO, words, bar)
+        elif self._rules and self.is_on:
+            self._rules.take_over()
+        return bar
+
+    def _bar_in_crawl(self) -> str:
+        if not compat.is_usual_engine(self._crawler):
+            return "the engine is none of Scrapy's"
+        if self._dupefilter.is_own:
+            return "the project has a DUPEFILTER_CLASS of its own"
+        for middleware in compat.spider_middlewares(self._crawler):
+            name = type(middleware).__name__
+            if name == OURS[0]:
+                break  # what follows stands between it and the spider
+            if type(middleware) not in BUILT_IN and name not in OURS and _sees_output(middleware):
+                return f"the spider middleware {name} is to see them"
+        return ""
+
+
+def _sees_output(middleware: Any) -> bool:
+    return any(hasattr(middleware, f"process_spider_output{end}") for end in ("", "_async"))
+
+
+async def _and_tree(response: Any, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """*result*; then *response* is parsed."""
+    async for each in result:
+        yield each
+    await compat.in_thread(lambda: response.selector)

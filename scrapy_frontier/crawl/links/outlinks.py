@@ -1,0 +1,255 @@
+"""The links of a page, from what its callback yields (or all its anchors) to edges between page ids.
+
+A link that is known by the text of its URL is an edge at once. Any other is remembered by its request until
+that comes to the scheduler, which knows the page; what is left when the page ends was dropped by a filter
+(offsite, depth, length of the URL) or is an anchor the spider does not follow: the graph gets a page for it
+that is only seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from itemadapter import ItemAdapter
+from scrapy.http import HtmlResponse, Request, Response
+
+from ...core import reasons
+from ...core.frontier import Event, Frontier, Link, Outcome
+from ...core.parse.urls import host_of
+from ...core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
+from .. import meta_keys
+from ..flights.in_flight import Flight, Flights, PageLinks
+from ..meta_keys import LINK_SCORE
+from ..responses.fast_link_extractor import references_of
+from ..responses.head import is_text
+from ..scrapy_internals import compat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...settings import FrontierSettings
+    from ..intake.enqueue_requests import Intake
+    from ..requests.fingerprints import Identities
+    from ..stats import Reporter
+
+MOST = 10_000  # links of one page
+AT_A_TIME = 300  # anchors, 3 ms
+
+
+@dataclass(eq=False, repr=False)
+class Outlinks:
+    """Turns what spiders yield into edges; with ``FRONTIER_LINKS = "all"`` all anchors of a page too. At most
+    `MOST` links of one page; what is beyond is counted."""
+
+    _settings: FrontierSettings
+    _frontier: Frontier
+    _identities: Identities
+    _intake: Intake
+    _flights: Flights
+    _reporter: Reporter
+
+    def __post_init__(self) -> None:
+        settings = self._settings
+        self._recognize = self._frontier.recognize
+        self._everything = settings.links == "all"
+        self._obeys_nofollow = settings.obeys_nofollow
+        self._rels = settings.nofollow_rels
+        self._longest = settings.traps.length
+        self.takes_hashes = settings.comes_back
+
+    # -- while the callback runs -----------------------------------------------------------------------
+
+    def collector(self, response: Response, ending: str | None = None) -> LinkCollector | None:
+        """Who takes down the links of *response*; None for a response that no lease is out for.
+
+        Links to known pages whose URLs begin with *ending* go no further, but for the first.
+        """
+        flight = self._flights.get(id(response.request))
+        if flight is None:
+            return None
+        if flight.links is None:
+            directives = response.meta.get(meta_keys.DIRECTIVES) or {}
+            is_nofollow = self._obeys_nofollow and bool(directives.get("nofollow"))
+            flight.links = PageLinks(response.url, directives.get("canonical"), is_nofollow)
+        return LinkCollector(self, flight, flight.links, ending)
+
+    def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
+        """Take down a request that a callback yields, in 1 us if its page is known by its URL; whether it
+        goes on. Links to known pages whose URLs begin with *ending* do not, but for the first."""
+        url, method, body, again, meta = compat.essentials(request)
+        if method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
+            return True
+        if again and url == flight.request.url:  # a retry is no link
+            return True
+        if found.count >= MOST:
+            self._reporter.tally["frontier/links/ignored"] += 1
+            return True
+        found.count += 1
+        flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
+        if url == found.canonical:
+            flags |= CANONICAL
+        weight = 1.0
+        if meta:
+            if LINK_SCORE in meta:  # about this link: what copies the meta must not inherit it
+                weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
+            if meta.get(meta_keys.NOFOLLOW):
+                flags |= NOFOLLOW
+        by_text = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
+        if not by_text or not self._recognize(url, flight.lease, flags, weight):
+            found.yielded[id(request)] = request, flags, weight
+            self._flights.by_link[id(request)] = flight.lease, flags, weight, found.yielded
+            return True
+        if ending is None or found.count == 1 or again or (meta and meta_keys.FORCE in meta):
+            return True
+        if not url.startswith(ending):
+            return True
+        self._reporter.tally["dupefilter/filtered"] += 1
+        return False
+
+    def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
+        """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor, and yields after
+        every `AT_A_TIME`."""
+        if not self._everything or not isinstance(response, HtmlResponse) or not is_text(response):
+            return
+        for number, (url, flags) in enumerate(_anchors(response, self._longest, self._rels), 1):
+            if number % AT_A_TIME == 0:
+                yield
+            known = found.anchors.get(url)
+            if known is None:
+                if found.count >= MOST:
+                    self._reporter.tally["frontier/links/ignored"] += 1
+                    continue
+                found.count += 1
+            else:  # followed if it is linked once without nofollow
+                flags = (known | flags) & ~NOFOLLOW | known & flags & NOFOLLOW
+            found.anchors[url] = flags | found.flags(url)
+        if found.is_nofollow:
+            found.anchors = {url: flags | NOFOLLOW for url, flags in found.anchors.items()}
+
+    def score(self, value: Any, name: str) -> float:
+        """*value* as a score, 0 or more; 1 where it is none, which is counted, and told once by its
+        *name*."""
+        try:
+            score = float(value)
+        except (TypeError, ValueError):
+            score = math.nan
+        if 0 <= score < math.inf:
+            return score
+        self._reporter.tally["frontier/scores/ignored"] += 1
+        words = "%s = %r counts as 1: set a number of at least 0 (said once)"
+        self._reporter.log_once(f"score {name}", logging.WARNING, words, name, value)
+        return 1.0
+
+    # -- when the page ends ----------------------------------------------------------------------------
+
+    def end(self, flight: Flight, outcome: Outcome, now: float) -> Outcome:
+        """*outcome*, and what is known of the links of the page that ends so; nothing is to be done for a
+        page that was fetched and of which no link is left."""
+        found = flight.links
+        if outcome.event is Event.REDIRECTED:
+            url = flight.follow_up.url if flight.follow_up is not None else ""
+            internal = INTERNAL if host_of(url) == host_of(flight.request.url) else 0
+            return outcome._replace(has_links=True, flags=internal)
+        if outcome.event is Event.GONE:
+            return outcome._replace(has_links=True)
+        if outcome.event is Event.FETCHED and found is not None:
+            self._frontier.discover(list(self._left(flight, found)), now, flight.lease)
+        return outcome
+
+    def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
+        """Links whose requests never came to the scheduler, or were none."""
+        for request, flags, weight in found.yielded.values():
+            by_text = not request.body and not request.meta.get("verbatim_url")
+            if not by_text or not self._recognize(request.url, flight.lease, flags, weight, only_seen=True):
+                yield from self._link(*self._identify_request(request), flags, weight)
+        for url, flags in found.anchors.items():
+            if not self._recognize(url, flight.lease, flags, only_seen=True):
+                yield from self._link(*self._identify(self._intake.without_session(url)), flags, 1.0)
+
+    def _link(self, fingerprint: bytes | None, url: str, flags: int, weight: float) -> Iterator[Link]:
+        if fingerprint is not None:
+            text = url if self._intake.knows_texts else ""
+            host = host_of(url)
+            yield Link(
+                fingerprint, url, host, 0, b"", flags, weight, 0, text, only_seen=reasons.OUT_OF_SCOPE()
+            )
+
+    def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
+        """The fingerprint and URL of a request as it would have been queued."""
+        url = request.url if request.dont_filter else self._intake.without_session(request.url)
+        return (self._identities.of(request), url) if url == request.url else self._identify(url)
+
+    def _identify(self, url: str) -> tuple[bytes | None, str]:
+        """The fingerprint of an anchor's target, and its URL as a request has it."""
+        identity = self._intake.identify(url)
+        if identity is not None:
+            return identity[0], url
+        try:
+            request = Request(url)
+        except ValueError:
+            return None, url
+        return self._identities.of(request), request.url
+
+
+def item_field(item: Any, name: str) -> Any:
+    """The value of a field of an item of any kind, dicts too; None where it has none, and for what is no
+    item."""
+    if isinstance(item, dict):
+        return item.get(name)
+    return ItemAdapter(item).get(name) if ItemAdapter.is_item(item) else None
+
+
+class LinkCollector:
+    """Takes down what one callback yields, onto the flight of its page: `take` for each output, `end`
+    once."""
+
+    def __init__(self, links: Outlinks, flight: Flight, found: PageLinks, ending: str | None) -> None:
+        self._links = links
+        self._flight = flight
+        self._found = found
+        self._ending = ending
+
+    def take(self, yielded: Any) -> bool:
+        """Take down *yielded*; whether it goes on to the scheduler, or the pipelines."""
+        if isinstance(yielded, Request):
+            return self._links.note(self._flight, self._found, yielded, self._ending)
+        self._note_scores(partial(item_field, yielded))
+        return True
+
+    def end(self, response: Response) -> Iterator[None]:
+        """The callback is through; yields now and then on the way through a page with very many anchors."""
+        if response.request is not None:
+            self._note_scores(response.request.meta.get)
+        yield from self._links.note_anchors(self._found, response)
+
+    def _note_scores(self, value_of: Callable[[str], Any]) -> None:
+        """What the callback has said of the page by *value_of*: what it is worth, and what its content is."""
+        score = value_of(meta_keys.CONTENT_SCORE)
+        if score is not None:
+            self._found.content_score = self._links.score(score, meta_keys.CONTENT_SCORE)
+        if self._links.takes_hashes:
+            self._flight.takes_content(value_of(meta_keys.CONTENT_HASH))
+
+
+def _anchors(response: HtmlResponse, longest: int, rels: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Absolute http(s) URLs of all anchors, areas and the canonical link, with their flags; one of *rels*
+    makes `NOFOLLOW`. None that has more than *longest* characters, if that is not 0: a trap, and to know who
+    a URL of a megabyte is takes 100 ms."""
+    absolute = references_of(response)
+    for element in response.selector.root.iter("a", "area", "link"):
+        href = element.get("href")
+        if href is None or 0 < 8 * longest < len(href):
+            continue
+        relations = (element.get("rel") or "").lower().split()
+        flags = 0 if rels.isdisjoint(relations) else NOFOLLOW
+        if element.tag == "link":
+            if "canonical" not in relations:
+                continue
+            flags = CANONICAL
+        url = (absolute(href) or "").partition("#")[0]
+        if url and not 0 < longest < len(url):
+            yield url, flags

@@ -1,0 +1,1 @@
+"""Which scorer a crawl has, and the thread in which it ranks."""

@@ -1,0 +1,87 @@
+"""Queue entries with a pattern, or that force a visit: what the links of their pages inherit.
+
+A page entered with a pattern leads only to links in whose URL it is found, and they carry it on: a site, or a
+part of one, is crawled and nothing else. `FORCE` is a time, so that it ends: what was visited since is not
+fetched again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ...core import reasons
+from ...core.pages.entered_again import was_visited_before
+from ...core.reasons import LONGEST_URL
+from ..meta_keys import FORCE, PATTERN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy import Request
+
+    from ...core.store.page_rows import Page
+
+logger = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=100)
+def _search(pattern: Any) -> Any:
+    """Finds *pattern* in a URL; nothing where it is none, for it was meant to keep the crawl in."""
+    try:
+        return re.compile(pattern).search
+    except (re.error, TypeError) as error:
+        words = "%s = %r is no regular expression (%s), and no link is followed: set another"
+        logger.error(words, PATTERN, pattern, error)
+        return lambda _: None
+
+
+class QueueEntry:
+    """What the *request* of a page says of the links on it: `PATTERN` and `FORCE` of its meta."""
+
+    def __init__(self, request: Request) -> None:
+        self._url = request.url
+        self._pattern = request.meta.get(PATTERN)
+        self._force = request.meta.get(FORCE)
+
+    def hand_on(self, request: Request) -> str:
+        """Have a *request* from the page inherit what it is to; why it is not to be queued, or empty.
+
+        Without a pattern nothing is inherited but by new pages, which are fetched anyhow: a link to a known
+        one must not force it, or all would be fetched again.
+        """
+        if self._pattern is None:
+            if self._force is not None and request.meta.get(FORCE) == self._force:
+                del request.meta[FORCE]  # which the spider copied with the page's meta
+            return ""
+        if not self.admits(request.url):
+            return reasons.OUTSIDE(pattern=str(self._pattern)[:LONGEST_URL], url=self._url[:LONGEST_URL])
+        request.meta.update(self.inherited | request.meta | {PATTERN: self._pattern})
+        return ""
+
+    def admits(self, url: str) -> bool:
+        """Whether a link to *url* may be followed: the pattern is found in it, or there is none. No link may
+        where the pattern is no regular expression."""
+        return self._pattern is None or bool(_search(self._pattern)(url))
+
+    @property
+    def inherited(self) -> dict[str, Any]:
+        """The meta that new links inside the pattern take over; empty without a pattern."""
+        given = {PATTERN: self._pattern, FORCE: self._force}
+        kept = {name: value for name, value in given.items() if value is not None}
+        return kept if PATTERN in kept else {}
+
+
+def entry_of(request: Request | None) -> QueueEntry | None:
+    """What *request* says of the links on its page; None where that was entered as any other."""
+    if request is None or (PATTERN not in request.meta and FORCE not in request.meta):
+        return None
+    return QueueEntry(request)
+
+
+def is_forced(meta: Mapping[str, Any], page: Page) -> bool:
+    """Whether a request wants its known *page* fetched, which was visited last before the time it names."""
+    force = meta.get(FORCE)
+    return isinstance(force, (int, float)) and was_visited_before(page, force)

@@ -1,0 +1,130 @@
+"""The requests of queued pages: payloads on disk, and as objects the last and those without a payload."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+
+from ...core.frontier import Discovered, Fate, PageId
+from ..meta_keys import NOT_STORED, SITEMAP, START
+from ..scrapy_internals import compat
+from .codec import BASE_ATTRIBUTES, Codec
+from .plain_data import FIXED, Unstorable, dumps, is_mutable
+
+if TYPE_CHECKING:
+    from ..stats import Reporter
+    from .fingerprints import Identities
+
+# Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
+_NOBODYS = NOT_STORED.union(
+    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "dumps_kwargs", SITEMAP)
+)
+LIVE = 40  # stored requests that are kept as objects; more would busy the garbage collector
+
+
+class QueuedRequests:
+    """What is kept of requests: by ``codec`` on disk, and as objects by the ids of their pages.
+
+    The last that were stored are ``live`` for a while: ``scrapy shell`` goes on changing its own after it was
+    queued, and a page that is handed out soon need not be made anew from its payload. One that no payload
+    stands for is ``held`` until its page has ended: memory grows with those queued, waiting, or over a
+    budget.
+    """
+
+    def __init__(
+        self, spider: Spider, identities: Identities, reporter: Reporter, is_temporary: bool
+    ) -> None:
+        self.codec = Codec(spider, on_rare=self._look)
+        self._identities = identities
+        self._reporter = reporter
+        self._is_temporary = is_temporary
+        self._is_copy_logged = False
+        self.live: dict[PageId, Request] = {}
+        self.held: dict[PageId, Request] = {}
+
+    def keep(self, page_id: PageId, request: Request) -> None:
+        """*request* is queued as that page, and stored: keep the object among the last `LIVE`."""
+        live = self.live
+        if len(live) >= LIVE:
+            del live[next(iter(live))]
+        live[page_id] = request
+
+    def payload_of(self, request: Request) -> tuple[bytes, bool]:
+        """The payload of *request*, and whether it is more than a note that this process has it: then it
+        survives a restart. One that does not is counted, and told once, where anything does."""
+        try:
+            return self.codec.encode(request), True
+        except Unstorable as reason:
+            payload = memory_payload(request, self._identities.of(request))
+            if self._is_temporary:  # nothing survives a restart
+                return payload, False
+            self._reporter.tally["scheduler/unserializable"] += 1
+            words = (
+                "Unable to serialize request: %s - reason: %s; it would not survive a restart: give it "
+                "methods of the spider and plain data (said once)"
+            )
+            self._reporter.log_once("unstorable", logging.WARNING, words, request, reason)
+            return payload, False
+
+    def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
+        """*request* is queued as that page: count it, and keep the object, until the page has ended unless it
+        *is_stored*."""
+        self._reporter.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
+        if is_stored:
+            self.keep(page_id, request)
+        else:
+            self.held[page_id] = request
+
+    def is_missing(self, answer: Discovered) -> bool:
+        """Whether a known page waits with a request that an earlier process had, and this one has not."""
+        return answer.fate is Fate.ABSENT and answer.page not in self.held
+
+    def replace(self, page_id: PageId, follow_up: Request) -> bytes | None:
+        """The payload of *follow_up*, which takes the place of the request of its page; None where there is
+        none: then the old one stands for the page after a restart."""
+        payload, is_stored = self.payload_of(follow_up)
+        if is_stored:
+            self.held.pop(page_id, None)
+            return payload
+        self.held[page_id] = follow_up
+        return None
+
+    def _look(self, request: Request) -> None:
+        """See to what *request* hands on that can be changed: itself where nothing outlives the crawl, so
+        raises `Unstorable`; else a copy, which is said once."""
+        if self._is_copy_logged:
+            return
+        found = mutable_in(request)
+        if found and self._is_temporary:
+            raise Unstorable(found)
+        if found:
+            self._is_copy_logged = True
+            words = (
+                "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
+                "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
+                "and FRONTIER_DIR (said once)"
+            )
+            self._reporter.log(logging.INFO, words, request, found)
+
+
+def mutable_in(request: Request) -> str:
+    """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty.
+    Looks no further than the first."""
+    *_, meta, _, arguments, _ = compat.attributes(request)
+    attributes = () if type(request) is Request else type(request).attributes
+    own = {name: getattr(request, name) for name in attributes if name not in BASE_ATTRIBUTES}
+    for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):
+        for key, value in values.items() if values else ():
+            if type(value) not in FIXED and key not in _NOBODYS and is_mutable(value):
+                return f"{name}[{key!r}]"
+    return ""
+
+
+def memory_payload(request: Request, fingerprint: bytes) -> bytes:
+    """The payload of a request that only this process has: who it is, and whether it is a seed."""
+    fields: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}
+    if START in request.meta:
+        fields["meta"] = {START: True}
+    return dumps(fields).encode()

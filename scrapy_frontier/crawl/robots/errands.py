@@ -1,0 +1,204 @@
+"""The errands that find out what robots.txt says, a few at a time, each by the clock of its host."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...core.errors import FrontierUnwritable
+from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with
+from ...core.parse.urls import host_of
+from ...core.time_format import span
+from ..hosts.private_network import is_led_to, leads_inside
+from ..scrapy_internals import compat
+from ..stats import count
+from .fetch import RobotsFetcher
+from .sites import LARGE, KnownSites, LruCache, RobotsServices
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from twisted.internet.defer import Deferred
+
+    from ...core.store.site_rows import RobotsCopy
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
+BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
+LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
+
+
+class RobotsErrand:
+    """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
+
+    ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
+    """
+
+    def __init__(self, host: str, request: Request) -> None:
+        self.host = host
+        self.request = request
+        self.failure: Exception | None = None
+        self.is_meant = False
+        self.held: set[str] = set()
+        self.waiting: list[Deferred[None]] = []
+
+
+@dataclass(eq=False, repr=False)
+class RobotsQueue:
+    """Fetches files for *sites*, by the clocks of their hosts if there is a frontier; 64 under way at once,
+    or `CONCURRENT_REQUESTS` if that is more. Nothing is raised: a file that cannot be had is learnt as
+    such."""
+
+    _services: RobotsServices
+    _sites: KnownSites
+    errands: dict[str, RobotsErrand] = field(default_factory=dict, init=False)
+    # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
+    _inside: LruCache[str, str] = field(default_factory=lambda: LruCache(len), init=False)
+    _queue: deque[str] = field(default_factory=deque, init=False)
+    _under_way = 0
+
+    def __post_init__(self) -> None:
+        self._fetcher = RobotsFetcher(self._services)
+        self._most = max(AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
+
+    def ask(self, origin: str, host: str, request: Request) -> RobotsErrand:
+        """Have the file of *origin* fetched for a page of *host*, unless that is under way; who waits for
+        it adds itself to the answer. Where a public page leads to a private site nobody is asked."""
+        errand = self.errands.get(origin)
+        is_new = errand is None
+        if errand is None:
+            errand = self.errands[origin] = RobotsErrand(host, request)
+        if not errand.is_meant:
+            errand.is_meant = self._services.settings.redirects.allows_private or not is_led_to(request)
+        if is_new and errand.is_meant and not self._is_unresolved(errand):
+            self._queue.append(origin)
+            compat.call_later(0, self._begin)
+        elif is_new:
+            compat.start(self._look_up(origin, errand))
+        return errand
+
+    def private_address(self, origin: str, request: Request) -> str | None:
+        """The address of a site in a private network that nobody asks, because a public page leads there."""
+        address = self._inside.get(origin)
+        return address if address is not None and is_led_to(request) else None
+
+    def _is_unresolved(self, errand: RobotsErrand) -> bool:
+        """Whether the page waits under a name that stands for an address not known yet."""
+        is_by_name = errand.host == host_of(errand.request.url)
+        keys = self._services.politeness_keys
+        return keys.are_addresses and is_by_name and not errand.request.meta.get("proxy")
+
+    async def _look_up(self, origin: str, errand: RobotsErrand) -> None:
+        """Ask a site by the clock of its address, unless that is private and only public pages led there."""
+        address = None
+        try:
+            if not errand.is_meant:
+                address = await leads_inside(errand.request)
+            if self._is_unresolved(errand):
+                errand.host = await self._services.politeness_keys.looked_up(errand.request.url)
+        except Exception:
+            extra = {"spider": self._services.crawler.spider}
+            words = "The address of %s cannot be told, and it is asked by its name; please report this"
+            logger.error(words, origin, exc_info=True, extra=extra)
+        if address is not None and not errand.is_meant and not self._services.is_closed:
+            self._inside.keep(origin, address)
+            self._let_go(self.errands.pop(origin))
+            return
+        self._queue.append(origin)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start what may start: as many errands as there is room for, each by the clock of its host."""
+        for _ in range(BEGUN_AT_ONCE):
+            if not self._queue or self._under_way >= self._most or self._services.is_closed:
+                return
+            origin = self._queue.popleft()
+            errand = self.errands[origin]
+            copy = self._sites.copy(origin)
+            is_known = copy is not None and is_current(copy, self._services.clock())
+            wait = 0.0 if is_known else self._fetcher.wait(errand.host)
+            if wait:
+                compat.call_later(min(wait, LONGEST_NAP), self._again, origin)
+            else:
+                self._under_way += 1
+                compat.start(self._learn(origin, errand, copy, is_known))
+        compat.call_later(0, self._begin)
+
+    def _again(self, origin: str) -> None:
+        self._queue.append(origin)
+        self._begin()
+
+    async def _sleep(self, seconds: float) -> None:
+        """An errand waits for the host that its file lies on: others have its place meanwhile."""
+        self._under_way -= 1
+        try:
+            self._begin()
+            await compat.sleep(seconds)
+        finally:
+            self._under_way += 1
+
+    async def _learn(
+        self, origin: str, errand: RobotsErrand, copy: RobotsCopy | None, is_known: bool
+    ) -> None:
+        """Fetch, keep, parse; whatever happens, let go who waits for it."""
+        sites, agent = self._sites, self._sites.agent_of(errand.request)
+        try:
+            if copy is None or not is_known:
+                copy = await self._fetch(origin, errand, copy)
+            if self._services.is_closed:
+                return
+            about, is_large = (copy, origin, agent), len(copy.body) > LARGE
+            found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
+            sites.learn(origin, agent, found, copy, errand.failure)
+        except Exception as error:
+            if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
+                count(self._services.crawler, "frontier/errors")
+                extra = {"spider": self._services.crawler.spider}
+                words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
+                logger.error(words, origin, exc_info=True, extra=extra)
+            copy = learnt(copy, Answer(None), self._services.clock())
+            sites.learn(origin, agent, sites.read(copy, origin, agent), copy)
+        finally:
+            self._under_way -= 1
+            self._let_go(self.errands.pop(origin))
+            self._begin()
+
+    async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy:
+        answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, self._sleep, before)
+        copy = learnt(before, answer, self._services.clock())
+        if self._services.is_closed:
+            return copy
+        if self._services.frontier is not None and not answer.retry_after:
+            copy = self._services.frontier.retried_sooner(copy, self._services.clock())
+        self._sites.keep(origin, copy)
+        errand.failure = answer.failure
+        if copy.failures:
+            self._cool(copy, answer)
+            count(self._services.crawler, "frontier/robots/unreachable")
+            error, pause = answer.error or f"HTTP {answer.status}", span(copy.ask_at - self._services.clock())
+            meanwhile = "an old copy is used" if copy.body else "its pages wait"
+            words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
+            extra = {"spider": self._services.crawler.spider}
+            logger.warning(words, origin, error, meanwhile, pause, extra=extra)
+        else:
+            await self._sites.parsers.send_parsed(copy.body, errand.request)
+        return copy
+
+    def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
+        """Have a host rest that asks for less."""
+        services, trouble = self._services, trouble_with(answer, copy)
+        if services.frontier is None or trouble is None or not services.settings.cooldown.first:
+            return
+        if services.frontier.cool(answer.host, trouble, services.clock()).is_new:
+            count(services.crawler, "frontier/cooldown/strikes")
+
+    def _let_go(self, errand: RobotsErrand) -> None:
+        services = self._services
+        for done in errand.waiting:
+            done.callback(None)
+        if services.frontier is not None:
+            for host in errand.held:
+                services.frontier.release_hold(host, services.clock())
+            compat.wake(services.crawler)

@@ -1,0 +1,124 @@
+"""robots.txt before pages: each page is decided when the scheduler is about to hand it out.
+
+While nobody knows what its site asks for, the page goes back into the queue, its host is held, and an errand
+fetches robots.txt by the host's own clock: no place of `CONCURRENT_REQUESTS` is taken by what waits. The
+middleware obeys the decision that the flight carries, and asks the same gate for whatever else it meets.
+Without an open frontier (another scheduler) the gate knows no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING
+
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from ..hosts.private_network import refusal_of
+from ..scrapy_internals import compat_downloader
+from .errands import RobotsQueue
+from .sites import Decision, KnownSites, RobotsServices, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from ...core.frontier import Lease
+
+
+# Of what no robots.txt speaks, or nobody is asked.
+UNDECIDED = Decision("", None, None, None, 0.0, 0.0, None)
+
+
+@dataclass(eq=False, repr=False)
+class Gate:
+    """Lets pages pass by what is known of their sites, and what errands find out, until `close`; *listed* is
+    called with the sitemaps that a file names (`KnownSites`)."""
+
+    _services: RobotsServices
+    listed: InitVar[Callable[[str, tuple[str, ...]], None] | None] = None
+
+    def __post_init__(self, listed: Callable[[str, tuple[str, ...]], None] | None) -> None:
+        self.clock = self._services.clock
+        self._sites = KnownSites(self._services, listed)
+        self._robots_queue = RobotsQueue(self._services, self._sites)
+        if self._services.frontier is not None:
+            compat_downloader.spare_places(self._services.crawler)
+
+    def close(self) -> None:
+        """Have nothing more begun, and the frontier touched no more."""
+        self._services.close()
+
+    # -- for the scheduler -----------------------------------------------------------------------------
+
+    def admit(self, request: Request, lease: Lease, now: float) -> Decision | None:
+        """The decision with which *request* may be handed out now; if None, its lease was put back and its
+        host waits.
+
+        A page that its site forbids is let through without a visit of the host (unless that takes long to
+        say): the middleware says no, so that its errback is called. So is one that cannot be fetched yet but
+        shares its queue with other sites: the middleware sends it back alone. And one in a private network
+        that a public page led to.
+        """
+        frontier, host, decision = self._services.frontier, lease.host, self._sites.decide(request, now)
+        origin, site, until = decision.origin, decision.site, decision.until
+        if frontier is None or origin is None:
+            return UNDECIDED
+        if site is None:
+            if self._robots_queue.private_address(origin, request) is not None:
+                frontier.skip_visit(lease, now)
+                return UNDECIDED
+            # The first page has its turn: hosts without end must not have their files fetched all at once.
+            frontier.put_back(lease, now, is_replaced=origin not in self._robots_queue.errands)
+            frontier.hold(host, now)
+            self._robots_queue.ask(origin, host, request).held.add(host)
+            return None
+        if until > now and not lease.page.host:
+            frontier.put_back(lease, now)
+            frontier.hold(host, now, until, site.trouble)
+            return None
+        is_known = lease.asked.get(origin, 0.0) == decision.delay
+        if not is_known and frontier.site_delay(host, decision.delay, now, origin):
+            frontier.put_back(lease, now)
+            return None
+        if until > now or decision.is_allowed is False:
+            frontier.skip_visit(lease, now)
+        return decision
+
+    def report(self) -> None:
+        """Bring two stats up to date that say how things are now: files being asked for, hosts held for
+        theirs."""
+        services, stats = self._services, self._services.crawler.stats
+        if stats is not None and services.frontier is not None:
+            stats.set_value("frontier/robots/asking", len(self._robots_queue.errands))
+            stats.set_value("frontier/robots/held", len(services.frontier.held(self.clock())))
+
+    # -- for the middleware, and for whoever wants to know -----------------------------------------------
+
+    async def decide(self, request: Request, is_to_ask: bool = True) -> Decision | None:
+        """What robots.txt says of *request*; None where that is not known, and when the crawl ends first. It
+        is fetched if need be, unless nobody *is_to_ask*."""
+        decision = self._sites.decide(request, self.clock())
+        if decision.site is None and decision.origin is not None and is_to_ask:
+            await self.learn(decision.origin, request)
+            decision = self._sites.decide(request, self.clock())
+        return None if decision.site is None else decision
+
+    async def learn(self, origin: str, request: Request) -> Site | None:
+        """What holds for *origin*, fetched if need be; None when the crawl ends first.
+
+        Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
+        """
+        while not self._services.is_closed:
+            site = self._sites.known(origin, self._sites.agent_of(request))
+            if site is not None:
+                return site
+            address = self._robots_queue.private_address(origin, request)
+            if address is not None:
+                raise refusal_of(address)
+            done: Deferred[None] = Deferred()
+            host = str(request.meta.get("download_slot") or self._services.politeness_keys.of(request.url))
+            self._robots_queue.ask(origin, host, request).waiting.append(done)
+            await maybe_deferred_to_future(done)
+        return None

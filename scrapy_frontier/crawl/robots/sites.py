@@ -1,0 +1,281 @@
+"""What the robots.txt of each site says, as far as it is known: parsed for those met lately, else as a copy.
+
+What a file means is decided in `core.hosts.robots_expiry`. Without an open frontier (another scheduler) the
+copies are kept in memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ...core import reasons
+from ...core.hosts.cooldown import Trouble
+from ...core.hosts.robots_expiry import RobotsStatus, is_current, robots_status
+from ...core.parse.urls import origin_of
+from ...core.store.site_rows import RobotsCopy, Verdict
+from ..clock import steady_clock
+from ..hosts.politeness_key import PolitenessKeys
+from ..scrapy_internals import compat
+from ..stats import count
+from .parser import Parsers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.robotstxt import RobotParser
+    from scrapy.settings import BaseSettings
+
+    from ...core.frontier import Frontier
+    from ...settings import FrontierSettings
+
+KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
+KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
+LARGE = 20_000  # bytes of a file that is parsed in a thread: some take 1 us a byte, and the event loop waits
+USUAL_LENGTH = 2000  # characters of a URL
+SLOW = 0.01  # seconds; rules that may take longer to say whether a URL is allowed do so in a thread
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Site(NamedTuple):
+    """What holds for the pages of one origin (scheme://host:port), for one user agent."""
+
+    origin: str
+    robots_status: RobotsStatus
+    copy: RobotsCopy
+    parser: RobotParser | None  # of the user's choice; it then says what is allowed
+    agent: str
+    size: int  # bytes of the file
+    failure: Exception | None = None  # with which it could not be fetched in this run
+    is_timed: bool = True  # it asks for hours, or for another pace at another time, or to wait
+    is_open: bool = False  # whatever there is may be fetched at any time
+    is_quick: bool = False  # it takes no time to say whether a URL of a usual length is allowed
+
+    def allows(self, url: str) -> bool:
+        """Whether *url* may be fetched, by the user's parser or our rules; see `is_slow`."""
+        if self.parser is not None:
+            return self.parser.allowed(url, self.agent)
+        return self.robots_status.rules.allowed(url)
+
+    def is_slow(self, url: str) -> bool:
+        """Whether `allows` and `why` would stop the event loop for more than `SLOW` seconds: then ask in a
+        thread. False of the user's parser, which nobody knows."""
+        is_quick = self.is_quick and len(url) <= USUAL_LENGTH
+        return not is_quick and self.parser is None and self.robots_status.rules.cost(url) > SLOW
+
+    def why(self, url: str) -> str:
+        """What forbids *url*, for people: the line of the file and its number."""
+        return "says ROBOTSTXT_PARSER" if self.parser is not None else self.robots_status.rules.where(url)
+
+    @property
+    def trouble(self) -> Trouble:
+        """Why its pages wait, for `Frontier.hold`: the file cannot be read, or it asks for other hours."""
+        reason = reasons.ROBOTS_UNREADABLE if self.copy.failures else reasons.ROBOTS_HOURS
+        text = reason(origin=self.origin)
+        return Trouble(text, attempts=self.copy.failures, origin=self.origin, failure=self.failure)
+
+
+def agent_header(request: Request) -> list[bytes] | None:
+    """What *request* itself says of its agent; None where it says nothing."""
+    return dict.get(request.headers, b"User-Agent") if request.headers else None
+
+
+class Agents:
+    """The names by which requests are judged: ``ROBOTSTXT_USER_AGENT``, else what they say themselves, else
+    ``USER_AGENT``."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._own, self._default = (settings[name] or "" for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT"))
+
+    def of(self, header: list[bytes] | None) -> str:
+        """The name that a request with that *header* is judged by; empty where no setting names any."""
+        return str(self._own or (header[0].decode("latin-1") if header else self._default))
+
+
+class Decision(NamedTuple):
+    """What the robots.txt of a site says of the request for a ``url``, as of when it was asked."""
+
+    url: str
+    header: list[bytes] | None  # of the request, by which its agent is known
+    origin: str | None  # None: no robots.txt speaks of it
+    site: Site | None  # None: not known
+    until: float  # POSIX seconds before which the page is not to be fetched
+    delay: float  # seconds that the site wants between two requests
+    is_allowed: bool | None  # None: not asked yet, because it waits or the answer takes long
+
+    async def allows(self) -> bool:
+        """Whether the page may be fetched; worked out in a thread where that would stop the event loop."""
+        assert self.site is not None
+        if self.is_allowed is not None:
+            return self.is_allowed
+        if self.site.is_slow(self.url):
+            return await compat.in_thread(self.site.allows, self.url)
+        return self.site.allows(self.url)
+
+    async def why(self) -> str:
+        """What forbids the page, for people, as its record keeps it; worked out in a thread where it takes
+        long."""
+        assert self.site is not None
+        slow = self.site.is_slow(self.url)
+        rule = await compat.in_thread(self.site.why, self.url) if slow else self.site.why(self.url)
+        return reasons.FORBIDDEN(origin=self.site.origin, rule=rule)
+
+
+_origin = lru_cache(maxsize=2048)(origin_of)
+
+
+def origin_for(request: Request) -> str | None:
+    """The site (scheme://host:port) whose robots.txt speaks of *request*; None where none does, or nobody is
+    to obey it. 1 us for a host met lately."""
+    url = request.url
+    return None if request.meta.get("dont_obey_robotstxt") else _origin(url[: url.find("/", 8) + 1] or url)
+
+
+class LruCache(OrderedDict[_Key, _Value]):
+    """Keeps what was used last: at most `KNOWN` things, and `KNOWN_BYTES` of what they were made from."""
+
+    def __init__(self, size_of: Callable[[_Value], int]) -> None:
+        super().__init__()
+        self._size_of = size_of
+        self._bytes = 0
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        """Have *value* be the one used last; those used longest ago go, never the last one."""
+        self.drop(key)
+        self[key] = value
+        self._bytes += self._size_of(value)
+        while len(self) > KNOWN or (self._bytes > KNOWN_BYTES and len(self) > 1):
+            self.drop(next(iter(self)))
+
+    def drop(self, key: _Key) -> None:
+        """Let go of *key*, if it is there."""
+        if key in self:
+            self._bytes -= self._size_of(self.pop(key))
+
+
+@dataclass(eq=False, repr=False)
+class RobotsServices:
+    """What the parts of a gate find around them until `close`: with a *frontier* the clocks of its hosts, and
+    a place for copies."""
+
+    crawler: Crawler
+    settings: FrontierSettings
+    clock: Callable[[], float] = field(default_factory=steady_clock)
+    frontier: Frontier | None = None
+    politeness_keys: PolitenessKeys = field(default_factory=PolitenessKeys)
+    is_closed = False
+
+    def close(self) -> None:
+        """Have nothing more begun, and the frontier touched no more: what is under way ends without it."""
+        self.is_closed, self.frontier = True, None
+
+
+@dataclass(eq=False, repr=False)
+class KnownSites:
+    """What is known of the sites of a crawl; *listed* is called with the sitemaps that a file names, maybe
+    none, whenever it comes into memory."""
+
+    _services: RobotsServices
+    _listed: Callable[[str, tuple[str, ...]], None] | None
+
+    def __post_init__(self) -> None:
+        self._agents = Agents(self._services.crawler.settings)
+        self.parsers = Parsers(self._services.crawler)
+        self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
+        # Where there is no frontier to keep them.
+        self._copies: LruCache[str, RobotsCopy] = LruCache(lambda copy: len(copy.body))
+
+    def known(self, origin: str, agent: str) -> Site | None:
+        """What holds for *origin* by what is known now; None where somebody has to be asked, or a kept
+        file is too large to be parsed here. A lookup where it is not in memory."""
+        key = origin, agent
+        site = self._sites.get(key)
+        if site is not None:
+            if site.robots_status.ask_at > self._services.clock():
+                self._sites.move_to_end(key)
+                return site
+            self._sites.drop(key)
+            return None
+        copy = self.copy(origin)
+        if copy is None or not is_current(copy, self._services.clock()) or len(copy.body) > LARGE:
+            return None
+        if self._services.frontier is not None:
+            count(self._services.crawler, "frontier/robots/read")
+        return self.learn(origin, agent, self.read(copy, origin, agent), copy)
+
+    def decide(self, request: Request, now: float) -> Decision:
+        """What is known of *request* at *now* (POSIX seconds); nobody is asked."""
+        url, header = request.url, agent_header(request)
+        agent, origin = self._agents.of(header), origin_for(request)
+        site = self.known(origin, agent) if origin is not None else None
+        if site is None:
+            return Decision(url, header, origin, None, 0.0, 0.0, None)
+        robots_status = site.robots_status
+        longest = self._services.settings.crawl_delay_max
+        if site.is_timed:
+            until, delay = robots_status.held_until(now), robots_status.delay(now, longest)
+        else:
+            until, delay = 0.0, min(robots_status.rules.crawl_delay or 0.0, longest)
+        is_allowed = True if site.is_open else None
+        if is_allowed is None and until <= now and not site.is_slow(url):
+            is_allowed = site.allows(url)
+        return Decision(url, header, origin, site, until, delay, is_allowed)
+
+    def agent_of(self, request: Request) -> str:
+        """The name by which *request* is judged, a User-Agent or a product token."""
+        return self._agents.of(agent_header(request))
+
+    def read(self, copy: RobotsCopy, origin: str, agent: str) -> RobotsStatus:
+        """What a *copy* says to *agent* now; touches nothing else, so a thread may ask. 1 us a byte at
+        worst."""
+        return robots_status(copy, self._services.clock(), agent, f"{origin}/robots.txt")
+
+    def learn(
+        self,
+        origin: str,
+        agent: str,
+        found: RobotsStatus,
+        copy: RobotsCopy,
+        failure: Exception | None = None,
+    ) -> Site:
+        """Keep in memory what a *copy* says (*found* by `read`), and name its sitemaps to who listens.
+        *failure* is what kept it from being fetched."""
+        parser, rules = self.parsers.of(copy.body), found.rules
+        is_timed = found.verdict is Verdict.POSTPONE or bool(rules.visit_time or rules.request_rate)
+        site = Site(
+            origin,
+            found,
+            copy._replace(body=b""),
+            parser,
+            agent,
+            len(copy.body),
+            failure,
+            is_timed,
+            is_open=not is_timed and parser is None and not rules.rules,
+            is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
+        )
+        self._sites.keep((origin, agent), site)
+        if self._listed is not None and not copy.failures and not self._services.is_closed:
+            self._listed(origin, tuple(found.rules.sitemaps))
+        return site
+
+    def copy(self, origin: str) -> RobotsCopy | None:
+        """What is kept of the robots.txt of *origin*, None where nothing is; a lookup where there is a
+        frontier."""
+        if self._services.frontier is not None:
+            return self._services.frontier.robots_copy(origin)
+        return self._copies.get(origin)
+
+    def keep(self, origin: str, copy: RobotsCopy) -> None:
+        """Keep a *copy*, in the store where there is a frontier, committed. Raises `FrontierUnwritable`."""
+        if self._services.frontier is not None:
+            self._services.frontier.keep_robots_copy(origin, copy)
+        else:
+            self._copies.keep(origin, copy)

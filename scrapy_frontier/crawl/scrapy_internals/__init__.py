@@ -1,0 +1,1 @@
+"""Scrapy's private names and parts: every touch of one, each with its fallback."""

@@ -1,0 +1,105 @@
+"""The frontiers in a JOBDIR: ``frontier`` of the spider that came first, ``frontier-NAME`` of any other.
+
+A project may name one JOBDIR for all its spiders (under Scrapyd it can do no other), and what one spider
+knows is no reason for another to leave it out. The file ``spider`` in ``frontier`` says whose that is: it can
+be read while a crawl has the database open.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+
+from ...core.errors import FrontierUnreadable, FrontierUnwritable
+from .upkeep import full_disk, has_database, is_full, spider_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_FIRST = "frontier"
+_OWNER = "spider"
+
+
+class JobdirUnusable(FrontierUnreadable):
+    """Nothing can be read or written in the JOBDIR, by Scrapy's own SpiderState either."""
+
+
+class Home(NamedTuple):
+    """A frontier in a JOBDIR, and the name of its spider, empty where nobody says it."""
+
+    directory: Path
+    spider: str
+
+
+def claim(jobdir: Path, spider: str) -> Path:
+    """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
+
+    Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full; and what `Store` raises where
+    only a database of an older version says whose it is.
+    """
+    first = jobdir / _FIRST
+    try:
+        owner = _read(first) or _claim(first, spider)
+    except OSError as error:
+        if is_full(error):
+            raise FrontierUnwritable(full_disk(first, error.strerror)) from error
+        raise JobdirUnusable(
+            f"cannot open {first / _OWNER} ({error.strerror}): make the directory writable for this user, or "
+            "use another JOBDIR"
+        ) from error
+    if owner == spider:
+        return first
+    own = _own(jobdir, spider)
+    words = "The frontier of spider %r is %s, for %s is that of %r; FRONTIER_DIR = %r would have both use one"
+    logger.info(words, spider, own, first, owner, str(first))
+    return own
+
+
+def find(jobdir: Path, spider: str) -> Path:
+    """Where `claim` would put the frontier of *spider*, with nothing claimed, written or logged. Raises
+    `OSError`, and what `Store` raises."""
+    first = jobdir / _FIRST
+    owner = _read(first) or _owner_in_store(first)
+    return first if owner in ("", spider) else _own(jobdir, spider)
+
+
+def homes(jobdir: Path) -> list[Home]:
+    """The frontiers that *jobdir* holds, that of the spider that came first before all others. Opens none."""
+    first = jobdir / _FIRST
+    found = [Home(first, _read(first))] if has_database(first) else []
+    for path in filter(has_database, sorted(jobdir.glob(f"{_FIRST}-*"))):
+        found.append(Home(path, unquote(path.name.removeprefix(f"{_FIRST}-"))))
+    return found
+
+
+def _own(jobdir: Path, spider: str) -> Path:
+    return jobdir / f"{_FIRST}-{quote(spider, safe='', errors='replace')}"
+
+
+def _read(first: Path) -> str:
+    """The spider that claimed *first*; empty where nobody did."""
+    try:
+        return (first / _OWNER).read_text(encoding="utf-8", errors="replace").rstrip("\n")
+    except FileNotFoundError:
+        return ""
+
+
+def _claim(first: Path, spider: str) -> str:
+    """Whose *first* is from now on: of spiders that start at the same time, one's alone."""
+    first.mkdir(parents=True, exist_ok=True)
+    with open(first / _OWNER, "a+", encoding="utf-8", errors="replace") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        owner = _read(first)
+        if not owner:
+            owner = _owner_in_store(first) or spider
+            file.write(f"{owner}\n")
+    return owner
+
+
+def _owner_in_store(first: Path) -> str:
+    """The spider that a database says it belongs to; empty where there is none."""
+    return spider_in(first) if has_database(first) else ""

@@ -1,0 +1,102 @@
+"""All that a crawl asks of its store itself: how it is opened, whose it is, and what its files need in a
+thread, to be synced and to be deleted quickly."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from ...core.store import keys
+from ...core.store.directory import CRAWL, full_disk, has_database, is_full
+from ...core.store.held_files import HeldFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...core.store.leveldb import Store
+
+__all__ = ["Upkeep", "full_disk", "has_database", "is_full", "open_store", "repair_files", "spider_in"]
+
+logger = logging.getLogger(__name__)
+
+LOOK = 0.25  # seconds between two looks at the files
+LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while they stay the same
+
+
+def open_store(
+    directory: str | Path, scheme: str = "", restored_scheme: str = "", user: str = CRAWL
+) -> Store:
+    """The database in *directory*; takes and raises what `Store` does. Loads plyvel when it is called
+    first."""
+    from ...core.store.leveldb import Store
+
+    return Store(directory, scheme, restored_scheme, user)
+
+
+def repair_files(path: Path) -> None:
+    """`leveldb.repair_files`, which is loaded only now. Raises `FrontierError`."""
+    from ...core.store import leveldb
+
+    leveldb.repair_files(path)
+
+
+def spider_in(directory: Path) -> str:
+    """The spider that the database in *directory* says it belongs to; empty where nobody used it so far.
+    Opens and closes it; raises what `Store` does."""
+    with closing(open_store(directory)) as store:
+        return (store.get(keys.SPIDER) or b"").decode(errors="replace")
+
+
+class Upkeep:
+    """Looks after the files of *store* until `stop`, or until nobody has the store any more.
+
+    Has the operating system write them to the disk every *sync_interval* seconds, never if that is 0. What
+    fails is told once, and tried again.
+    """
+
+    def __init__(self, store: Store, sync_interval: float) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(
+            target=look_after,
+            args=(weakref.ref(store), sync_interval or float("inf"), self._stopped),
+            name="frontier-upkeep",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Have the thread end, and return when it has: it may be waiting for the disk. Before the store is
+        closed."""
+        self._stopped.set()
+        self._thread.join()
+
+
+def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
+    """What `Upkeep` does in its thread, until *stopped*, or *find* finds no store. Raises nothing for the
+    disk's sake."""
+    store = find()
+    if store is None:
+        return
+    directory = store.directory
+    synced_at, has_failed, pause = time.monotonic(), False, LOOK
+    with HeldFiles(directory / "leveldb") as files:
+        while store is not None:
+            try:
+                pause = LOOK if files.look() else min(2 * pause, LOOK_IDLE)
+                if time.monotonic() - synced_at >= sync_interval:
+                    synced_at = time.monotonic()
+                    store.sync()
+            except OSError as error:  # no descriptor is free, say: it may work the next time
+                if not has_failed:
+                    words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
+                    logger.error(words, directory, error)
+                has_failed, pause = True, LOOK
+            del store  # whoever drops it without closing it shall be rid of it
+            until_sync = max(synced_at + sync_interval - time.monotonic(), 0.0)
+            if stopped.wait(min(pause, until_sync)):
+                return
+            store = find()
