@@ -1,4 +1,4 @@
-"""The glossary is true: what it names is there, and no name uses a word that it gives up."""
+"""The glossary is true: what it names is there, and neither names nor pages use a word that it gives up."""
 
 from __future__ import annotations
 
@@ -38,15 +38,33 @@ def test_what_the_glossary_names_is_where_it_says() -> None:
         assert name in {getattr(node, "name", "") for node in tree.body}, (file, name)
 
 
+def given_up() -> Iterator[tuple[str, str, str]]:
+    """Words that are not used, the cell that says what is instead, and what they may stand for in prose."""
+    table = PAGE[PAGE.index("| not | but | in prose |") :]
+    for words, but, in_prose in re.findall(r"^\| (`.*?) \| (.*) \|(.*) ?\|$", table, re.MULTILINE):
+        yield from ((word, but, in_prose.strip()) for word in re.findall(r"`([^`]+)`", words))
+
+
 def test_no_name_uses_a_word_that_is_given_up() -> None:
-    table = PAGE[PAGE.index("| not | but |") :]
-    given_up = {
-        word
-        for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
-        for word in re.findall(r"\w+", cell)
-    }
-    assert len(given_up) > 15
+    words = {word.replace(" ", "_"): re.findall(r"`(core/.+?)`", but) for word, but, _ in given_up()}
+    assert len(words) > 30
     for file in PACKAGE.rglob("*.py"):
+        place = file.relative_to(PACKAGE).as_posix()
+        banned = [word for word, rooms in words.items() if not place.startswith(tuple(rooms))]
+        found = re.compile(f"_({'|'.join(banned)})_")
         for name in {file.stem, *defined(ast.parse(file.read_text(encoding="utf-8")))} - GIVEN_BY_OTHERS:
-            words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
-            assert not words & given_up, (file, name)
+            parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
+            assert not found.search(f"_{'_'.join(parts)}_"), (file, name)
+
+
+def prose(page: Path) -> str:
+    """*page* without code, without where its links lead, and without the table of words that are given up."""
+    text = page.read_text(encoding="utf-8").partition("\n## Words that are not used\n")[0]
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^ {4}.*$|`[^`\n]*`|\]\([^)\s]+\)", "", text, flags=re.MULTILINE)
+
+
+def test_no_page_uses_a_word_that_is_given_up() -> None:
+    banned = [word.replace(" ", r"\s+") for word, _, in_prose in given_up() if not in_prose]
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        assert re.findall(rf"\b(?:{'|'.join(banned)})\b", prose(page).replace("INFO", "").lower()) == [], page
