@@ -68,3 +68,10 @@ def test_no_page_uses_a_word_that_is_given_up() -> None:
     banned = [word.replace(" ", r"\s+") for word, _, in_prose in given_up() if not in_prose]
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         assert re.findall(rf"\b(?:{'|'.join(banned)})\b", prose(page).replace("INFO", "").lower()) == [], page
+
+
+def test_no_docstring_or_comment_uses_a_phrase_that_is_given_up() -> None:
+    phrases = [word.replace(" ", r"[\s#]+") for word, *_ in given_up() if " " in word]
+    for file in PACKAGE.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert re.findall(rf"\b(?:{'|'.join(phrases)})\b", text, re.IGNORECASE) == [], file

@@ -47,7 +47,7 @@ class CooldownMiddleware(Component):
         self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}
 
     def process_request(self, request: Request) -> Request | None:
-        """Send back what was handed out before its host began to rest: it may have waited for robots.txt. And
+        """Postpone what was handed out before its host began to rest: it may have waited for robots.txt. And
         what a redirect led to, until the redirect's Retry-After has passed.
 
         A page that the frontier gave up ends here, as if it had met the trouble itself.
@@ -107,7 +107,7 @@ class CooldownMiddleware(Component):
         return status in request.meta.get("handle_httpstatus_list", by_spider)
 
     def _cool(self, crawl: Crawl, request: Request, trouble: Trouble) -> Request | None:
-        """Have the host rest; the request to send back, or None where it must take its usual way.
+        """Have the host rest; the request postponed, or None where it must take its usual way.
 
         A request that the frontier did not hand out (a pipeline's, say) cannot be postponed.
         """

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
-    """Drops what robots.txt forbids, and sends back what nobody knows yet.
+    """Drops what robots.txt forbids, and postpones what nobody knows yet.
 
     In place of Scrapy's, whose settings (``ROBOTSTXT_OBEY``, ``ROBOTSTXT_USER_AGENT``,
     ``ROBOTSTXT_PARSER``), meta key ``dont_obey_robotstxt``, signal, stats and exception it keeps. A page of a

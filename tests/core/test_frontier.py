@@ -407,7 +407,7 @@ def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> N
     frontier.close()
 
 
-def test_a_page_that_is_sent_back_can_move_to_another_queue(tmp_path: Path) -> None:
+def test_a_page_that_is_postponed_can_move_to_another_queue(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one")], NOW)
     lease = take(frontier)
