@@ -37,7 +37,6 @@ setup(
         "Framework :: Scrapy",
         "Intended Audience :: Developers",
         "Operating System :: POSIX :: Linux",
-        "Operating System :: MacOS",
         "Programming Language :: Python :: 3",
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
         "Topic :: Internet :: WWW/HTTP :: Indexing/Search",
