@@ -41,9 +41,6 @@ NAMED = [
     if path != Path(__file__).resolve()
 ]
 
-# Lists of rooms and of verbs, which are written a line a paragraph.
-LONG_LINES = {"architecture.md", "verbs.md"}
-
 # What the pages name and is neither ours nor Scrapy's.
 FOREIGN = {
     "add_seeds": "Frontera",
@@ -94,8 +91,6 @@ def spelled_out(name: str) -> list[str]:
 def test_prose_is_not_wider_than_120_characters() -> None:
     """But for tables, code, and a single word that cannot be broken, such as a link."""
     for path in sorted((ROOT / "docs").rglob("*.md")):
-        if path.name in LONG_LINES:
-            continue
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         wide = [
             line for line in text.splitlines() if len(line) > 120 and line[0] != "|" and line[:4] != "    "
