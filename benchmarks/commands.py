@@ -31,10 +31,10 @@ from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.requests import fingerprints
 from scrapy_frontier.settings import SCORERS
 

@@ -16,11 +16,11 @@ import tempfile
 import time
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.transitions import Event
 
 NOW, DAY = 1_700_000_000.0, 86400.0
 DUE, HOSTS = 10_000, 1000

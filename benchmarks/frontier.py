@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

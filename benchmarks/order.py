@@ -30,7 +30,6 @@ from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.matrix import Ranking
@@ -38,6 +37,7 @@ from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import SCORERS
 
 SHM = Path("/dev/shm")  # nobody measures the disk here

@@ -35,10 +35,10 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.ranking.ranking_thread import RankingThread
 from scrapy_frontier.crawl.scrapy_internals import compat
 from scrapy_frontier.crawl.store.upkeep import Upkeep

@@ -24,7 +24,6 @@ from .hosts.host_cooldowns import Cooldowns
 from .hosts.load_hosts import HostTable, maker
 from .hosts.ready_hosts import Hosts, itself
 from .hosts.robots_and_sitemaps import RobotsAndSitemaps
-from .lifecycle import Event
 from .pages.backoffs import Backoffs
 from .pages.deferred import Deferral
 from .pages.discovery import Discovery, PageIndex
@@ -45,6 +44,7 @@ from .store import keys
 from .store.batch import Batch
 from .store.bloom import BloomFilter
 from .store.states import State
+from .transitions import Event
 from .verb import Verb
 
 if TYPE_CHECKING:

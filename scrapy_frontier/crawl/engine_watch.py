@@ -14,9 +14,9 @@ from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
 from ..core import reasons
-from ..core.lifecycle import FETCHED
 from ..core.pages.leases import WRITTEN_WITHIN
 from ..core.store.states import QUEUED
+from ..core.transitions import FETCHED
 from .flights.in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
 from .revisits import with_result

@@ -15,9 +15,9 @@ from scrapy.core.scheduler import BaseScheduler
 
 from ..core import reasons
 from ..core.errors import FrontierError, FrontierUnwritable
-from ..core.lifecycle import Event
 from ..core.pages.leases import without_request
 from ..core.store.meta_rows import IN_MEMORY
+from ..core.transitions import Event
 from .assembly import Crawl
 from .flights.in_flight import LATENCY, Flight, describe
 from .flights.redirect_links_and_retries import use_up_retries

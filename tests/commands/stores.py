@@ -22,12 +22,12 @@ from scrapy_frontier.commands import Command
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store import keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.requests import fingerprints
 from scrapy_frontier.settings import SCORERS
 

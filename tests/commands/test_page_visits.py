@@ -12,7 +12,6 @@ from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, star
 
 from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.validator_trust import after_unmodified
 from scrapy_frontier.core.revisits.visits import Fetched
@@ -22,6 +21,7 @@ from scrapy_frontier.core.store.page_rows import encode_page
 from scrapy_frontier.core.store.rate_rows import encode_history
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import BadVisits, Validators, Visits
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,13 +17,13 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, order, pages, row
 from scrapy_frontier.commands import output
 from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows
 from scrapy_frontier.core.store.host_rows import Orders, encode_orders
 from scrapy_frontier.core.store.keys import orders_key
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path

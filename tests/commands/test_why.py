@@ -18,7 +18,6 @@ from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import REASONS, reason_of
@@ -27,6 +26,7 @@ from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.time_format import moment, span
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.flights.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
 

@@ -11,13 +11,13 @@ from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` w
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Link
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.deferred import AT_A_TIME
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.traps import TrapLimits
 from scrapy_frontier.core.store import host_rows, keys, page_rows
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path

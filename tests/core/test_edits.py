@@ -13,7 +13,7 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Outcome
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import HEADS
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path

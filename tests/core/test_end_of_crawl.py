@@ -10,8 +10,8 @@ from test_frontier import FETCHED, NOW, opened, page, start, take
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.transitions import Event
 
 A, B = "a.example", "b.example"
 WAIT = 300.0

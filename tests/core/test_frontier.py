@@ -16,7 +16,6 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
 from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
@@ -24,6 +23,7 @@ from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.queue_keys import sort_key_id
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

@@ -14,10 +14,10 @@ from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.cooldown import PATIENCE, Trouble
 from scrapy_frontier.core.hosts.giving_up import GiveUpRule
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.parse.urls import origin_of
 from scrapy_frontier.core.store.host_rows import read_cooldown
+from scrapy_frontier.core.transitions import Event
 
 WAIT = 300.0
 GIVE_UP_RULE = GiveUpRule(3, lambda attempts: float(2 ** (attempts - 1)))

@@ -20,10 +20,10 @@ from test_frontier import (
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import FOREVER, Host, Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.keys import robots_key
 from scrapy_frontier.core.store.site_rows import RobotsCopy
+from scrapy_frontier.core.transitions import Event
 
 A, B = "a.example", "b.example"
 

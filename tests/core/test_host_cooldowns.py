@@ -29,7 +29,6 @@ from scrapy_frontier.core.hosts.delay_sources import (
     deciding,
 )
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.host_rows import (
@@ -41,6 +40,7 @@ from scrapy_frontier.core.store.host_rows import (
 )
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

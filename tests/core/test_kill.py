@@ -11,11 +11,11 @@ import pytest
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
 KILLS = 6
@@ -30,7 +30,7 @@ CRAWL = """
 import sys
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.core.store.leveldb import Store
 
 def link(number):

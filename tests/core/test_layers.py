@@ -44,7 +44,7 @@ STATES_OF_ADAPTERS = {("crawl/engine_watch.py", "QUEUED"), ("crawl/crawl_log.py"
 NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public, by their documentation
 
 BASE = {"core"}  # errors, times, reasons
-BELOW_REVISITS = {*BASE, "core/parse", "core/store", "core/hosts", "core/lifecycle"}
+BELOW_REVISITS = {*BASE, "core/parse", "core/store", "core/hosts", "core/transitions"}
 BELOW_PAGES = {*BELOW_REVISITS, "core/ranking", "core/revisits"}
 BELOW_FRONTIER = {*BELOW_PAGES, "core/pages"}
 BESIDE = {"crawl", "crawl/scrapy_internals", "crawl/stats"}
@@ -53,7 +53,7 @@ ALLOWED = {
     "core": set(),
     "core/parse": BASE,
     "core/store": BASE,
-    "core/lifecycle": {*BASE, "core/store"},
+    "core/transitions": {*BASE, "core/store"},
     "core/ranking": {*BASE, "core/store"},
     "core/hosts": {*BASE, "core/store", "core/parse"},
     "core/revisits": BELOW_REVISITS,
@@ -86,7 +86,7 @@ ALLOWED = {
     },
     "crawl/flights": {
         *BASE,
-        *("core/parse", "core/lifecycle", "core/revisits", "core/pages", "core/frontier"),
+        *("core/parse", "core/transitions", "core/revisits", "core/pages", "core/frontier"),
         *("crawl/requests", "crawl/responses", "crawl/robots", "crawl/stats"),
     },
     "crawl/intake": {
@@ -122,7 +122,7 @@ ALLOWED = {
 }
 # Files that have a room of their own, above or below their neighbours.
 ALONE = {
-    *("core/frontier.py", "core/lifecycle.py"),
+    *("core/frontier.py", "core/transitions.py"),
     *("crawl/clock.py", "crawl/meta_keys.py", "crawl/stats.py"),
 }
 # What a room hands on to the next and does not look into; for type checkers alone.

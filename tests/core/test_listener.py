@@ -14,9 +14,9 @@ from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import SiteSitemaps
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
 all of it. A kill brings it back to what it was at the last commit. Requests that only one process has are
 lost with it: their pages are only seen when their turn comes, and links bring them back. A second machine
-does the same with a scorer that changes its mind all the time. Turns for age (`test_turns.py`) are put off
-here for ever: what is left is best first.
+does the same with a scorer that changes its mind all the time. Turns for age (`test_next_host.py`) are put
+off here for ever: what is left is best first.
 """
 
 import copy
@@ -25,11 +25,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts import host as host_module
-from scrapy_frontier.core.hosts import turns
+from scrapy_frontier.core.hosts import next_host
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
 from scrapy_frontier.core.hosts.cooldown import CooldownRule, Trouble, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.ranking.scorer import Scorer, bucket
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
@@ -39,6 +38,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, decode_row
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.states import FINISHED, State
+from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
 MAX_ATTEMPTS = 3
@@ -62,7 +62,7 @@ priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 @pytest.fixture(autouse=True, scope="module")
 def nobody_is_due() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((turns, "FIRST"), (turns, "MOST"), (host_module, "WAITED_TURN")):
+        for module, name in ((next_host, "FIRST"), (next_host, "MOST"), (host_module, "WAITED_TURN")):
             patch.setattr(module, name, 10**9)
         yield
 

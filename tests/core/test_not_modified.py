@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scrapy_frontier.core import reasons
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.not_modified import False304s
 from scrapy_frontier.core.revisits.policy import Result
@@ -14,6 +13,7 @@ from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import Validators, Visits
+from scrapy_frontier.core.transitions import Event
 
 TAG, NOTHING = (b'"1"', b"Mon"), (b"", b"")
 NOINDEX, NOFOLLOW, ALIAS = reasons.NOINDEX(), reasons.NOFOLLOW(), reasons.ALIAS(url="http://a.example/b")

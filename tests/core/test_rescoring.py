@@ -16,7 +16,6 @@ from scrapy.utils.misc import load_object
 from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.ranking.matrix import Ranking
@@ -25,6 +24,7 @@ from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core import reasons
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.revisits.crawl_value import Bounds
 from scrapy_frontier.core.revisits.policy import (
     Adaptive,
@@ -25,6 +24,7 @@ from scrapy_frontier.core.revisits.policy import (
 )
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import NOT_BAD, BadVisits
+from scrapy_frontier.core.transitions import Event
 
 HOUR, DAY = 3600.0, 86400.0
 SPAN, LONGEST = 4 * DAY, 45 * DAY

@@ -15,7 +15,6 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.recompute_due import RecomputeDue
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.revisits.crawl_value import Bounds
@@ -31,6 +30,7 @@ from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import NO_HISTORY, Visits
+from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86400.0

@@ -22,7 +22,7 @@ CRAWL = """
 import sys
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.crawl_value import Bounds

@@ -26,7 +26,6 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     refuse,
     span_of,
 )
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash
@@ -34,6 +33,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import SiteSitemaps, decode_sitemaps, encode_sitemaps
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import Visits
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import host, load_hosts, sleeping_hosts, turns
+from scrapy_frontier.core.hosts import host, load_hosts, next_host, sleeping_hosts
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ class Run:
             if not self.awake:
                 self.frontier._hosts.most_awake = 0
             for which in "FIRST", "MOST":
-                patch.setattr(turns, which, 10**9)
+                patch.setattr(next_host, which, 10**9)
             getattr(self, kind)(name, number)
         self.most_asleep = max(self.most_asleep, len(self.frontier._hosts.asleep))
         self.told.append((self.frontier.pending, self.frontier.hosts, self.frontier.wake_at()))
@@ -230,7 +230,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
     frontier.discover(links(*poor, numbers=numbers), NOW)
     frontier.discover(links("rich.org", "rich.org", numbers=numbers, priority=9), NOW)
     order = []
-    for _ in range(len(poor) * turns.FIRST * 4):
+    for _ in range(len(poor) * next_host.FIRST * 4):
         frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW)
         lease = frontier.lease(NOW)
         assert lease is not None
@@ -239,7 +239,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
         if len(order) == 3:
             assert len(frontier._hosts.asleep) == len(poor)
     assert set(poor) < set(order)
-    assert max(map(order.index, poor)) <= (len(poor) + 1) * (turns.FIRST + 1)
+    assert max(map(order.index, poor)) <= (len(poor) + 1) * (next_host.FIRST + 1)
     frontier.close()
 
 

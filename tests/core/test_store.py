@@ -19,11 +19,11 @@ from scrapy_frontier.core.errors import (
     FrontierVersion,
 )
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.keys import FORMAT_VERSION
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
 PAGES = 300
@@ -487,7 +487,7 @@ import resource, sys
 from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.core.store.leveldb import Store
 store = Store(sys.argv[1])
 frontier = Frontier(store, 1.7e9)

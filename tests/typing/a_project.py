@@ -29,9 +29,9 @@ from scrapy_frontier import (
     signals,
 )
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Lease, Link, Outcome, PageId, Released
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import FrontierSettings
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_expiry import robots_status
-from ..lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
 from ..store.states import State
+from ..transitions import TABLE, Event
 from . import page_visits
 
 if TYPE_CHECKING:

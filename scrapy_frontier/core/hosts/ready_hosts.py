@@ -17,8 +17,8 @@ from . import sleeping_hosts
 from .domain import BLOCKED, BUSY, DELAYED, HELD, IDLE, LINGERING, READY
 from .domain_rates import DomainRateLimiter
 from .host import FOREVER, Host, Politeness
+from .next_host import Turns
 from .sleeping_hosts import SleepingHosts, may_sleep
-from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

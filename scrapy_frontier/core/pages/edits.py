@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
-from ..lifecycle import TABLE, Event
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_keys
 from ..store.host_rows import HostRow
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
+from ..transitions import TABLE, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

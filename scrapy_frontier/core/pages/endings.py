@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..hosts.giving_up import trouble_at_the_end
-from ..lifecycle import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from ..parse.urls import host_of
 from ..reasons import GIVEN_UP
 from ..revisits.visits import read
 from ..store import keys, page_rows, queue_keys
 from ..store.page_rows import Page, new_page
 from ..store.states import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
+from ..transitions import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .leases import NO_LEASE, WRITTEN_WITHIN, Lease, Released
 from .links import NEUTRAL
 

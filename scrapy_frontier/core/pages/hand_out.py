@@ -9,10 +9,10 @@ from ..errors import UnreadableRow
 from ..hosts.end_of_crawl import first_to_open
 from ..hosts.giving_up import trouble_of
 from ..hosts.host import FOREVER
-from ..lifecycle import Event
 from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
 from ..store.states import QUEUED
+from ..transitions import Event
 from .deferred import AT_A_TIME
 from .leases import Outcome
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import reasons
 from ..hosts.clocks import UnderWay
 from ..hosts.host import FOREVER
-from ..lifecycle import Event
 from ..revisits.validator_trust import may_send
 from ..store.keys import FIRST_VISIT
 from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
+from ..transitions import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import reasons
-from ..lifecycle import Event, event_at
 from ..parse.validators import UNREAD, answers, is_settled
 from ..revisits.policy import Result
 from ..revisits.validator_trust import had_false_304
 from ..revisits.visits import Fetched
+from ..transitions import Event, event_at
 from .leases import Outcome
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..lifecycle import UNCOUNTED, Event
 from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
@@ -17,6 +16,7 @@ from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, BadVisits, Visits
+from ..transitions import UNCOUNTED, Event
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
 from .not_modified import False304s

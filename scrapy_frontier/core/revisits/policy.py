@@ -11,9 +11,9 @@ from math import inf
 from typing import NamedTuple
 
 from .. import reasons
-from ..lifecycle import Event
 from ..store.states import State
 from ..store.visit_rows import NOT_BAD, BadVisits
+from ..transitions import Event
 from .crawl_value import Bounds, best_span, crawl_value, hinted_value
 
 # A page is due a little before its span is over: a crawl that is started every day at about the same hour

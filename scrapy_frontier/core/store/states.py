@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class State(IntEnum):
-    """Where a page is in its life; `core.lifecycle` has the events that lead from one to the other."""
+    """Where a page is in its life; `core.transitions` has the events that lead from one to the other."""
 
     SEEN = 0  # known, not queued: out of scope, over budget, or its request was lost
     QUEUED = 1  # waits for its turn, or for the end of a backoff

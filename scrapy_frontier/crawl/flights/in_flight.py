@@ -15,13 +15,13 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ...core import reasons
-from ...core.lifecycle import FETCHED, Event, event_at
 from ...core.pages.leases import Outcome, new_outcome
 from ...core.parse.headers import TOO_BUSY
 from ...core.parse.urls import host_of
 from ...core.parse.validators import kept
 from ...core.revisits.visits import Fetched, new_fetched
 from ...core.store.link_rows import INTERNAL
+from ...core.transitions import FETCHED, Event, event_at
 from ..meta_keys import DUPLICATE
 from ..responses.digests import digest_of, of_content
 

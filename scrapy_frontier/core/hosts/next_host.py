@@ -1,4 +1,4 @@
-"""Whose turn it is among the hosts that may be visited now: best score first, equals by domain, nobody never.
+"""The host that is asked next, of those that may be: best score first, equals by domain, nobody never.
 
 A registered domain that spawns hosts without end would get nearly every turn if its hosts were equals of all
 others: 3,506 of 3,973 requests of a stock crawl. So among equal scores the domain with the fewest requests

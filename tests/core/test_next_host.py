@@ -15,13 +15,13 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.domain import WITHIN, HostState
 from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
+from scrapy_frontier.core.hosts.next_host import FIRST, MOST
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
-from scrapy_frontier.core.hosts.turns import FIRST, MOST
-from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.hosts.politeness_key import registered_domain
 
 if TYPE_CHECKING:
