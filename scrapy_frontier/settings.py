@@ -211,8 +211,8 @@ def unknown_names(settings: BaseSettings) -> list[tuple[str, str]]:
 
 def has_our_scheduler(settings: BaseSettings) -> bool:
     """Whether ``SCHEDULER`` is ours, or one made of it."""
-    scheduler = load_object(settings["SCHEDULER"])
-    return any(cls.__name__ == "FrontierScheduler" for cls in getattr(scheduler, "__mro__", ()))
+    scheduler, ours = load_object(settings["SCHEDULER"]), load_object("scrapy_frontier.FrontierScheduler")
+    return ours in getattr(scheduler, "__mro__", ())  # to `issubclass` whatever has its methods is one
 
 
 def _cooldown(settings: BaseSettings) -> CooldownRule:

@@ -154,7 +154,10 @@ class FrontierScheduler(BaseScheduler):
         except FrontierError as error:
             self._give_up(error)
         except Exception:
-            words = "Cannot close the frontier, and nothing is lost; please report this"
+            words = (
+                "Cannot close the frontier: what was not written yet is fetched again by the next run; see "
+                "`scrapy frontier check`, and please report this"
+            )
             self._reporter.log(logging.ERROR, words, exc_info=True)
 
     # -- opening and failing ---------------------------------------------------------------------------

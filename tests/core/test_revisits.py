@@ -822,6 +822,56 @@ def test_a_page_that_is_queued_anew_comes_back_once(tmp_path: Path, is_queued: b
         assert (frontier.totals().due, frontier.totals().queued_revisits) == (1, 0)
 
 
+def test_a_page_that_is_visited_again_right_now_is_not_queued_anew(tmp_path: Path) -> None:
+    """As a seed of a failed page is: it would be fetched twice at once, and counted away twice."""
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW, Outcome(Event.FAILED, 500))
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        assert not frontier.requeue(page_id, later)
+        assert next_lease(frontier, later) is None
+        frontier.release(lease, Outcome(Event.FAILED, 500), later)
+        frontier.commit()
+        assert frontier.totals().queued_revisits == 0
+
+
+def test_a_revisit_that_goes_to_the_queue_of_another_host_takes_its_counts_along(tmp_path: Path) -> None:
+    """As where hosts are told apart by address, and the address of a name has changed."""
+    with opened(tmp_path) as frontier:
+        frontier.discover([link("page")._replace(host="10.0.0.1", kept_host="10.0.0.1")], NOW)
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        frontier.release(lease, Outcome(Event.POSTPONED, host="10.0.0.2"), later)
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        assert lease.host == "10.0.0.2"
+        frontier.release(lease, Outcome(Event.GONE, 410), later)
+        frontier.commit()
+        assert frontier.totals().states["gone"] == 1
+
+
+def test_a_visit_beside_its_page_in_a_slot_of_its_own_counts_for_the_host_of_the_page(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+        assert frontier.requeue(page_id, NOW)
+        visit_all(frontier, NOW, MISSING)
+        frontier.discover([link("page", again=True)._replace(host="slot", kept_host="slot")], NOW)
+        lease = next_lease(frontier, NOW)
+        assert lease is not None
+        assert lease.host == "slot"
+        frontier.identify(lease, link("page").fingerprint)
+        frontier.release(lease, changed(b"dig-2"), NOW)
+        frontier.commit()
+        assert frontier.totals().states["done"] == 1
+
+
 @pytest.mark.parametrize("is_queued", [False, True])
 @pytest.mark.parametrize("whole_host", [False, True])
 def test_a_page_that_is_forgotten_does_not_come_back(
@@ -1356,6 +1406,17 @@ def test_a_forbidden_page_that_is_forgotten_or_queued_anew_does_not_come_back(tm
         assert visit_all(frontier, NOW + DAY) == ["new0"]
         frontier.keep_robots_copy(SITE, robots(b"new"))
         assert sorted(visit_all(frontier, NOW + DAY)) == ["new1", "read1"]
+
+
+def test_a_forbidden_page_that_waits_for_its_visit_can_be_forgotten(tmp_path: Path) -> None:
+    forbid(tmp_path, 1)
+    later = NOW + 20 * DAY
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        frontier.release(lease, Outcome(Event.POSTPONED), later)
+        page_id = lease.page_id
+        assert frontier.forget(page_id, lambda page: link(page.url.rpartition("/")[2]).fingerprint, later)
 
 
 def test_forbidden_pages_are_found_when_coming_back_is_switched_on(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ OUTCOMES = [
     Outcome(Event.FAILED, 500),
     Outcome(Event.RETRIED, 503),
     Outcome(Event.POSTPONED),
+    Outcome(Event.POSTPONED, host="another"),
     Outcome(Event.GONE, 404),
     Outcome(Event.GONE, 410),
 ]
@@ -99,6 +100,7 @@ class Machine(RuleBasedStateMachine):
         assert lease.is_revisit is (name in self.due)
         before = self.frontier.page(lease.page_id)
         assert before is not None
+        assert not self.frontier.requeue(lease.page_id, self.now), "it is under way"
         released = self.frontier.release(lease, outcome, self.now)
         after = self.frontier.page(lease.page_id)
         assert after is not None

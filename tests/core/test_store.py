@@ -556,6 +556,24 @@ def test_a_full_disk_stops_the_crawl_clearly_and_loses_nothing(tiny_disk: Path) 
     frontier.close()
 
 
+def test_a_count_that_went_wrong_stops_the_crawl_clearly_and_loses_nothing(tmp_path: Path) -> None:
+    """A defect of ours, which no batch could write: it must not hang the crawl."""
+    frontier = Frontier(Store(tmp_path), NOW)
+    frontier.discover([link(1)], NOW)
+    frontier.commit()
+    frontier.discover([link(2)], NOW)
+    frontier._hosts.by_name["h2.example"].queued_revisits = -1
+    for _ in range(2):
+        with pytest.raises(FrontierUnwritable, match=r"counts are wrong .*check --repair.*start the same"):
+            frontier.commit()
+    with pytest.raises(FrontierUnwritable):
+        frontier.lease(NOW)
+    frontier.close()
+    frontier = Frontier(Store(tmp_path), NOW)
+    assert [frontier.find(link(number).fingerprint) for number in (1, 2)] == [0, None]
+    frontier.close()
+
+
 CREATE_ON_A_FULL_DISK = """
 import resource, sys
 from scrapy_frontier.core.errors import FrontierError

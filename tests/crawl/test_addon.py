@@ -47,6 +47,9 @@ class OurScheduler(FrontierScheduler):
     """A subclass of somebody's own."""
 
 
+NAMESAKE = type("FrontierScheduler", (Scheduler,), {})  # of somebody else's, by the same name
+
+
 class LoudMiddleware:
     """A spider middleware of somebody's own."""
 
@@ -73,7 +76,7 @@ def test_our_scheduler_in_the_project_is_fine(scheduler: Any) -> None:
     assert len(settings.getdict("SPIDER_MIDDLEWARES")) == 2
 
 
-@pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", Scheduler])
+@pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", Scheduler, NAMESAKE])
 def test_other_scheduler_in_the_project_is_kept_with_a_warning(
     scheduler: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

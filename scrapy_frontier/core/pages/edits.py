@@ -72,14 +72,17 @@ class Edits:
         self, page_id: PageId, now: float, payload: bytes | None = None, priority: int | None = None
     ) -> bool:
         """Queue a page again that is finished or only seen, its attempts forgotten; false for one that is
-        queued, and for one nobody knows.
+        queued or under way, and for one nobody knows.
 
         With its own request and priority where none are given. Commits what was open before; its own rows go
-        in the next batch. Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
+        in the next batch. O(leases). Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not
+        decode.
         """
         self._batch.check()
         page = self._page_index.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
+            return False
+        if page_id in self._leased():  # it comes back right now, finished as it is
             return False
         host = self._host_of(page)
         was_seen = page.state is State.SEEN and not page.is_deferred
@@ -222,6 +225,7 @@ class Edits:
             batch.count_queued(host, -1)
             if is_ended:  # one that comes back
                 batch.count_revisits(host, -1)
+                self._revisit_queue.forbidden.remove(page_id, page)
         elif is_ended:
             self._revisit_queue.remove(page_id, page)
         if is_ended:

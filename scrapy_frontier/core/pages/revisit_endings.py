@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..parse.urls import host_of
 from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
@@ -92,6 +93,8 @@ class RevisitEndings:
         page = self._revisit_queue.finished(page_id) if page_id is not None and is_seen else None
         if page_id is None or page is None or page.visits is None or page.visits.due == QUEUED_AGAIN:
             return None
+        if (its := page.host or host_of(page.url)) != host.name:  # a slot or an address of this visit alone
+            host = self._table.get(its)
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
         ended = self._judge(home, outcome, now)
@@ -161,8 +164,9 @@ class RevisitEndings:
     def _queue_again(self, lease: Lease, page: Page, host: Host, queue: Host, due: float, now: float) -> None:
         if queue is not host:
             page = page._replace(host=queue.name)
-            self._batch.count_revisits(host, -1)
-            self._batch.count_revisits(queue, 1)
+            for its, change in ((host, -1), (queue, 1)):
+                self._batch.count_revisits(its, change)
+                self._batch.count_ended(its, page.state, change, page.status)
         self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(queue, lease.sort_key, now)

@@ -6,9 +6,10 @@ each batch, so that the database never tells two stories. After a failed write n
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
-from ..errors import FrontierError, FrontierUnreadable, UnreadableRow
+from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow
 from . import host_rows, keys, meta_rows, page_rows
 from .bloom import MASK, PAIRS
 from .link_rows import encode_links
@@ -224,9 +225,9 @@ class Batch:
     def write_host(self, host: KeptHost) -> None:
         """Put the row of a host that is about to be forgotten into the open batch, if it has changed."""
         if host in self._touched:
+            self.rows[keys.host_key(host.name)] = self._row_of(host)
             self._touched.remove(host)
             self.left.add(host.name)
-            self.rows[keys.host_key(host.name)] = self._row_of(host)
 
     def _row_of(self, host: KeptHost) -> bytes:
         if not host.is_kept:  # it gets its first row
@@ -243,9 +244,17 @@ class Batch:
         rows = self.rows
         if not rows and not self._touched:
             return
-        for host in self._touched:
-            rows[keys.HOST + host.prefix[1:-1]] = self._row_of(host)
-        rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
+        try:
+            for host in self._touched:
+                rows[keys.HOST + host.prefix[1:-1]] = self._row_of(host)
+            rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
+        except struct.error as error:  # one below zero, which every later batch would meet again
+            self.failure = FrontierUnwritable(
+                f"{self.store.directory}: the counts are wrong ({error}), so nothing more is written, and "
+                "what was not written is fetched again: let `scrapy frontier check --repair` count anew, "
+                "then start the same crawl again, and please report this"
+            )
+            raise self.failure from error
         try:
             self.store.write(rows)
         except FrontierError as error:
