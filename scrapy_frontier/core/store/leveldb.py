@@ -108,10 +108,11 @@ class Store:
             self.write(_format_rows(scheme), sync=True)
             return
         if found not in READABLE_FORMATS:
+            readable = b" and ".join(READABLE_FORMATS).decode()
             raise FrontierVersion(
                 f"{self.directory} was written in frontier format {found.decode(errors='replace')}, this "
-                f"version of scrapy-frontier reads format {FORMAT_VERSION}: install the version that wrote "
-                "it, or use another FRONTIER_DIR"
+                f"version of scrapy-frontier reads format {readable}: install the version that wrote it, or "
+                "use another FRONTIER_DIR"
             )
         stored = (self.get(keys.SCHEME) or b"").decode(errors="replace")
         if scheme and stored and stored != scheme:
