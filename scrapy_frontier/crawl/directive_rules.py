@@ -11,7 +11,7 @@ from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, JsonRequest
 
 from ..core import reasons
-from ..core.parse.headers import rel_tokens
+from ..core.parse.headers import has_rel
 from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from .requests.pattern_and_force import QueueEntry
-
-_NO_TYPES: frozenset[str] = frozenset()
 
 
 class DirectiveRules(Component):
@@ -66,7 +64,7 @@ class DirectiveRules(Component):
 
     def nofollow_only(self, response: Response) -> Generator[None, None, frozenset[bytes]]:
         """Find the keys of the pages that *response* links with a link type that is not
-        followed, and never without. Uses the tree that the response's selectors share.
+        followed, one or another, and never without. Uses the tree that the response's selectors share.
 
         Yields after every `AT_A_TIME` links: 100,000 would stop the event loop for a second and a half.
         """
@@ -74,25 +72,25 @@ class DirectiveRules(Component):
             return frozenset()
         assert isinstance(response, HtmlResponse)
         absolute, longest = references_of(response), self.settings.traps.length
+        types = self.settings.nofollow_rels
         keys: dict[str, bytes | None] = {}  # by reference
-        shared: dict[bytes, frozenset[str]] = {}  # refused types that all links to a page have
+        refused: set[bytes] = set()
         for is_refused in (True, False):
-            if not shared and not is_refused:
+            if not refused and not is_refused:
                 break
             for number, anchor in enumerate(tree_of(response).iter("a", "area"), 1):
                 if number % AT_A_TIME == 0:
                     yield
-                rel, href = anchor.get("rel"), anchor.get("href")
-                types = rel_tokens(rel) & self.settings.nofollow_rels if rel else _NO_TYPES
-                if href is None or bool(types) is not is_refused or 0 < longest < len(href):
+                href, rel = anchor.get("href"), anchor.get("rel")
+                if href is None or has_rel(rel, types) is not is_refused or 0 < longest < len(href):
                     continue
                 if href not in keys:
                     url = absolute(href)
                     keys[href] = None if url is None else page_fingerprint(url)
                 key = keys[href]
-                if key is not None and (is_refused or key in shared):
-                    shared[key] = shared.get(key, types) & types
-        return frozenset(key for key, types in shared.items() if types)
+                if key is not None:
+                    (refused.add if is_refused else refused.discard)(key)
+        return frozenset(refused)
 
     def with_ajax_form(self, request: Any) -> Any:
         """*request*, with the state of a ``#!`` URL where the server can see it, if that is wanted."""

@@ -246,6 +246,14 @@ def test_link_types_are_as_set(web: Web, run: Callable[..., Crawl]) -> None:
     assert web.paths() == ["/", "/a"]
 
 
+def test_a_link_that_stands_with_one_type_here_and_another_there_is_not_followed(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    web.on("/", body=page("", anchors("/both ugc", "/both nofollow", "/once ugc", "/once")))
+    run(LinkSpider, {"FRONTIER_NOFOLLOW": ["nofollow", "ugc"]}, start_urls=[web.url("/")])
+    assert web.paths() == ["/", "/once"]
+
+
 def test_the_switch_for_nofollow_is_for_links_and_for_pages(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page("", anchors("/a nofollow")))
     web.on("/a", body=page(NOFOLLOW, anchors("/b", "/c ugc")))

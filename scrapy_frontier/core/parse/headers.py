@@ -110,6 +110,11 @@ def rel_tokens(rel: str | None) -> frozenset[str]:
     return frozenset((rel or "").lower().split())
 
 
+def has_rel(rel: str | None, types: frozenset[str]) -> bool:
+    """Whether a rel attribute has one of these link *types*."""
+    return bool(rel) and not types.isdisjoint(rel_tokens(rel))
+
+
 class LinkValue(NamedTuple):
     """One link of a Link header. *anchored*: it is about another resource than the one fetched."""
 

@@ -19,6 +19,7 @@ from scrapy.http import HtmlResponse, Request, Response
 
 from ...core import reasons
 from ...core.frontier import Event, Frontier, Link, Outcome
+from ...core.parse.headers import has_rel
 from ...core.parse.urls import host_of
 from ...core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from .. import meta_keys
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 MOST = 10_000  # links of one page
 AT_A_TIME = 300  # anchors, 3 ms
+_IS_CANONICAL = frozenset(("canonical",))
 
 
 @dataclass(eq=False, repr=False)
@@ -244,10 +246,10 @@ def _anchors(response: HtmlResponse, longest: int, rels: frozenset[str]) -> Iter
         href = element.get("href")
         if href is None or 0 < 8 * longest < len(href):
             continue
-        relations = (element.get("rel") or "").lower().split()
-        flags = 0 if rels.isdisjoint(relations) else NOFOLLOW
+        rel = element.get("rel")
+        flags = NOFOLLOW if has_rel(rel, rels) else 0
         if element.tag == "link":
-            if "canonical" not in relations:
+            if not has_rel(rel, _IS_CANONICAL):
                 continue
             flags = CANONICAL
         url = (absolute(href) or "").partition("#")[0]
