@@ -1,4 +1,4 @@
-"""What a crawl tells of itself: how it begins, for whom it waits, whom it gives up, and what is left."""
+"""What a crawl tells of itself: how it begins and goes on, whom it waits for and gives up, what is left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.hosts.host import FOREVER
 from ..core.store.states import FINISHED
 from ..core.time_format import moment
 from ..settings import unknown_names
-from .stats import Reporter, inventory
+from .stats import Reporter, inventory, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +33,7 @@ class CrawlLog:
     _reporter: Reporter
     _is_temporary: bool
     _logged_until = 0.0  # for whom the crawl waits
+    _interval = _progress_at = 0.0  # seconds between two lines of progress; when the next is due
 
     def log_start(self, spider: Spider, settings: BaseSettings) -> None:
         """Say once, with the frontier open, what it holds, whose it was, and which settings there are not.
@@ -62,6 +63,21 @@ class CrawlLog:
             log(logging.WARNING, "There is no setting %s: %s", name, meant)
         if self._is_temporary:
             log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
+        self._interval = settings.getfloat("LOGSTATS_INTERVAL")
+        self._progress_at = self._clock() + self._interval
+
+    def log_progress(self, now: float) -> None:
+        """Say what the frontier holds if the last time, or the start, is ``LOGSTATS_INTERVAL`` seconds ago
+        at *now*; never where that is 0. Scrapy's own line says how fast pages come. No store read."""
+        if not self._interval or now < self._progress_at:
+            return
+        self._progress_at = now + self._interval
+        frontier = self._frontier
+        ended = others(frontier.totals().states)
+        words = "Frontier: waiting %d, under way %d, hosts in memory %d; of all runs: %s"
+        self._reporter.log(
+            logging.INFO, words, frontier.pending, frontier.leased, frontier.hosts, ended or "none"
+        )
 
     def log_given_up(self, given_up: Iterable[GivenUpPages]) -> None:
         """One line for each host, or origin of one, that was given up."""

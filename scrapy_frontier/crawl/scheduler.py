@@ -322,6 +322,8 @@ class FrontierScheduler(BaseScheduler):
                 crawl.watch.sweep()
             if crawl is None or not self._sleeps(crawl):
                 self._report()
+                if crawl is not None:
+                    crawl.log.log_progress(crawl.clock())
             if crawl is not None and self._error is None:
                 crawl.frontier.commit()
         except Exception as error:  # a looping call that raises is never called again

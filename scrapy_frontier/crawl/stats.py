@@ -26,9 +26,13 @@ def refusal_stat(kind: str) -> str:
 
 def inventory(states: Mapping[str, int]) -> str:
     """What a frontier holds, in words, from the number of pages in each state by its name."""
-    others = [f"{count} {state}" for state, count in states.items() if count and state != "queued"]
-    rest = f": {', '.join(others)}" if others else ""
+    rest = f": {others(states)}" if others(states) else ""
     return f"{sum(states.values())} pages known, {states['queued']} queued{rest}"
+
+
+def others(states: Mapping[str, int]) -> str:
+    """How many pages are in which state, those aside that are queued: ``55 done, 1 failed``."""
+    return ", ".join(f"{count} {state}" for state, count in states.items() if count and state != "queued")
 
 
 def count(crawler: Crawler, name: str, number: int = 1) -> None:

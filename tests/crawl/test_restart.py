@@ -170,6 +170,16 @@ def told(crawl: Crawl, words: str) -> list[str]:
     return [message for message in messages if words in message]
 
 
+def test_while_it_runs_the_log_says_what_the_frontier_holds(web: Web, start: Callable[..., Crawl]) -> None:
+    web.link("/", "/a", "/b")
+    web.on("/a", delay=3000)
+    web.on("/b", delay=3000)
+    one = {**SETTINGS, "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_TIMEOUT": 3000}
+    crawl = start(TreeSpider, one, start_urls=[web.url("/")])
+    crawl.wait_for("Frontier: waiting 1, under way 1, hosts in memory 1; of all runs: 1 done")
+    crawl.kill()
+
+
 def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Crawl], tmp_path: Path) -> None:
     """The same command twice: the feed stays empty, and the log says what is there and how to go on."""
     web.link("/", "/a", "/b", "/bad")
