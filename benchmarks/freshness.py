@@ -6,8 +6,8 @@
 with the power -0.6 of its rank; 0.35 visits a page and day, 120 days. Which changes come when is the same for
 all policies. What is counted is the share of the importance that is fresh after the first third. "optimum"
 knows the true rates, and fetches at any time the page with the largest crawl value. "frontier" is the
-project's own policy, with what visits have shown it: `change_rates`, `crawl_value`, `multipliers` and
-`policy`. "index" is that without due times, all judged anew every half hour: what due times cost.
+project's own policy, with what visits have shown it: `estimate_change_rates`, `crawl_value`, `multipliers`
+and `policy`. "index" is that without due times, all judged anew every half hour: what due times cost.
 
 Worlds: `plain`; `swap`, in which all pages change their rates among each other on day 60; `limits`, in which
 one host in ten may be asked but a third as often as the others; `hints`, in which half of the hosts tell of
@@ -28,8 +28,8 @@ from statistics import mean
 
 import numpy as np
 
-from scrapy_frontier.core.hosts import change_rates
 from scrapy_frontier.core.hosts.sitemap_hints import HintAccuracy
+from scrapy_frontier.core.revisits import estimate_change_rates as change_rates
 from scrapy_frontier.core.revisits import policy as revisit_policy
 from scrapy_frontier.core.revisits.crawl_value import Bounds
 from scrapy_frontier.core.revisits.multipliers import Sample, for_all, of_limit

@@ -24,11 +24,11 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     is_hint_of_change,
     named_by_robots,
     refuse,
-    span_of,
 )
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash
+from scrapy_frontier.core.revisits.plans import sitemap_span
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import SiteSitemaps, decode_sitemaps, encode_sitemaps
 from scrapy_frontier.core.store.states import State
@@ -82,15 +82,15 @@ def test_a_row_keeps_how_honest_a_site_was() -> None:
 
 def test_a_sitemap_comes_back_as_often_as_it_changes() -> None:
     longest = 30 * DAY
-    assert span_of(None, longest) == DAY
-    assert span_of(None, 3600.0) == 3600.0
+    assert sitemap_span(None, longest) == DAY
+    assert sitemap_span(None, 3600.0) == 3600.0
     month = Visits(0, int(30 * DAY), visits=31)
-    spans = [span_of(month._replace(changes=changes), longest) for changes in (0, 1, 10, 30)]
+    spans = [sitemap_span(month._replace(changes=changes), longest) for changes in (0, 1, 10, 30)]
     assert spans == sorted(spans, reverse=True)
     assert 5 * DAY < spans[0] <= longest
     assert spans[-1] < DAY
     often = Visits(0, 3600, visits=61, changes=61)
-    assert span_of(often, longest) == 3600.0
+    assert sitemap_span(often, longest) == 3600.0
 
 
 # -- contact -------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING
 
-from ..hosts.change_rates import History, by_counts, likeliest_rate
+from ..revisits.estimate_change_rates import History, by_counts, likeliest_rate
 from ..revisits.validator_trust import had_false_304, may_send
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.rate_rows import decode_history

@@ -1,3 +1,1 @@
-"""When a host may be asked: its queue and clock, turns, delays, cooldowns, what its site said, and how often
-its pages change.
-"""
+"""When a host may be asked: its queue and clock, turns, delays, cooldowns, what its site said."""

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin_of
-from .change_rates import DAY, by_counts, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.site_rows import SiteSitemaps
-    from ..store.visit_rows import Visits
 
 # The first that is a sitemap wins. /sitemap.xml is also what redirects to the index in WordPress; its most
 # common plug-ins write the second. Every further guess is a request to each host that has no sitemap.
@@ -34,7 +32,6 @@ FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the sa
 # A page nothing is known about; to a scorer that follows links, one of 256 links of an average page.
 _PAGE_BUCKET = 0x8000
 _DOUBLING = 1024  # buckets from a score to its double
-_SHORTEST = 3600.0  # seconds between two visits of a sitemap
 _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
 
 
@@ -73,18 +70,6 @@ def refuse(sitemaps: SiteSitemaps, sitemap: str) -> SiteSitemaps:
     if sitemaps.is_contacted or sitemap in sitemaps.refused or len(sitemaps.refused) >= MAX_REFUSED:
         return sitemaps
     return sitemaps._replace(refused=(*sitemaps.refused, sitemap))
-
-
-# -- revisits ------------------------------------------------------------------------------------------
-
-
-def span_of(visits: Visits | None, longest: float) -> float:
-    """Seconds until a sitemap comes back: as often as it changes, which for all we know at first is once a
-    day; an hour at the least."""
-    if visits is None or visits.visits < 2:
-        return min(DAY, longest)
-    history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
-    return min(max(1 / rate(history, 1 / DAY), _SHORTEST), longest)
 
 
 # -- a sitemap on its way ------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from .not_modified import False304s
 if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
-    from ..revisits.page_change_rates import PageChangeRates
+    from ..revisits.learnt_change_rates import LearntChangeRates
     from ..revisits.revisit_budget import RevisitBudget
     from ..store.batch import Batch
     from ..store.page_rows import Page
@@ -62,7 +62,7 @@ class RevisitEndings:
     _backoffs: Backoffs
     _scores: Rescoring | None
     _revisit_queue: RevisitQueue
-    _rates: PageChangeRates
+    _rates: LearntChangeRates
     _budget: RevisitBudget
     _forbidden: ForbiddenPages
     _max_attempts: int

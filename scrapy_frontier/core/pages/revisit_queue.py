@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..parse.urls import host_of
-from ..revisits.page_change_rates import PageChangeRates
+from ..revisits.learnt_change_rates import LearntChangeRates
 from ..revisits.plans import Plan, Plans, RevisitRule
 from ..revisits.policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
 from ..revisits.revisit_budget import RevisitBudget
@@ -67,7 +67,7 @@ class RevisitQueue:
         self._hubs = HubShare(rule.hub_share)
         self.forbidden = ForbiddenPages(batch, sites)
         self._plans = plans = Plans(rule, self.read)
-        self.rates = rates = PageChangeRates(batch, sites, rule)
+        self.rates = rates = LearntChangeRates(batch, sites, rule)
         self.budget = RevisitBudget(batch, self.score_of, rule, plans, rates, self._opened_at)
         first = next(batch.store.scan(keys.DUE, limit=1), None)
         if self.rule is not None and first is not None:

@@ -8,15 +8,16 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..hosts.sitemap_sites import span_of
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
 from .crawl_value import Bounds
+from .estimate_change_rates import DAY, by_counts, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.page_rows import Page
+    from ..store.visit_rows import Visits
 
 INTERVAL, ADAPTIVE = "interval", "adaptive"
 SHELF_LIFE = 7 * 86400.0
@@ -27,6 +28,7 @@ SITEMAP_KEY = b'"frontier_sitemap"'  # in the payload of a page that is read as 
 LASTMOD_KEY = b'"frontier_lastmod"'  # of one of which a sitemap tells when it changed last
 _SPAN_KEYS = (SHELF_LIFE_KEY.encode(), REFRESH_KEY.encode())
 _UNUSUAL = (*_SPAN_KEYS, b'"method"', b'"body"')  # in a payload
+_SHORTEST_OF_SITEMAPS = 3600.0  # seconds
 _MOST_REDIRECTS = 5  # that a hub is followed through
 
 
@@ -109,7 +111,7 @@ class Plans:
             return NEVER
         refresh = self._hub_span(page_id, page) if refresh is None else refresh
         if refresh is None and shelf_life is None and SITEMAP_KEY in payload and page.state is State.DONE:
-            refresh = span_of(page.visits, self._rule.shelf_life)
+            refresh = sitemap_span(page.visits, self._rule.shelf_life)
         if refresh is not None:
             return Plan(refresh, is_hub=True, is_fixed=True)
         if shelf_life is not None:
@@ -134,6 +136,15 @@ class Plans:
                 break
             page_id, page = page.parent, found
         return None
+
+
+def sitemap_span(visits: Visits | None, longest: float) -> float:
+    """Seconds until a sitemap comes back: as often as it changes, which for all we know at first is once a
+    day; an hour at the least."""
+    if visits is None or visits.visits < 2:
+        return min(DAY, longest)
+    history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
+    return min(max(1 / rate(history, 1 / DAY), _SHORTEST_OF_SITEMAPS), longest)
 
 
 def _is_url(pattern: str) -> bool:

@@ -1,7 +1,7 @@
 """When a page comes back, in which order, and what becomes of it then: plain values in and out.
 
 A page stays what it is until a visit ends it: no document is lost to one bad day. Times are POSIX seconds,
-spans seconds. `crawl_value` has the mathematics of "adaptive", `hosts.change_rates` what visits teach.
+spans seconds. `crawl_value` has the mathematics of "adaptive", `estimate_change_rates` what visits teach.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
+    from .learnt_change_rates import LearntChangeRates
     from .multipliers import Sample
-    from .page_change_rates import PageChangeRates
     from .plans import Plan, Plans, RevisitRule
 
 SAMPLE = 1024  # pages: to solve for them takes 20 ms
@@ -72,7 +72,7 @@ class RevisitBudget:
     _score_of: Callable[[int], float | None]
     _rule: RevisitRule
     _plans: Plans
-    _rates: PageChangeRates
+    _rates: LearntChangeRates
     _opened_at: float
     hosts: dict[str, float] = field(default_factory=dict, init=False)
     _sample: list[_Drawn] | None = field(default=None, init=False)  # while it is drawn

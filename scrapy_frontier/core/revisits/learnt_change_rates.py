@@ -1,6 +1,6 @@
-"""How often pages change, learnt from their visits, and how far sites are to be trusted that tell of it.
+"""How often pages change, learnt from their visits: the rows of what is known of hosts, and of all pages.
 
-Owns the rows of what is known of hosts, and the one of all pages.
+Learnt with it is how far sites are to be trusted that tell of changes. `estimate_change_rates` calculates.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..hosts import change_rates
-from ..hosts.change_rates import DAY, History, HostChangeRates, RateDrift, RateEstimates
 from ..hosts.sitemap_hints import HintAccuracy
 from ..parse.urls import origin_of
 from ..store import keys, rate_rows
+from . import estimate_change_rates
+from .estimate_change_rates import DAY, History, HostChangeRates, RateDrift, RateEstimates
 from .plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
 from .policy import age_value, due_value
 
@@ -26,7 +26,7 @@ _MOST_HOSTS = 10_000  # in memory
 _NO_HINTS = HintAccuracy()
 
 
-class PageChangeRates:
+class LearntChangeRates:
     """What visits have taught, by *rule*; *sites* keep how honest sitemaps were.
 
     Rates of up to 10,000 hosts stay in memory, others cost a lookup each. What is learnt goes into the open
@@ -47,8 +47,8 @@ class PageChangeRates:
 
     def expected(self, host: str) -> float:
         """Changes a second to expect of a page of *host* of which nothing is known; above 0. See
-        `change_rates.expected_rate`."""
-        return change_rates.expected_rate(self._of(host)[0], self._everywhere, self._unknown)
+        `estimate_change_rates.expected_rate`."""
+        return estimate_change_rates.expected_rate(self._of(host)[0], self._everywhere, self._unknown)
 
     def delay_of(self, host: str) -> float:
         """Seconds that *host* wanted between two visits when it was visited last; 0: none, or not known."""
@@ -88,11 +88,13 @@ class PageChangeRates:
         before = page.visits
         assert before is not None
         is_listed = LASTMOD_KEY in page.payload
-        seen = change_rates.Observation(max(now - before.last, 1.0), has_changed, is_listed, before.is_hinted)
+        seen = estimate_change_rates.Observation(
+            max(now - before.last, 1.0), has_changed, is_listed, before.is_hinted
+        )
         hints = self.hints_of(page)
         history = History(*rate_rows.decode_history(before.history))
         known = RateEstimates(history, self._of(host)[0], self._everywhere, hints, self._drift)
-        found = change_rates.observed(seen, known, self._unknown)
+        found = estimate_change_rates.observed(seen, known, self._unknown)
         self._put(host, found.host, delay, self.blame_of(host))
         self._everywhere, self._drift = found.everywhere, found.drift
         if found.hints != hints:
@@ -111,8 +113,10 @@ class PageChangeRates:
 
     def rate_of(self, host: str, visits: Visits) -> float:
         """Changes a second of a page of *host* by what its *visits* showed; above 0. See
-        `change_rates.rate`."""
-        return change_rates.rate(History(*rate_rows.decode_history(visits.history)), self.expected(host))
+        `estimate_change_rates.rate`."""
+        return estimate_change_rates.rate(
+            History(*rate_rows.decode_history(visits.history)), self.expected(host)
+        )
 
     def hints_of(self, page: Page) -> HintAccuracy:
         """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.hosts.change_rates import (
+from scrapy_frontier.core.hosts.sitemap_hints import HintAccuracy, judged
+from scrapy_frontier.core.revisits.estimate_change_rates import (
     History,
     HostChangeRates,
     Observation,
@@ -18,7 +19,6 @@ from scrapy_frontier.core.hosts.change_rates import (
     observed,
     rate,
 )
-from scrapy_frontier.core.hosts.sitemap_hints import HintAccuracy, judged
 from scrapy_frontier.core.store.rate_rows import decode_history, encode_history
 
 DAY = 86400.0

@@ -1,4 +1,4 @@
-"""How often a page changes, from what its visits showed, and what its host teaches.
+"""How often a page changes, estimated: what its visits and those of its host showed goes in, rates come out.
 
 Changes are taken to come at random at a steady rate (Poisson). Of ``n`` visits at an interval I of which
 ``X`` found a change, the improved estimator of Cho and Garcia-Molina (Estimating Frequency of Change, TOIT
@@ -17,7 +17,7 @@ from __future__ import annotations
 from math import exp, expm1, log, log1p
 from typing import NamedTuple
 
-from .sitemap_hints import HintAccuracy, judged
+from ..hosts.sitemap_hints import HintAccuracy, judged
 
 DAY = 86400.0
 # Seconds. A page that never changes has a rate too, and one that always does is not asked for all day long.
