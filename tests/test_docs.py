@@ -90,7 +90,7 @@ def spelled_out(name: str) -> list[str]:
 
 def test_prose_is_not_wider_than_120_characters() -> None:
     """But for tables, code, and a single word that cannot be broken, such as a link."""
-    for path in sorted((ROOT / "docs").rglob("*.md")):
+    for path in PAGES[1:]:
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         wide = [
             line for line in text.splitlines() if len(line) > 120 and line[0] != "|" and line[:4] != "    "
