@@ -7,6 +7,10 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "scrapy_frontier/__init__.py").read_text())[1]
+# Links within the sources lead nowhere on a package index: there they are named.
+README = re.sub(
+    r"\[([^]]+)\]\((?!https?:)([^)]+)\)", r"\1 (\2)", (HERE / "README.md").read_text(encoding="utf-8")
+)
 
 TEST = ["pytest>=8.4,<10", "pytest-xdist>=3.6", "hypothesis>=6.100", "networkx>=3.2", "igraph>=0.11"]
 
@@ -14,8 +18,9 @@ setup(
     name="scrapy-frontier",
     version=VERSION,
     description="A crawl frontier for Scrapy: best first, polite, crash-proof",
-    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description=README,
     long_description_content_type="text/markdown",
+    author="the scrapy-frontier developers",
     license="BSD-3-Clause",
     license_files=["LICENSE"],
     python_requires=">=3.10",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -59,6 +61,17 @@ def test_ci_runs_the_tests_the_readme_names() -> None:
     assert "[dev]" in README
     assert re.search(r"bin/pytest", README)
     assert re.search(r"bin/pytest", ci)
+
+
+def test_a_package_index_is_given_no_link_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    setuptools = SimpleNamespace(setup=given.update, find_packages=lambda include: include)
+    monkeypatch.setitem(sys.modules, "setuptools", setuptools)
+    runpy.run_path(str(ROOT / "setup.py"))
+    assert "\n[What to read when](docs/index.md) leads on;" in README
+    assert "\nWhat to read when (docs/index.md) leads on;" in given["long_description"]
+    targets = re.findall(r"\]\(([^)]+)\)", given["long_description"])
+    assert targets == [target for target in re.findall(r"\]\(([^)]+)\)", README) if "://" in target] != []
 
 
 def transcript() -> list[tuple[str, list[str]]]:
