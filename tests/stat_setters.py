@@ -22,7 +22,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.r
 COMPONENTS = {
     path.rpartition(".")[2] for paths in (addon.REPLACED, *addon.COMPONENTS.values()) for path in paths
 }
-REFUSED_LINKS = {refusal_stat(kind) for kind in (*TRAPS, "deferred", "over-budget")}
+REFUSED_LINKS = {refusal_stat(kind) for kind in (*TRAPS, "deferred", "over_budget")}
 
 
 def _home(component: str) -> Path:

@@ -201,7 +201,9 @@ def test_every_stat_is_in_the_table() -> None:
         name for name in re.findall(r'"(frontier/[\w/]+)"', CODE) if not name.startswith("frontier/pages")
     }
     found |= set(REFUSED_LINKS)
-    assert first_cells(page("stats")) == found | {"frontier/pages/<state>", "frontier/reasons/<code>"}
+    stats = first_cells(page("stats"))
+    assert stats == found | {"frontier/pages/<state>", "frontier/reasons/<code>"}
+    assert all(re.fullmatch(r"frontier(/[a-z_]+|/<[a-z]+>)+", name) for name in stats)
     states = re.search(r"`frontier/pages/<state>` \| ([^|]*)", page("stats"))
     assert states is not None
     named = set(re.findall(r"`(\w+)`", states[1]))
@@ -224,7 +226,7 @@ def test_every_stat_names_who_sets_it() -> None:
 
 def test_the_codes_of_reasons_are_listed() -> None:
     (row,) = re.findall(r"^\| `frontier/reasons/<code>` \| ([^|]*) \|", page("stats"), re.MULTILINE)
-    assert re.findall(r"`([\w-]+)`", row.partition("codes:")[2]) == [reason.code for reason in REASONS]
+    assert re.findall(r"`([a-z_]+)`", row.partition("codes:")[2]) == [reason.code for reason in REASONS]
     assert f"`{OTHER}`" in row
 
 

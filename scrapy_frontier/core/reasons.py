@@ -37,9 +37,9 @@ def _group(name: re.Match[str]) -> str:
 
 
 # How a lease ends
-GIVEN_UP = Reason("given-up", "{reason} ({attempts:d} attempts)")
+GIVEN_UP = Reason("given_up", "{reason} ({attempts:d} attempts)")
 STATUS = Reason("status", "HTTP {status:d}")
-NO_RESPONSE = Reason("no-response", "ended without a response")
+NO_RESPONSE = Reason("no_response", "ended without a response")
 CALLBACK = Reason("callback", "callback raised {error}")
 UNREADABLE = Reason("unreadable", "unreadable record: {cause}")
 LOST = Reason(
@@ -51,38 +51,38 @@ RETRIED = Reason("retried", "to be retried")
 DAMAGED = Reason("damaged", "its record was damaged; what it was is set aside")
 
 # Where it led
-LED_TO_DROPPED = Reason("led-to-dropped", "led to a request that was dropped")
+LED_TO_DROPPED = Reason("led_to_dropped", "led to a request that was dropped")
 LED = Reason("led", "led to {url}")
-TO_ITSELF = Reason("to-itself", "redirected to itself")
-TO_ITSELF_FOR_NOTHING = Reason("to-itself-for-nothing", "redirected to itself, where nothing had changed")
-NOT_FOLLOWED = Reason("redirect-refused", "redirect refused: {why} ({url})")
+TO_ITSELF = Reason("to_itself", "redirected to itself")
+TO_ITSELF_FOR_NOTHING = Reason("to_itself_for_nothing", "redirected to itself, where nothing had changed")
+NOT_FOLLOWED = Reason("redirect_refused", "redirect refused: {why} ({url})")
 PRIVATE = Reason("private", "a public page led to it, and its address is private ({address})")
 
 # What robots.txt and the host say
 FORBIDDEN = Reason("robots", "robots.txt of {origin}: {rule}")
-ROBOTS_UNREADABLE = Reason("robots-unreadable", "robots.txt of {origin} cannot be read")
-ROBOTS_HOURS = Reason("robots-hours", "robots.txt of {origin} asks for other hours")
-ROBOTS_UNKNOWN = Reason("robots-unknown", "robots.txt of {origin} is not known yet")
-RESTS_AFTER = Reason("rests-after", "{host} rests: {trouble}")
+ROBOTS_UNREADABLE = Reason("robots_unreadable", "robots.txt of {origin} cannot be read")
+ROBOTS_HOURS = Reason("robots_hours", "robots.txt of {origin} asks for other hours")
+ROBOTS_UNKNOWN = Reason("robots_unknown", "robots.txt of {origin} is not known yet")
+RESTS_AFTER = Reason("rests_after", "{host} rests: {trouble}")
 RESTS = Reason("rests", "{host} rests")
-NOT_ASKED = Reason("not-asked", "answered by 304, which says nothing of what is kept")
-TO_WAIT = Reason("to-wait", "the redirect that led to it asks to wait")
+NOT_ASKED = Reason("not_asked", "answered by 304, which says nothing of what is kept")
+TO_WAIT = Reason("to_wait", "the redirect that led to it asks to wait")
 ADDRESS = Reason("address", "{host} has the address {address}")
 
 # What was found on a page that was fetched, one after the other
-SKIPPED = Reason("noindex-skip", "noindex: the page asks to be kept nowhere")
+SKIPPED = Reason("noindex_skip", "noindex: the page asks to be kept nowhere")
 NOINDEX = Reason("noindex", "noindex: its items were dropped")
 NOFOLLOW = Reason("nofollow", "nofollow: its links were not followed")
 ALIAS = Reason("alias", "alias of {url}")
 REFRESH = Reason("refresh", "refreshes to {url}")
 SAME = Reason("same", "same content as {url}")
 SITEMAP = Reason("sitemap", "sitemap of {entries}")
-BROKEN_SITEMAP = Reason("sitemap-broken", "sitemap broken after {entries}: {problem}")
+BROKEN_SITEMAP = Reason("sitemap_broken", "sitemap broken after {entries}: {problem}")
 
 # Why a page is only seen
 OUT_OF_SCOPE = Reason("scope", "out of scope")
-NOFOLLOW_PAGE = Reason("nofollow-page", "linked by {url}, which says nofollow")
-NOFOLLOW_LINK = Reason("nofollow-link", "linked with rel={rels} by {url}")
+NOFOLLOW_PAGE = Reason("nofollow_page", "linked by {url}, which says nofollow")
+NOFOLLOW_LINK = Reason("nofollow_link", "linked with rel={rels} by {url}")
 OUTSIDE = Reason("pattern", "outside the pattern {pattern} of {url}")
 DEPTH = Reason("depth", "more than {links} from a seed")
 BUDGET = Reason("budget", "over the budget of {most} for {whose}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
 
 
-TRAPS = frozenset(("length", "depth", "repeated-segments"))  # kinds of refusals
+TRAPS = frozenset(("length", "depth", "repeated_segments"))  # kinds of refusals
 
 
 def refusal_stat(kind: str) -> str:

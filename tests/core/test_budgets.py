@@ -235,7 +235,7 @@ def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: P
     frontier = start(tmp_path, host_pending=2)
     found = frontier.discover(pages(30), NOW)
     assert ids(found) == [*range(22), *[None] * 8]
-    assert kinds(found) == {"deferred": 20, "over-budget": 8}
+    assert kinds(found) == {"deferred": 20, "over_budget": 8}
     assert frontier._batch.counts.next_page == 22
     assert ids(frontier.discover([page(40, is_named=True)], NOW)) == [22], "a seed is always kept"
     assert ids(frontier.discover(pages(30), NOW))[22:] == [None] * 8
@@ -270,7 +270,7 @@ def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) 
     before = see(frontier, pages(14), NOW)
     found = frontier.discover(pages(14), NOW)
     assert ids(found) == [*before[:11], *[None] * 3]
-    assert kinds(found) == {"deferred": 10, "over-budget": 3}
+    assert kinds(found) == {"deferred": 10, "over_budget": 3}
     assert (frontier.pending, seen(frontier), len(deferred(frontier))) == (1, 13, 10)
     assert reason(frontier, 1) == "over the budget of 1 queued page for host a.example"
     assert reason(frontier, 11) == "out of scope"
@@ -402,7 +402,7 @@ def test_hosts_of_which_all_pages_wait_take_no_memory(tmp_path: Path) -> None:
     found = frontier.discover(trap_hosts(15), NOW)
     found += frontier.discover(trap_hosts(60, first=10), NOW)
     assert frontier.hosts == 2
-    assert kinds(found) == {"deferred": 20, "over-budget": 48}
+    assert kinds(found) == {"deferred": 20, "over_budget": 48}
     frontier.discover(pages(1, "h9.trap.example", first=900), NOW)
     row = host_rows.decode_host(frontier._store.get(keys.host_key("h9.trap.example")) or b"")
     assert row.deferred == 1
@@ -503,7 +503,7 @@ def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
     urls = [f"http://a.example/{path}" for path in ("x" * 50, "1/2/3/4/5", "a/a/a")]
     found = frontier.discover([Link(url.encode(), url, "a.example") for url in urls], NOW)
     assert found == [
-        Discovered(Fate.REFUSED, kind=kind, reason=kind) for kind in ("length", "depth", "repeated-segments")
+        Discovered(Fate.REFUSED, kind=kind, reason=kind) for kind in ("length", "depth", "repeated_segments")
     ]
     frontier.commit()
     assert dict(frontier._store.scan(b"")) == before

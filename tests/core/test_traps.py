@@ -23,12 +23,12 @@ def test_a_trap_is_named() -> None:
     limits = TrapLimits(length=200, depth=10, repeats=3)
     assert trap("http://h/?" + "a" * 200, limits) == "length"
     assert trap("http://h/" + "/".join("abcdefghijk"), limits) == "depth"
-    assert trap("http://h/calendar/next/next/next", limits) == "repeated-segments"
-    assert trap("http://h/a/b/a/b/a/b/index.html", limits) == "repeated-segments"
-    assert trap("http://h/a/a/a?b", limits) == "repeated-segments"
-    assert trap("http://h/a/a/a/#b", limits) == "repeated-segments"
+    assert trap("http://h/calendar/next/next/next", limits) == "repeated_segments"
+    assert trap("http://h/a/b/a/b/a/b/index.html", limits) == "repeated_segments"
+    assert trap("http://h/a/a/a?b", limits) == "repeated_segments"
+    assert trap("http://h/a/a/a/#b", limits) == "repeated_segments"
     assert trap("http://h/a/b?a/a/a/a", limits) is None
-    assert trap("http://h/a/a?b", TrapLimits(repeats=2)) == "repeated-segments"
+    assert trap("http://h/a/a?b", TrapLimits(repeats=2)) == "repeated_segments"
     assert trap("http://h/a/b/a/b/index.html", limits) is None
 
 

@@ -66,7 +66,7 @@ def test_paths_that_grow_or_repeat_and_sessions_end_by_themselves(
     seeds = [endless.url(path) for path in ("/loop", "/deep", "/session?page=0")]
     crawl = run(LinkSpider, ADDON, start_urls=seeds)
     assert crawl.reason == "finished"
-    assert crawl.stats["frontier/traps/repeated-segments"] == 1
+    assert crawl.stats["frontier/traps/repeated_segments"] == 1
     assert crawl.stats["frontier/traps/depth"] == 1
     assert crawl.stats["frontier/traps/session"] >= 1
     assert [path for path in endless.paths() if path.startswith("/loop")] == [
@@ -211,7 +211,7 @@ def test_what_a_sitemap_lists_meets_budgets_and_traps(
     assert len(endless.paths()) == 6
     assert crawl.stats["frontier/deferred"] == crawl.stats["frontier/pages/seen"] == 8
     assert crawl.stats["frontier/sitemaps/new"] == 4
-    assert crawl.stats["frontier/traps/repeated-segments"] == 1
+    assert crawl.stats["frontier/traps/repeated_segments"] == 1
     assert trap not in pages()
     run(LinkSpider, {**settings, "FRONTIER_HOST_PAGES": 0}, start_urls=[endless.url("/home")])
     assert sorted(endless.paths()) == sorted(["/home", "/sitemap.xml", *(f"/page/{n}" for n in range(12))])

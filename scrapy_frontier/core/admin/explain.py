@@ -68,7 +68,7 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
     traps = {
         "length": f"it is longer than URLLENGTH_LIMIT = {limits.length}",
         "depth": f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
-        "repeated-segments": "its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = "
+        "repeated_segments": "its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = "
         f"{limits.repeats}",
     }
     if (kind := trap(url, limits)) is not None:

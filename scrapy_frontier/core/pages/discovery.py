@@ -326,7 +326,7 @@ class Discovery:
         kept."""
         if not over.is_kept and not link.is_named:
             self._table.forget_if_idle(host, now)
-            return Discovered(Fate.REFUSED, kind="over-budget", reason=over.reason)
+            return Discovered(Fate.REFUSED, kind="over_budget", reason=over.reason)
         bucket = link.bucket if link.is_placed else 0
         page = page_of_link(link, parent, now)
         if seen_id is None:

@@ -46,7 +46,7 @@ class TrapLimits:
 
 
 def trap(url: str, limits: TrapLimits) -> str | None:
-    """Return why *url* looks like a trap: ``length``, ``depth`` or ``repeated-segments``; None when it does
+    """Return why *url* looks like a trap: ``length``, ``depth`` or ``repeated_segments``; None when it does
     not, which takes a microsecond.
     """
     if len(url) > limits.longest:
@@ -73,7 +73,7 @@ def trap(url: str, limits: TrapLimits) -> str | None:
     if limits.depth and len(segments) > limits.depth:
         return "depth"
     if limits.repeats and repeats(segments) >= limits.repeats:
-        return "repeated-segments"
+        return "repeated_segments"
     return None
 
 

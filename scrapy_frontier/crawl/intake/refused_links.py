@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_LOGGED = 100  # hosts whose traps are told one by one
 _WORDS = {
     "deferred": "Keeping %s for later: %s",
-    "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
+    "over_budget": "Counted but not kept: %s: %s, and enough is kept for later",
 }
 
 
