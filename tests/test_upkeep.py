@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.store.leveldb import DATABASE, Store
 from scrapy_frontier.crawl.store.upkeep import LOOK, LOOK_IDLE, Upkeep, look_after
 
+NOW = 1_700_000_000.0
 PATIENCE = 30.0  # seconds; far more than it takes
 
 
@@ -71,6 +74,51 @@ def test_a_sync_that_fails_is_tried_again_and_told_once(
     store.close()
     assert len(caplog.records) == 1
     assert os.strerror(errno.EMFILE) in caplog.text
+
+
+def test_no_two_syncs_are_further_apart_than_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, synced = [0.0], []
+
+    class Ticking(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            now[0] += max(timeout or 0.0, 0.01)
+            return now[0] > 100.0
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    store = Counted(tmp_path)
+    monkeypatch.setattr(store, "sync", lambda: synced.append(now[0]))
+    look_after(weakref.ref(store), 7.0, Ticking())
+    store.close()
+    assert synced == pytest.approx([7.0 * number for number in range(1, 15)])
+
+
+def test_what_was_synced_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nothing had reached the disk but what it was told to keep."""
+    synced: dict[str, int] = {}
+
+    def fsync(descriptor: int) -> None:
+        synced[Path(f"/proc/self/fd/{descriptor}").readlink().name] = os.fstat(descriptor).st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    links = [Link(bytes([number]) * 20, f"http://a.example/{number}", "a.example") for number in range(100)]
+    store = Store(tmp_path / "before")
+    frontier = Frontier(store, NOW)
+    frontier.discover(links[:50], NOW)
+    frontier.commit()
+    store.sync()
+    frontier.discover(links[50:], NOW)
+    frontier.commit()
+    shutil.copytree(tmp_path / "before", tmp_path / "after")
+    frontier.close()
+    for log in (tmp_path / "after" / DATABASE).glob("*.log"):
+        os.truncate(log, synced.get(log.name, 0))
+    store = Store(tmp_path / "after")
+    assert list(Check(store, None, NOW).run()) == []
+    frontier = Frontier(store, NOW)
+    assert [frontier.find(link.fingerprint) for link in links] == [*range(50), *[None] * 50]
+    frontier.close()
 
 
 def test_an_interval_of_0_leaves_it_to_the_operating_system(tmp_path: Path) -> None:
