@@ -11,6 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
 from ..core.hosts.cooldown import Trouble
+from ..core.hosts.robots_expiry import RobotsAnswer
 from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import REASON
@@ -74,20 +75,20 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             decision = None  # it was about another request
         if decision is not None and decision.is_allowed:
             return None
-        origin, gate = origin_for(request), self._gate
+        origin = origin_for(request)
         if origin is None:
             return None
         given_up = flight.lease.given_up if flight is not None else None
-        if decision is None:
-            decision = await gate.decide(request, is_to_ask=given_up is None)
-        wait = decision.until - gate.clock() if decision is not None else 0.0
-        if decision is not None and wait <= 0 and not await decision.allows():
+        answer, decision, wait = await self._gate.answer(request, decision, given_up)
+        if answer is RobotsAnswer.FORBIDDEN and decision is not None:
             self._forbid(request, await decision.why())
-        if given_up is not None and (decision is None or wait > 0 or given_up.failure is None):
+        if answer is RobotsAnswer.GIVEN_UP and given_up is not None:
             raise error_of(given_up, request)  # else it is for the cooldown middleware to do
-        if decision is None or decision.site is None:
-            return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(origin=origin)), 0.0)
-        return self._later(request, decision.site.trouble, wait) if wait > 0 else None
+        if answer is RobotsAnswer.WAITS and decision is not None and decision.site is not None:
+            return self._later(request, decision.site.trouble, wait)
+        if answer is RobotsAnswer.PASSES:
+            return None
+        return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(origin=origin)), 0.0)
 
     def _later(self, request: Request, trouble: Trouble, seconds: float) -> Request:
         """Send a page back, unless nobody waits for it; any other request is nobody's and cannot wait."""

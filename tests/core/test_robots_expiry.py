@@ -17,8 +17,10 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     LONGEST_PAUSE,
     LONGEST_WAIT,
     Answer,
+    RobotsAnswer,
     is_current,
     learnt,
+    robots_answer,
     robots_status,
     trouble_with,
     whole_lines,
@@ -231,3 +233,30 @@ def test_a_bomb_is_unreadable() -> None:
         decode_copy(head + zlib.compress(bytes(50_000_000)))
     with pytest.raises(UnreadableRow):
         decode_copy(head + zlib.compress(b"x" * 100)[:-3])
+
+
+@pytest.mark.parametrize(
+    ("is_known", "wait", "is_allowed", "given_up", "becomes"),
+    [
+        (True, 0.0, True, "", RobotsAnswer.PASSES),
+        (True, -1.0, True, "", RobotsAnswer.PASSES),
+        (True, 0.0, False, "", RobotsAnswer.FORBIDDEN),
+        (True, 9.0, None, "", RobotsAnswer.WAITS),
+        (False, 0.0, None, "", RobotsAnswer.UNKNOWN),
+        # What is forbidden is so whatever its host does.
+        (True, 0.0, False, "silent", RobotsAnswer.FORBIDDEN),
+        (True, 0.0, False, "other", RobotsAnswer.FORBIDDEN),
+        # Nobody waits for a site that is given up.
+        (True, 9.0, None, "silent", RobotsAnswer.GIVEN_UP),
+        (False, 0.0, None, "silent", RobotsAnswer.GIVEN_UP),
+        (False, 0.0, None, "other", RobotsAnswer.GIVEN_UP),
+        # Where nobody answers the cooldown ends what may be fetched, with the failure that was met.
+        (True, 0.0, True, "silent", RobotsAnswer.PASSES),
+        (True, 0.0, True, "other", RobotsAnswer.GIVEN_UP),
+    ],
+)
+def test_what_becomes_of_a_page(
+    is_known: bool, wait: float, is_allowed: bool | None, given_up: str, becomes: RobotsAnswer
+) -> None:
+    has_cause = given_up == "silent"
+    assert robots_answer(is_known, wait, is_allowed, bool(given_up), has_cause) is becomes

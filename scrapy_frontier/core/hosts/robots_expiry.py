@@ -8,6 +8,7 @@ old copy serves while the file cannot be reached (RFC 9309 2.3, 2.4). Pure: answ
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.headers import TOO_BUSY
@@ -205,3 +206,29 @@ def robots_status(copy: RobotsCopy, now: float, agent: str, url: str = "") -> Ro
         meaning = unreachable(has_copy, now - copy.failing_since)
     rules = parse(copy.body, agent, url) if meaning is Verdict.PARSE else ALLOW_ALL
     return RobotsStatus(meaning, rules, copy.ask_at, copy.status)
+
+
+class RobotsAnswer(Enum):
+    """What becomes of a page by what robots.txt says of it."""
+
+    PASSES = "passes"
+    FORBIDDEN = "forbidden"
+    GIVEN_UP = "given up"  # its site is, and nobody is asked any more
+    UNKNOWN = "unknown"  # not read yet: the page is postponed
+    WAITS = "waits"  # the file cannot be read, or asks for other hours
+
+
+def robots_answer(
+    is_known: bool, wait: float, is_allowed: bool | None, is_given_up: bool, has_cause: bool
+) -> RobotsAnswer:
+    """What becomes of a page. What the file says, if it *is_known*: *wait* seconds before the page may be
+    asked for, and then whether it *is_allowed*. The origin of the page *is_given_up*; where that *has_cause*
+    (nobody answers there), it is for others to end a page that may be fetched.
+    """
+    if is_known and wait <= 0 and not is_allowed:
+        return RobotsAnswer.FORBIDDEN
+    if is_given_up and (not is_known or wait > 0 or not has_cause):
+        return RobotsAnswer.GIVEN_UP
+    if not is_known:
+        return RobotsAnswer.UNKNOWN
+    return RobotsAnswer.WAITS if wait > 0 else RobotsAnswer.PASSES

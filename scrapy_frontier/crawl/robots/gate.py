@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from ...core.hosts.robots_expiry import RobotsAnswer, robots_answer
 from ..hosts.private_network import refusal_of
 from ..scrapy_internals import compat_downloader
 from .errands import RobotsQueue
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from ...core.frontier import Lease
+    from ...core.hosts.cooldown import Trouble
 
 
 # Of what no robots.txt speaks, or nobody is asked.
@@ -104,6 +106,21 @@ class Gate:
             await self.learn(decision.origin, request)
             decision = self._sites.decide(request, self.clock())
         return None if decision.site is None else decision
+
+    async def answer(
+        self, request: Request, decision: Decision | None, given_up: Trouble | None
+    ) -> tuple[RobotsAnswer, Decision | None, float]:
+        """What becomes of *request*, the decision by which, and the seconds it has to wait. A *decision* that
+        was made for it stands, and nobody is asked where its origin is *given_up*."""
+        if decision is None:
+            decision = await self.decide(request, is_to_ask=given_up is None)
+        if decision is None or decision.site is None:
+            return robots_answer(False, 0.0, None, given_up is not None, True), None, 0.0
+        wait = decision.until - self.clock()
+        is_allowed = await decision.allows() if wait <= 0 else None
+        has_cause = given_up is not None and given_up.failure is not None
+        answer = robots_answer(True, wait, is_allowed, given_up is not None, has_cause)
+        return answer, decision, wait
 
     async def learn(self, origin: str, request: Request) -> Site | None:
         """What holds for *origin*, fetched if need be; None when the crawl ends first.
