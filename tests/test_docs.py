@@ -1,6 +1,7 @@
 """The documentation holds together, and its tables say what the code does.
 
-Every link leads somewhere, every page is led to; settings, meta keys, stats, add-on, close reasons, rooms.
+Every link leads somewhere, every page is led to; settings, meta keys, stats, signals, add-on, close
+reasons, rooms.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import scrapy
 from scrapy.settings import Settings
 from stat_setters import REFUSED_LINKS, setters
 
-from scrapy_frontier import Scorer, addon
+from scrapy_frontier import Scorer, addon, signals
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import _TYPES
-from scrapy_frontier.crawl import meta_keys
+from scrapy_frontier.crawl import meta_keys, revisits
 from scrapy_frontier.settings import SCORERS, FrontierSettings
 
 if TYPE_CHECKING:
@@ -242,6 +243,38 @@ def test_every_reason_to_close_is_named() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     reasons = set(re.findall(r'^    reason = "(\w+)"', code, re.MULTILINE))
     assert reasons == (first_cells(page("close-reasons")))
+
+
+def sent_signals() -> dict[str, set[str]]:
+    """Each of our signals that the code sends, and with which arguments."""
+    found: dict[str, set[str]] = {}
+    for text in SOURCE.values():
+        nodes = list(ast.walk(ast.parse(text)))
+        spread = {
+            ast.unparse(node.targets[0]): {
+                key.value for key in node.value.keys if isinstance(key, ast.Constant)
+            }
+            for node in nodes
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+        }
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        passed_on = [call for call in calls if ast.unparse(call).startswith("crawler.signals.send_")]
+        for call in calls:
+            for name in re.findall(r"\bsignals\.(page_\w+)", " ".join(map(ast.unparse, call.args))):
+                adds = passed_on if ast.unparse(call.func) == "self._send" else []
+                for keyword in (each for one in (call, *adds) for each in one.keywords):
+                    more = {keyword.arg} if keyword.arg else spread.get(ast.unparse(keyword.value), set())
+                    found.setdefault(name, set()).update(more)
+    return found
+
+
+def test_every_signal_is_told_with_its_arguments() -> None:
+    told = dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^## )", page("signals"), re.MULTILINE | re.DOTALL))
+    ours = {name for name, value in vars(signals).items() if type(value) is object}
+    assert {name: first_cells(text) - {"argument"} for name, text in told.items()} == sent_signals()
+    assert set(told) == ours
+    (row,) = re.findall(r"^\| `reason` \| `str` \| (.*) \|$", told["page_gone"], re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == set(revisits._GONE.values())
 
 
 def test_the_refusals_of_redirects_are_listed() -> None:
