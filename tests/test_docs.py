@@ -315,6 +315,14 @@ def test_every_room_is_in_the_architecture() -> None:
     assert first_cells(text) - rooms == {state.name.lower() for state in State}
 
 
+def test_each_table_of_the_benchmarks_says_whether_it_can_be_repeated() -> None:
+    text = (ROOT / "docs/internals/benchmarks.md").read_text(encoding="utf-8")
+    above = [part.rpartition("\n\n")[2] for part in re.split(r"\n\n\|(?:.*\|\n\|)+", text)[:-1]]
+    assert len(above) > 10
+    for words in above:
+        assert re.match(r"\*(?:Repeatable|Repeatable with data|Not repeatable)\b", words), words
+
+
 def told_format() -> str:
     return (ROOT / "docs/internals/format.md").read_text(encoding="utf-8")
 
