@@ -138,10 +138,10 @@ class Frontier:
         self.is_recent = known.is_recent
         self._budgets = budgets = Budgets(limits, domain_of)
         make = maker(politeness or {}, default_politeness, budgets)
-        self._hosts = hosts = Hosts(domain_of, rates, rng, make)
+        self._hosts = hosts = Hosts(domain_of, rates, make)
         cooldowns = Cooldowns(batch, cooldown, rng)
         self._table = table = HostTable(batch, hosts, budgets, cooldowns, pace, now, self.was_clean)
-        self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, pace, give_up_rule)
+        self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, pace, give_up_rule, rng)
         self._sites = RobotsAndSitemaps(batch, give_up_rule)
         self._leases = leases = Leases(lease_timeout, max_attempts, at_risk)
         scores = None

@@ -70,6 +70,7 @@ def hand_out(hosts: Hosts, now: float) -> Iterator[str]:
     """Names of the hosts whose pages are handed out at *now*."""
     while (found := hosts.best(now)) is not None:
         found.take()
+        found.in_flight += 1
         hosts.hand_out(found, now)
         yield found.name
 
@@ -140,6 +141,7 @@ def test_every_page_is_handed_out_once_and_no_domain_is_faster_than_allowed(
         best = hosts.best(now)
         if best is not None:
             found.append((now, queue_keys.sort_key_id(best.take())))
+            best.in_flight += 1
             hosts.hand_out(best, now)
             best.in_flight -= step % 2  # some are answered at once
             hosts.put(best, now)

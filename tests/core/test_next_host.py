@@ -173,6 +173,7 @@ def test_a_domain_whose_only_page_is_taken_back_is_due_when_it_was(rates: Domain
 
 
 def start_visit(hosts: Hosts, host: Host) -> None:
+    host.in_flight += 1
     hosts.hand_out(host, NOW)
 
 

@@ -13,6 +13,7 @@ from .host import FOREVER, SENDING, Host
 from .ready_hosts import Hosts, has_room
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterable
 
     from ..store.batch import Batch
@@ -55,10 +56,20 @@ class Clocks:
     _cooldowns: Cooldowns
     _pace: ResponseDelay
     _give_up_rule: GiveUpRule | None
+    _rng: random.Random  # draws the pauses of hosts that have a jitter
     _holds: dict[str, float] = field(default_factory=dict, init=False)  # until a known time, or over since
     given_up: list[GivenUpPages] = field(default_factory=list, init=False)  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
+
+    def visit(self, host: Host, now: float) -> None:
+        """A request of *host* begins at *now*: its clock starts anew, with a pause that may be drawn longer
+        (its jitter); `Hosts.put` has to follow."""
+        host.in_flight += 1
+        host.visited = now
+        if host.delay:
+            lengthening = 1 + host.jitter * self._rng.random() if host.jitter else 1
+            host.ready_at = now + host.delay * lengthening
 
     def sending(self, lease: UnderWay, now: float) -> bool:
         """Whether the delay after a request is to be counted from when it goes out: then `sent` has to say
@@ -158,7 +169,7 @@ class Clocks:
         elif not has_room(host):
             wait = max(wait, _BUSY)
         if not wait:
-            self._hosts.visit(host, now)
+            self.visit(host, now)
             self._batch.touch(host)
         self._table.put_or_forget(host, now)
         return wait

@@ -9,7 +9,6 @@ of a host, and `HostTable` fills the heads.
 from __future__ import annotations
 
 import heapq
-import random
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -47,15 +46,14 @@ def _plain(name: str, row: HostRow) -> Host:
 class Hosts:
     """The hosts in memory, by name, and the heaps over them; and those ``asleep``, of which less is kept.
 
-    *domain_of* gives a host's registered domain, for which the *rates* hold; *rng* draws the pauses of
-    hosts that have a jitter. *make* makes a host of its name and its row, with no heads.
+    *domain_of* gives a host's registered domain, for which the *rates* hold; *make* makes a host of its name
+    and its row, with no heads.
     """
 
     def __init__(
         self,
         domain_of: Callable[[str], str] = itself,
         rates: DomainRates | None = None,
-        rng: random.Random | None = None,
         make: Callable[[str, HostRow], Host] = _plain,
     ) -> None:
         self.by_name: dict[str, Host] = {}
@@ -68,7 +66,6 @@ class Hosts:
         level_of = None if self._limiter is None else self._limiter.level
         self._turns = Turns(self.by_name, domain_of, level_of)
         self._delayed: list[tuple[float, str]] = []
-        self._rng = rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
 
     def __repr__(self) -> str:
         places = [host.state for host in self.by_name.values()]
@@ -110,19 +107,9 @@ class Hosts:
             host.state = IDLE
         self.put(host, now)
 
-    def visit(self, host: Host, now: float) -> None:
-        """A request of *host* begins at *now*: its clock starts anew, with a pause that may be drawn longer;
-        `put` has to follow."""
-        host.in_flight += 1
-        host.visited = now
-        if host.delay:
-            lengthening = 1 + host.jitter * self._rng.random() if host.jitter else 1
-            host.ready_at = now + host.delay * lengthening
-
     def hand_out(self, host: Host, now: float) -> None:
-        """A page of *host*, taken from its heads, is handed out: clock, place, turn and rate of its domain
-        follow."""
-        self.visit(host, now)
+        """A page of *host*, taken from its heads, is handed out, and its clock set by `Clocks.visit`: place,
+        turn and rate of its domain follow."""
         self.put(host, now)
         if self._limiter is not None:
             domain = self._domain_of(host.name)

@@ -128,6 +128,7 @@ class HandOut:
             self._share.handed_out(host, sort_key)
         if host.more and not (host.heads and host.heads[0] <= host.cursor):
             self._table.fill(host)
+        self._clocks.visit(host, now)
         self._hosts.hand_out(host, now)
         if host.tally is not None:
             self._budgets.note(host)
