@@ -54,7 +54,6 @@ class Site(NamedTuple):
     agent: str
     size: int  # bytes of the file
     failure: Exception | None = None  # with which it could not be fetched in this run
-    is_timed: bool = True  # it asks for hours, or for another pace at another time, or to wait
     is_open: bool = False  # whatever there is may be fetched at any time
     is_quick: bool = False  # it takes no time to say whether a URL of a usual length is allowed
 
@@ -217,12 +216,8 @@ class KnownSites:
         site = self.known(origin, agent) if origin is not None else None
         if site is None:
             return Decision(url, header, origin, None, 0.0, 0.0, None)
-        robots_status = site.robots_status
-        longest = self._services.settings.crawl_delay_max
-        if site.is_timed:
-            until, delay = robots_status.held_until(now), robots_status.delay(now, longest)
-        else:
-            until, delay = 0.0, min(robots_status.rules.crawl_delay or 0.0, longest)
+        until = site.robots_status.held_until(now)
+        delay = site.robots_status.delay(now, self._services.settings.crawl_delay_max)
         is_allowed = True if site.is_open else None
         if is_allowed is None and until <= now and not site.is_slow(url):
             is_allowed = site.allows(url)
@@ -257,7 +252,6 @@ class KnownSites:
             agent,
             len(copy.body),
             failure,
-            is_timed,
             is_open=not is_timed and parser is None and not rules.rules,
             is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
         )
