@@ -82,6 +82,7 @@ class RevisitBudget:
     _solved_at = -inf
 
     def __post_init__(self) -> None:
+        # One of its own: by the frontier's the pauses drawn would depend on the pages of the sample.
         self._rng = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
         rule, opened_at, stored = self._rule, self._opened_at, self._batch.store.get(keys.OPENED)
         opened = Opened(*rate_rows.decode_opened(stored))
