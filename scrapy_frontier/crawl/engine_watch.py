@@ -186,7 +186,7 @@ class Watch:
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/kept"] += released.links
         if released.state is not QUEUED:
-            self._requests.held.pop(lease.page_id, None)
+            self._requests.in_memory.pop(lease.page_id, None)
 
     def write_soon(self) -> None:
         """Have what waits for others written within `WRITTEN_WITHIN` seconds, if no other comes meanwhile.

@@ -85,11 +85,11 @@ class FrontierScheduler(BaseScheduler):
         except FrontierError as error:
             if isinstance(error, JobdirUnusable | FrontierUnwritable):
                 compat.forget_spider_state(self.crawler)
-            self._give_up(error)
+            self._fail(error)
         except Exception as error:
             self._reporter.log(logging.ERROR, "Cannot open the frontier: see below", exc_info=True)
             words = f"cannot open the frontier ({describe(error)}): mend what raised it, or report it"
-            self._give_up(FrontierError(words))
+            self._fail(FrontierError(words))
 
     def enqueue_request(self, request: Request) -> bool:
         """Take *request* in; False for what is known already or cannot be stored. Raises nothing."""
@@ -152,7 +152,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             crawl.close(reason)
         except FrontierError as error:
-            self._give_up(error)
+            self._fail(error)
         except Exception:
             words = (
                 "Cannot close the frontier: what was not written yet is fetched again by the next run; see "
@@ -179,13 +179,13 @@ class FrontierScheduler(BaseScheduler):
     def _failed(self, error: Exception) -> None:
         """Nothing may be raised into the engine: it would lose the request, or hang."""
         if isinstance(error, FrontierError):
-            self._give_up(error)
+            self._fail(error)
             return
         self._tally["frontier/errors"] += 1
         words = "The frontier met an error nobody foresaw; counted as frontier/errors, please report it"
         self._reporter.log_once(f"error {type(error).__name__}", logging.ERROR, words, exc_info=True)
 
-    def _give_up(self, error: FrontierError) -> None:
+    def _fail(self, error: FrontierError) -> None:
         """Close the spider because the frontier cannot be used, with exit code 1; said once."""
         if self._error is not None:
             return
@@ -222,7 +222,7 @@ class FrontierScheduler(BaseScheduler):
                 decision = crawl.gate.admit(request, lease, now)
                 if decision is not None:
                     return self._hand_out(request, lease, crawl, decision)
-                if lease.page_id not in crawl.requests.held:
+                if lease.page_id not in crawl.requests.in_memory:
                     crawl.requests.keep(lease.page_id, request)
             passed_over += 1
             if passed_over == _MOST_PASSED_OVER:  # many new hosts: let the event loop breathe
@@ -235,7 +235,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
         page, requests = lease.page, crawl.requests
-        request = requests.held.get(lease.page_id) or requests.live.pop(lease.page_id, None)
+        request = requests.in_memory.get(lease.page_id) or requests.live.pop(lease.page_id, None)
         if request is None:
             try:
                 if not page.payload.startswith(IN_MEMORY):
@@ -267,8 +267,8 @@ class FrontierScheduler(BaseScheduler):
         if lease.node is None:
             crawl.frontier.identify(lease, crawl.identities.of(request))
         crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
-        is_held = lease.page_id in crawl.requests.held
-        self._tally["scheduler/dequeued/memory" if is_held else "scheduler/dequeued/disk"] += 1
+        is_in_memory = lease.page_id in crawl.requests.in_memory
+        self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
         meta = request.meta
         lease.is_forced = FORCE in meta and is_forced(meta, lease.page)
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
@@ -290,7 +290,7 @@ class FrontierScheduler(BaseScheduler):
     def _ends_in_memory(self, crawl: Crawl, now: float) -> bool:
         """Whether there are pages that no other run can fetch: they end in this one, with an error."""
         if not self._last:
-            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.requests.held)
+            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.requests.in_memory)
             self._last = [lease for lease in leases if lease is not None]
             if self._last:
                 words = "%d requests are in memory only: they end now"
@@ -300,7 +300,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:
         request = self._request(lease, crawl)
-        crawl.requests.held.pop(lease.page_id, None)
+        crawl.requests.in_memory.pop(lease.page_id, None)
         return None if request is None else self._hand_out(request, lease, crawl)
 
     def _log_news(self, crawl: Crawl) -> None:

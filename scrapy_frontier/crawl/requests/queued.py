@@ -29,7 +29,7 @@ class QueuedRequests:
 
     The last that were stored are ``live`` for a while: ``scrapy shell`` goes on changing its own after it was
     queued, and a page that is handed out soon need not be made anew from its payload. One that no payload
-    stands for is ``held`` until its page has ended: memory grows with those queued, waiting, or over a
+    stands for is ``in_memory`` until its page has ended: memory grows with those queued, waiting, or over a
     budget.
     """
 
@@ -42,7 +42,7 @@ class QueuedRequests:
         self._is_temporary = is_temporary
         self._is_copy_logged = False
         self.live: dict[PageId, Request] = {}
-        self.held: dict[PageId, Request] = {}
+        self.in_memory: dict[PageId, Request] = {}
 
     def keep(self, page_id: PageId, request: Request) -> None:
         """*request* is queued as that page, and stored: keep the object among the last `LIVE`."""
@@ -75,20 +75,20 @@ class QueuedRequests:
         if is_stored:
             self.keep(page_id, request)
         else:
-            self.held[page_id] = request
+            self.in_memory[page_id] = request
 
     def is_missing(self, answer: Discovered) -> bool:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
-        return answer.fate is Fate.ABSENT and answer.page not in self.held
+        return answer.fate is Fate.ABSENT and answer.page not in self.in_memory
 
     def replace(self, page_id: PageId, follow_up: Request) -> bytes | None:
         """The payload of *follow_up*, which takes the place of the request of its page; None where there is
         none: then the old one stands for the page after a restart."""
         payload, is_stored = self.payload_of(follow_up)
         if is_stored:
-            self.held.pop(page_id, None)
+            self.in_memory.pop(page_id, None)
             return payload
-        self.held[page_id] = follow_up
+        self.in_memory[page_id] = follow_up
         return None
 
     def _look(self, request: Request) -> None:
