@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
-_STOCK = "scrapy.downloadermiddlewares"
+_BUILT_IN = "scrapy.downloadermiddlewares"
 _SPIDER_STATE = "scrapy.extensions.spiderstate.SpiderState"
 # Ours, and the one of Scrapy in whose place it comes.
 REPLACED = {
-    "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
-    "scrapy_frontier.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
-    "scrapy_frontier.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
+    "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_BUILT_IN}.robotstxt.RobotsTxtMiddleware",
+    "scrapy_frontier.MetaRefreshMiddleware": f"{_BUILT_IN}.redirect.MetaRefreshMiddleware",
+    "scrapy_frontier.RedirectMiddleware": f"{_BUILT_IN}.redirect.RedirectMiddleware",
 }
 SETTINGS: dict[str, Any] = {
     "FRONTIER_SCORER": "mixed",

@@ -62,10 +62,10 @@ def add(call: Call) -> int:
         link = partial(_link, project, priority, meta_payload(meta))
         links = chain(map(link, urls), _links(lines, link, refused))
         with project.frontier(store) as frontier:
-            while batch := list(islice(links, _AT_A_TIME)):
-                added = sum(_add(frontier, batch, meta, project.now))
+            while handful := list(islice(links, _AT_A_TIME)):
+                added = sum(_add(frontier, handful, meta, project.now))
                 new += added
-                known += len(batch) - added
+                known += len(handful) - added
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
     call.output.answer({**answer, "refused_lines": refused[:_AT_A_TIME]}, text)

@@ -1,4 +1,4 @@
-"""Sitemaps: queued on first contact with a site, and read; what they list is queued in small batches, each
+"""Sitemaps: queued on first contact with a site, and read; what they list is queued by handfuls, each
 durable before the sitemap itself is done."""
 
 from __future__ import annotations
@@ -207,18 +207,18 @@ class SitemapReading:
             self._problem = piece.problem
             await compat.sleep(0)
             entries = iter(piece.entries)
-            while batch := list(islice(entries, AT_A_TIME)):
-                self._take(batch)
+            while handful := list(islice(entries, AT_A_TIME)):
+                self._take(handful)
                 await compat.sleep(0)
             if piece.kind is Kind.INDEX and (limit := self._task.limit_reached(self._taken)):
                 self._problem = limit
                 break
         self._report()
 
-    def _take(self, batch: list[Entry]) -> None:
-        self._entries += len(batch)
-        self._highest = max([self._highest, *(entry.priority or 0.0 for entry in batch)])
-        good = [entry for entry in batch if self._judge.accepts(entry.url) and self._scope.holds(entry.url)]
+    def _take(self, handful: list[Entry]) -> None:
+        self._entries += len(handful)
+        self._highest = max([self._highest, *(entry.priority or 0.0 for entry in handful)])
+        good = [entry for entry in handful if self._judge.accepts(entry.url) and self._scope.holds(entry.url)]
         if self._entry is not None and self.kind is not Kind.INDEX:
             good = [entry for entry in good if self._entry.admits(entry.url)]
         wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)

@@ -34,7 +34,7 @@ class FrontierSpiderMiddleware(Component):
     Links are what callbacks yield, taken down before any filter of Scrapy's sees them, or with
     ``FRONTIER_LINKS = "all"`` all anchors of the page as well.
 
-    With the downloader full the engine takes seeds without ever returning to the event loop: 100,000 of
+    With the downloader full the engine takes seeds without ever going back to the event loop: 100,000 of
     them froze it for 3.7 s, and every connection with it; giving way brings that to 0.07 s. Of a page's links
     it takes 200 at a time, so beside a page with 100,000 links everybody waited 80 ms for every turn of the
     event loop, and other hosts' pages came 6.5 times as late as alone. Here such a page works only while

@@ -1,7 +1,7 @@
 """The host that is asked next, of those that may be: best score first, equals by domain, nobody never.
 
 A registered domain that spawns hosts without end would get nearly every turn if its hosts were equals of all
-others: 3,506 of 3,973 requests of a stock crawl. So among equal scores the domain with the fewest requests
+others: 3,506 of 3,973 requests of a crawl. So among equal scores the domain with the fewest requests
 under way comes first; and a domain of several hosts that had a turn waits until the others have had as many
 as there are other domains. A host that is alone in its domain, as most are, comes in order of discovery.
 

@@ -135,7 +135,7 @@ class SitemapScope:
 
     def accepts(self, url: str) -> bool:
         """May the sitemap list *url*, as `urls.absolute` writes it? 1 us for the site it speaks for."""
-        found = _AUTHORITY(url)
+        found = _ORIGIN(url)
         scheme, site = found.groups() if found is not None else ("", "")
         if site == self._site or is_under(url, self._names[0]) or self._is_listed(f"{scheme}://{site}"):
             return True
@@ -154,7 +154,7 @@ class SitemapScope:
         return verdict
 
 
-_AUTHORITY = re.compile(r"(https?)://([^/?#]*)").match
+_ORIGIN = re.compile(r"(https?)://([^/?#]*)").match
 
 
 # -- order ---------------------------------------------------------------------------------------------

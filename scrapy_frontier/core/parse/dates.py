@@ -52,7 +52,7 @@ def _rfc822(text: str) -> float | None:
         return None
     if ":" not in text:
         text += " 00:00:00"
-    # email.utils reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
+    # `email.utils` reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
     text = _CLOCK_OF_12.sub(_clock_of_24, text)
     parsed = parsedate_tz(_CLOCK_AND_ZONE.sub(r"\1 \2\3", text))
     if parsed is None:

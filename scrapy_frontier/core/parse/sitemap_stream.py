@@ -101,7 +101,7 @@ def _chunks(body: bytes | Iterable[bytes]) -> Iterator[bytes]:
 # --- what kind of file ------------------------------------------------------------------------------------
 
 # Written by programs that count their characters in UTF-16 and send UTF-8; the bytes know better.
-_SAYS_WIDE = re.compile(rb"""(?i)<\?xml[^>]{1,64}encoding\s*=\s*["'](?:utf-?16|utf-?32|ucs-?2|ucs-?4)""")
+_DECLARED_WIDE = re.compile(rb"""(?i)<\?xml[^>]{1,64}encoding\s*=\s*["'](?:utf-?16|utf-?32|ucs-?2|ucs-?4)""")
 _XML_START = re.compile(rb"(?i)<(?:\?xml|!--|!doctype|[a-z0-9]*:?(?:urlset|sitemapindex|rss|feed|rdf)\b)")
 _SNIFFED = 1_024  # bytes in which XML must begin; servers print warnings before it
 _BLANK_LIMIT = 65_536  # bytes of blanks before these; templates print empty lines
@@ -134,7 +134,7 @@ def sniffed(chunks: Iterable[bytes]) -> Sniffed:
     if start is None:
         return Sniffed(head, rest, is_xml=False)
     head = head[start.start() :]
-    return Sniffed(head, rest, True, "utf-8" if encoding or _SAYS_WIDE.match(head) else None)
+    return Sniffed(head, rest, True, "utf-8" if encoding or _DECLARED_WIDE.match(head) else None)
 
 
 def _sniff(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:

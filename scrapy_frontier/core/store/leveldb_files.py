@@ -35,7 +35,7 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 _COMPARATOR, _LOG, _COMPACTED, _DELETED, _ADDED = 1, 2, 5, 6, 7  # what a list of files tells
 # In which numbers and texts; a log, the next file and how many rows there ever were are a number each.
-_TOLD_IN = {_COMPARATOR: "t", _COMPACTED: "nt", _DELETED: "nn", _ADDED: "nnntt"}
+_FIELDS = {_COMPARATOR: "t", _COMPACTED: "nt", _DELETED: "nn", _ADDED: "nnntt"}
 
 
 class Block(NamedTuple):
@@ -262,7 +262,7 @@ def _apply(edit: bytes, tables: dict[int, ListedTable], log: int) -> int:
 
     while at < len(edit):
         tag, numbers, texts = number(), [], []
-        for kind in _TOLD_IN.get(tag, "n"):
+        for kind in _FIELDS.get(tag, "n"):
             if kind == "n":
                 numbers.append(number())
             else:
