@@ -20,7 +20,7 @@ from .hosts.private_network import is_from_private
 from .links.outlinks import AT_A_TIME
 from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from .requests.fingerprints import page_fingerprint
-from .requests.pattern_and_force import entry_of
+from .requests.pattern_and_force import pattern_and_force_of
 from .responses.fast_link_extractor import references_of, tree_of
 from .responses.head import is_text
 from .stats import count
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from .requests.pattern_and_force import QueueEntry
+    from .requests.pattern_and_force import PatternAndForce
 
 
 class DirectiveRules(Component):
@@ -49,12 +49,12 @@ class DirectiveRules(Component):
         directives = response.meta.get(DIRECTIVES) if response.request is not None else None
         crawl, flight = self.crawl, self.flights.get(id(response.request))
         leads_on = flight is not None and flight.outcome is not None
-        entry = entry_of(response.request)
-        is_plain = directives is None and entry is None and not leads_on and not self.settings.ajax
+        inherited = pattern_and_force_of(response.request)
+        is_plain = directives is None and inherited is None and not leads_on and not self.settings.ajax
         if is_plain and not self._may_have_rels(response):
             return None
         may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback)
-        return PageRules(self, response, directives or {}, leads_on, may_add, entry)
+        return PageRules(self, response, directives or {}, leads_on, may_add, inherited)
 
     def _may_have_rels(self, response: Response) -> bool:
         if not self._rels or not isinstance(response, HtmlResponse) or not is_text(response):
@@ -111,12 +111,12 @@ class PageRules:
         directives: dict[str, Any],
         leads_on: bool,
         may_add: bool,
-        entry: QueueEntry | None,
+        inherited: PatternAndForce | None,
     ) -> None:
         settings = rules.settings
         self._rules = rules
         self._response = response
-        self._entry = entry
+        self._inherited = inherited
         self._is_nofollow = settings.obeys_nofollow and bool(directives.get("nofollow"))
         self._nofollow_only: frozenset[bytes] | None = None
         self._canonical = directives.get("canonical") if settings.obeys_canonical and may_add else None
@@ -159,7 +159,7 @@ class PageRules:
 
     def _link(self, request: Any) -> Any:
         request = self._rules.with_ajax_form(request)
-        outside = self._entry.hand_on(request) if self._entry is not None else ""
+        outside = self._inherited.hand_on(request) if self._inherited is not None else ""
         if not self._is_link(request):
             return request
         if outside:
@@ -223,5 +223,5 @@ class PageRules:
             if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
                 meta[FROM_PUBLIC] = host_of(url)
             canonical = request.replace(url=url, meta=meta, dont_filter=False)
-            if self._entry is None or not self._entry.hand_on(canonical):
+            if self._inherited is None or not self._inherited.hand_on(canonical):
                 yield canonical

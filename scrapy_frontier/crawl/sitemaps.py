@@ -27,7 +27,7 @@ from .flights.in_flight import Consumed, Flight, ended_with, fetched_of
 from .intake.enqueue_requests import Intake, Listed
 from .meta_keys import LASTMOD, SITEMAP
 from .requests.codec import with_meta
-from .requests.pattern_and_force import entry_of
+from .requests.pattern_and_force import pattern_and_force_of
 from .responses.digests import digest_of
 from .scrapy_internals import compat
 from .stats import count
@@ -190,8 +190,8 @@ class SitemapReading:
     def __post_init__(self, request: Request) -> None:
         frontier, names = self._frontier, (self._response.url, *request.meta.get("redirect_urls", ()))
         self._judge = SitemapScope(names, self._task.speaks_for, lambda of: frontier.sitemaps_of(of).listed)
-        self._entry = entry_of(request)
-        self._inherited = self._entry.inherited if self._entry is not None else {}
+        self._pattern_and_force = given = pattern_and_force_of(request)
+        self._inherited = {} if given is None else given.inherited
         self._scope = Scope(self._crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0
@@ -219,8 +219,8 @@ class SitemapReading:
         self._entries += len(handful)
         self._highest = max([self._highest, *(entry.priority or 0.0 for entry in handful)])
         good = [entry for entry in handful if self._judge.accepts(entry.url) and self._scope.holds(entry.url)]
-        if self._entry is not None and self.kind is not Kind.INDEX:
-            good = [entry for entry in good if self._entry.admits(entry.url)]
+        if self._pattern_and_force is not None and self.kind is not Kind.INDEX:
+            good = [entry for entry in good if self._pattern_and_force.admits(entry.url)]
         wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)
         new, due = self._queue(wanted)
         if due:

@@ -48,7 +48,7 @@ class Member(Protocol):
     in_flight: int
     in_flight_before: int  # as `Turns` saw it last
     domain: Domain | None
-    line_number: int  # of its entry in the line of its domain; 0 for none
+    line_number: int  # in the line of its domain; 0 for none
 
     @property
     def fetched(self) -> int: ...
@@ -56,12 +56,12 @@ class Member(Protocol):
 
 # Plain tuples of names, not of hosts: the garbage collector then has no reason to walk the heaps.
 # Level, score, whether others come first, requests of the domain under way, head, name of the domain.
-Entry = tuple[int, bytes, bool, int, bytes, str]
+Offer = tuple[int, bytes, bool, int, bytes, str]
 # Score, requests of the host under way, head, name.
-_HostEntry = tuple[bytes, int, bytes, str]
+_HostOffer = tuple[bytes, int, bytes, str]
 
 # One for all domains of one host: the garbage collector walks each list.
-_UNUSED: list[_HostEntry] = []
+_UNUSED: list[_HostOffer] = []
 _NO_LINE: deque[tuple[int, int, str]] = deque()
 
 
@@ -72,7 +72,7 @@ class Domain:
     Others come first (``yields_until``) until so many hand-outs have been made in all; ``handed`` pages were
     handed out, of earlier runs too; ``due`` is the round in which it comes next whatever others offer.
     ``line`` are its ready hosts in the order in which they had their last turns, with what ``handed`` was
-    then. Entries that have become wrong are left in ``ready`` and ``line`` and skipped when they surface.
+    then. What has become wrong is left in ``ready`` and ``line`` and skipped when it surfaces.
     """
 
     name: str
@@ -85,10 +85,10 @@ class Domain:
     due: float = 0.0
     is_listed: bool = False  # among those that will be due
     is_active: bool = False
-    ready: list[_HostEntry] = field(default_factory=lambda: _UNUSED)
+    ready: list[_HostOffer] = field(default_factory=lambda: _UNUSED)
     line: deque[tuple[int, int, str]] = field(default_factory=lambda: _NO_LINE)
     lined_up: int = 0  # so many times
-    offered: Entry | None = None  # in the heap of domains
+    offered: Offer | None = None  # in the heap of domains
 
     def share(self, first: Member) -> None:
         """The domain of *first*, its host so far, is about to have another: from now on ``ready`` and
@@ -96,7 +96,7 @@ class Domain:
         self.sole = ""
         self.ready, self.line = [], deque()
         if first.state is READY:
-            self.ready.append(_host_entry(first))
+            self.ready.append(_host_offer(first))
             self._line_up(first)
 
     def put(self, host: Member, by_name: Mapping[str, Member]) -> None:
@@ -105,23 +105,23 @@ class Domain:
         if host.state is not READY:
             host.line_number = 0
             return
-        heapq.heappush(self.ready, _host_entry(host))
+        heapq.heappush(self.ready, _host_offer(host))
         if not host.line_number:
             self._line_up(host)
         most = 16 + 4 * self.hosts
         if len(self.ready) > most:
-            self.ready = [entry for entry in set(self.ready) if _holds(entry, by_name)]
+            self.ready = [offer for offer in set(self.ready) if _holds(offer, by_name)]
             heapq.heapify(self.ready)
         if len(self.line) > most:
-            self.line = deque(entry for entry in self.line if _stands(entry, by_name))
+            self.line = deque(place for place in self.line if _stands(place, by_name))
 
     def _line_up(self, host: Member) -> None:
         self.lined_up += 1
         host.line_number = self.lined_up
         self.line.append((self.lined_up, self.handed, host.name))
 
-    def first(self, by_name: Mapping[str, Member]) -> _HostEntry | None:
-        """The best ready host of a shared domain: its entry, None if none is ready. It stays."""
+    def first(self, by_name: Mapping[str, Member]) -> _HostOffer | None:
+        """The best ready host of a shared domain: what it offers, None if none is ready. It stays."""
         ready = self.ready
         while ready and not _holds(ready[0], by_name):
             heapq.heappop(ready)
@@ -140,18 +140,18 @@ class Domain:
         return best[3]
 
 
-def _host_entry(host: Member) -> _HostEntry:
+def _host_offer(host: Member) -> _HostOffer:
     head = host.heads[0]
     return head[:SCORE_BYTES], host.in_flight, head, host.name
 
 
-def _holds(entry: _HostEntry, by_name: Mapping[str, Member]) -> bool:
-    host = by_name.get(entry[3])
+def _holds(offer: _HostOffer, by_name: Mapping[str, Member]) -> bool:
+    host = by_name.get(offer[3])
     return (
-        host is not None and host.state is READY and host.heads[0] == entry[2] and host.in_flight == entry[1]
+        host is not None and host.state is READY and host.heads[0] == offer[2] and host.in_flight == offer[1]
     )
 
 
-def _stands(entry: tuple[int, int, str], by_name: Mapping[str, Member]) -> bool:
-    host = by_name.get(entry[2])
-    return host is not None and host.line_number == entry[0]
+def _stands(place: tuple[int, int, str], by_name: Mapping[str, Member]) -> bool:
+    host = by_name.get(place[2])
+    return host is not None and host.line_number == place[0]

@@ -13,8 +13,8 @@ due after `FIRST` rounds for each page it was asked for so far, `MOST` rounds at
 comes next, the longest overdue first. So a domain that may be asked waits no longer than `MOST` + 1 rounds,
 its first pages far less, and what an endless one has to offer is worth no more than that.
 
-Owns the domains, their heap, and the virtual time; `domain` has the order of a domain's hosts. Entries that
-have become wrong are left in the heaps and skipped when they surface.
+Owns the domains, their heap, and the virtual time; `domain` has the order of a domain's hosts. What has
+become wrong is left in the heaps and skipped when it surfaces.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .domain import NORMAL, OVER_HARD, READY, Domain
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .domain import Entry, Member
+    from .domain import Member, Offer
     from .sleeping_hosts import SleepingHost, SleepingHosts
 
 FIRST = 2  # rounds until a domain is due, for each page it was asked for
@@ -54,14 +54,14 @@ class Turns:
         self._level_of = level_of
         self._domains: dict[str, Domain] = {}
         self._shared: set[str] = set()  # last two labels that several hosts have, or had
-        self._heap: list[Entry] = []
+        self._heap: list[Offer] = []
         self._yielding: list[tuple[int, str]] = []
         self._handed_out = 0
         # The last hand-out: its domain, its `yields_until` and `due`, the round, the host's line before.
         self._last: tuple[Domain, int, float, float, int] | None = None
         self._active = 0  # domains with a ready host
         self._round = 0.0  # the virtual time
-        # No later than when the domain is due; an entry that is too early is put right when it surfaces.
+        # No later than when the domain is due; one that is too early is put right when it surfaces.
         self._due: list[tuple[float, str]] = []
 
     # -- a host has changed ----------------------------------------------------------------------------
@@ -231,17 +231,17 @@ class Turns:
                 self._offer(domain)
         heap = self._heap
         while heap:
-            entry = heap[0]
-            domain = self._domains.get(entry[5])
+            offer = heap[0]
+            domain = self._domains.get(offer[5])
             if domain is not None and domain.sole:
-                if domain.offered is entry:  # which every change of its host keeps true
+                if domain.offered is offer:  # which every change of its host keeps true
                     return domain
                 heapq.heappop(heap)
                 continue
-            if domain is not None and self._entry(domain) == entry:
+            if domain is not None and self._best_offer(domain) == offer:
                 return domain
             heapq.heappop(heap)
-            if domain is not None and domain.offered == entry:
+            if domain is not None and domain.offered == offer:
                 domain.offered = None
                 self._offer(domain)
         return None
@@ -259,12 +259,12 @@ class Turns:
         self._push(domain, (domain.level, head[:SCORE_BYTES], False, domain.in_flight, head, domain.name))
 
     def _offer(self, domain: Domain) -> None:
-        entry = self._entry(domain)
-        self._set_active(domain, entry is not None)
-        if entry is not None and entry != domain.offered:
-            self._push(domain, entry)
+        offer = self._best_offer(domain)
+        self._set_active(domain, offer is not None)
+        if offer is not None and offer != domain.offered:
+            self._push(domain, offer)
 
-    def _entry(self, domain: Domain) -> Entry | None:
+    def _best_offer(self, domain: Domain) -> Offer | None:
         best = None if domain.level == OVER_HARD else domain.first(self._by_name)
         if best is None:
             return None
@@ -279,9 +279,9 @@ class Turns:
         if is_active:
             self._wait(domain)
 
-    def _push(self, domain: Domain, entry: Entry) -> None:
-        domain.offered = entry
-        heapq.heappush(self._heap, entry)
+    def _push(self, domain: Domain, offer: Offer) -> None:
+        domain.offered = offer
+        heapq.heappush(self._heap, offer)
         if len(self._heap) > 64 + 4 * len(self._domains):
             self._drop_stale()
 
@@ -289,7 +289,7 @@ class Turns:
         self._heap = []
         for domain in self._domains.values():
             if not domain.sole:
-                domain.offered = self._entry(domain)
+                domain.offered = self._best_offer(domain)
             if domain.offered is not None:
                 self._heap.append(domain.offered)
         heapq.heapify(self._heap)

@@ -1,9 +1,9 @@
 """Which host may be visited now, and which of its pages comes first.
 
 A host with queued pages and room for another request is either ready, and then `Turns` knows when it comes,
-or in the heap of ``delayed`` ones, soonest first. Entries that have become wrong are left in the heap and
-skipped when they surface. Nothing here touches the disk or a clock: *now* is passed, `Clocks` sets the clock
-of a host, and `HostTable` fills the heads.
+or in the heap of ``delayed`` ones, soonest first. What has become wrong is left in the heap and skipped
+when it surfaces. Nothing here touches the disk or a clock: *now* is passed, `Clocks` sets the clock of a
+host, and `HostTable` fills the heads.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class _Line:
 class SleepingHosts:
     """The hosts that sleep, by their domains, and how many ``pages`` they have queued. In memory only.
 
-    Entries that have become wrong are left in the heap and in the lines, and skipped when they surface.
+    What has become wrong is left in the heap and in the lines, and skipped when it surfaces.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class SleepingHosts:
             self._heap = list(self.by_domain.values())
             heapq.heapify(self._heap)
             for line in (self._new, self._old):
-                kept = [entry for entry in zip(line.domains, line.dues, strict=True) if self._stands(*entry)]
+                kept = [place for place in zip(line.domains, line.dues, strict=True) if self._stands(*place)]
                 line.domains = deque(domain for domain, _ in kept)
                 line.dues = deque(due for _, due in kept)
 

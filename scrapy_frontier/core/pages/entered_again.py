@@ -10,8 +10,8 @@ from ..store.states import FAILED, FINISHED, QUEUED, SEEN
 if TYPE_CHECKING:
     from ..store.page_rows import Page
 
-# In which states a known page is queued again that an entry forces: one that waits is fetched anyway, and one
-# that is only seen comes in as a new one does.
+# In which states a known page is queued again that a request forces: one that waits is fetched anyway, and
+# one that is only seen comes in as a new one does.
 FORCED = FINISHED
 # Of seeds that are known from an earlier run: which are tried again, and which, if not queued, are left.
 TRIED_AGAIN = (FAILED,)

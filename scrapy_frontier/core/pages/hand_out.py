@@ -168,7 +168,7 @@ class HandOut:
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before (POSIX seconds, 0: now); None: waiting
-        does not help. O(1) but for heap entries that have become wrong; no store read."""
+        does not help. O(1) but for what has become wrong in the heap; no store read."""
         if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
         revisits, out = self._revisit_queue, self._leases

@@ -1,4 +1,4 @@
-"""Pages that are known and wanted again: seeds, and what an entry forces; and how many seeds are not.
+"""Pages that are known and wanted again: seeds, and what a request forces; and how many seeds are not.
 
 Which are is decided in `core.pages.entered_again`; here are their requests.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Seeds:
-    """Pages of seeds, and of entries that force a visit. ``known`` counts seeds of an earlier run that are
+    """Pages of seeds, and of requests that force a visit. ``known`` counts seeds of an earlier run that are
     not fetched again, ``first`` is the URL of one."""
 
     _frontier: Frontier
@@ -50,7 +50,7 @@ class Seeds:
 
     def forced(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
         """The *known* page of *request* if it is queued again, because it was visited last before the time
-        that the request names. A seed, which *is_named*, replaces the entry of a page that waits."""
+        that the request names. A seed, which *is_named*, replaces the request of a page that waits."""
         if known is None or not (is_named or FORCE in request.meta):
             return None
         page = self._frontier.page(known)

@@ -17,7 +17,7 @@ from scrapy.http import HtmlResponse
 
 from ..meta_keys import FOLLOW
 from ..requests.callback_names import Unreadable
-from ..requests.pattern_and_force import entry_of
+from ..requests.pattern_and_force import pattern_and_force_of
 from ..responses.follow_rules import SpiderRules, Way, one_way
 from ..responses.head import is_text
 from ..scrapy_internals import compat
@@ -113,7 +113,7 @@ class Follow:
 
     def _is_in_bulk(self, response: Response) -> bool:
         """Whether the links of *response*, which are followed, need no requests."""
-        if entry_of(response.request) is not None:  # of which each link inherits its own
+        if pattern_and_force_of(response.request) is not None:  # of which each link inherits its own
             return False
         receivers = usual_listeners(self._crawler)
         self._receivers = receivers or []

@@ -1,7 +1,7 @@
-"""Queue entries with a pattern, or that force a visit: what the links of their pages inherit.
+"""Requests with a pattern, or that force a visit: what the links of their pages inherit.
 
-A page entered with a pattern leads only to links in whose URL it is found, and they carry it on: a site, or a
-part of one, is crawled and nothing else. `FORCE` is a time, so that it ends: what was visited since is not
+A page asked for with a pattern leads only to links in whose URL it is found, and they carry it on: a site, or
+a part of one, is crawled and nothing else. `FORCE` is a time, so that it ends: what was visited since is not
 fetched again.
 """
 
@@ -38,7 +38,7 @@ def _search(pattern: Any) -> Any:
         return lambda _: None
 
 
-class QueueEntry:
+class PatternAndForce:
     """What the *request* of a page says of the links on it: `PATTERN` and `FORCE` of its meta."""
 
     def __init__(self, request: Request) -> None:
@@ -74,11 +74,11 @@ class QueueEntry:
         return kept if PATTERN in kept else {}
 
 
-def entry_of(request: Request | None) -> QueueEntry | None:
-    """What *request* says of the links on its page; None where that was entered as any other."""
+def pattern_and_force_of(request: Request | None) -> PatternAndForce | None:
+    """What *request* says of the links on its page; None where that is one as any other."""
     if request is None or (PATTERN not in request.meta and FORCE not in request.meta):
         return None
-    return QueueEntry(request)
+    return PatternAndForce(request)
 
 
 def is_forced(meta: Mapping[str, Any], page: Page) -> bool:
