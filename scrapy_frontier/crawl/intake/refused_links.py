@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ...core.frontier import Discovered, Link
 
 _MOST_LOGGED = 100  # hosts whose traps are told one by one
+_FROM_SEED = (
+    "it comes from a seed; if it is to be fetched, set URLLENGTH_LIMIT, FRONTIER_PATH_DEPTH, "
+    "FRONTIER_REPEATED_SEGMENTS or the budget higher, whichever it is over"
+)
 _WORDS = {
     "deferred": "Keeping %s for later: %s",
     "over_budget": "Counted but not kept: %s: %s, and enough is kept for later",
@@ -35,8 +39,7 @@ class Refusals:
         self._reporter.tally[refusal_stat(answer.kind)] += 1
         words = _WORDS.get(answer.kind, "Refused %s, which looks like a trap (%s)")
         if answer.page is None and isinstance(what, Request) and is_seed(what):
-            words += "; it comes from a seed: see docs/reference/settings.md"
-            self._reporter.log(logging.WARNING, words, what, answer.reason)
+            self._reporter.log(logging.WARNING, f"{words}; {_FROM_SEED}", what, answer.reason)
             return
         key = f"{answer.kind} {link.host}"
         if key not in self._logged and len(self._logged) < _MOST_LOGGED:

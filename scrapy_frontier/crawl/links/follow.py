@@ -186,7 +186,7 @@ class Follow:
         self._built_ins = BuiltIns(compat.spider_middlewares(self._crawler))
         bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
         if bar:
-            words = "Links are followed by a request each, not in bulk: %s (docs/follow.md)"
+            words = "Links are followed by a request each, not in bulk: %s"
             self._reporter.log(logging.INFO, words, bar)
         elif self._rules and self.is_on:
             self._rules.take_over()
