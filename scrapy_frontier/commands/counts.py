@@ -7,9 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..core.admin import facts
+from ..core.size_format import size
 from ..core.time_format import moment, span
 from .output import Column, progress
-from .show import LINES, limit_of, size
+from .show import LINES, limit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -14,10 +14,11 @@ from ..core.admin import facts
 from ..core.admin import scores as tops
 from ..core.admin.links_in_chunks import flag_names, links_out, links_to, readable
 from ..core.errors import UnreadableRow
+from ..core.size_format import size
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
 from .page import MISSING, find_or_fail
-from .show import LINES, limit_of, size
+from .show import LINES, limit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

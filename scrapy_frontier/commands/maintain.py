@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..core.admin.export import export_lines
 from ..core.admin.importer import NO_EXPORT, BadExport, Importer, filling
+from ..core.size_format import size
 from ..crawl.store.upkeep import open_store
 from .output import printable, progress, replacing
-from .show import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

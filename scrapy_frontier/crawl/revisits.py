@@ -11,6 +11,7 @@ from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
 from ..core.revisits.policy import Result, result_by
 from ..core.revisits.visits import Fetched, VisitEnd, as_given, differ
+from ..core.size_format import size
 from .flights.in_flight import NOTHING, REASON, Consumed, Flight
 from .links.callback_requests import listeners
 from .meta_keys import SITEMAP
@@ -118,7 +119,7 @@ class Revisits:
             return
         parts = [f"{count:,} {words}" for words, count in counts.items() if count]
         spared = self._tally["frontier/visits/spared_bytes"]
-        saved = f"; about {_size(spared)} not downloaded" if spared else ""
+        saved = f"; about {size(spared)} not downloaded" if spared else ""
         self._reporter.log(logging.INFO, "%s came back: %s%s.", f"{came:,}", ", ".join(parts), saved)
 
 
@@ -140,11 +141,3 @@ _WORDS = {
     "frontier/visits/gone": "gone",
     "frontier/visits/undecided": "to be asked again",
 }
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"

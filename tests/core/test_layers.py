@@ -43,7 +43,7 @@ STATES_OF_ADAPTERS = {("crawl/engine_watch.py", "QUEUED"), ("crawl/crawl_log.py"
 
 NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public, by their documentation
 
-BASE = {"core"}  # errors, times, reasons
+BASE = {"core"}  # errors, times, sizes, reasons
 BELOW_REVISITS = {*BASE, "core/parse", "core/store", "core/hosts", "core/transitions"}
 BELOW_PAGES = {*BELOW_REVISITS, "core/ranking", "core/revisits"}
 BELOW_FRONTIER = {*BELOW_PAGES, "core/pages"}
