@@ -163,7 +163,7 @@ def test_a_crawl_with_a_scorer_goes_on_the_same_way(
     assert crawl_on(tmp_path / "new", 1000, "mixed", pages=1500) == expected
 
 
-def test_opinions_that_are_in_no_column_yet_travel(
+def test_content_scores_that_are_in_no_column_yet_travel(
     tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change(tmp_path / "old", {keys.content_key(7): bytes.fromhex("3e99999a")})

@@ -174,12 +174,12 @@ def expected_top(written: Written, kept: int, by: str) -> list[tuple[int, float]
     found = followed(written)
     indptr, indices = from_pairs([each[0] for each in found], [each[1] for each in found], kept)
     weights = np.array([weight for _, _, weight in found], np.float32)
-    opinions = np.ones(kept)
-    opinions[list(written)[::7]] = 2  # every seventh page read
+    content = np.ones(kept)
+    content[list(written)[::7]] = 2  # every seventh page read
     if by == "pagerank":
-        scores = pagerank(indptr, indices, weights=weights, preference=opinions, tolerance=1e-9).scores
+        scores = pagerank(indptr, indices, weights=weights, preference=content, tolerance=1e-9).scores
     else:
-        ranking = hits(indptr, indices, weights=weights, content=opinions, tolerance=1e-7)
+        ranking = hits(indptr, indices, weights=weights, content=content, tolerance=1e-7)
         scores = ranking.scores if by == "authority" else ranking.hubs
         assert scores is not None
     return [(page_id, scores[page_id] * kept) for page_id in np.argsort(-scores)[:20].tolist()]

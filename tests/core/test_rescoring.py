@@ -363,7 +363,7 @@ def test_content_scores_survive_a_kill_and_a_clean_stop(tmp_path: Path) -> None:
     assert len(list(stored(tmp_path, keys.CONTENT))) == 0, "they have moved into the column"
     frontier = start(tmp_path, "mixed")
     assert frontier._scores is not None
-    assert [frontier._scores.scorer._opinion(page) for page in range(3)] == [1.0, 4.0, 0.25]  # type: ignore[attr-defined]
+    assert [frontier._scores.scorer._content_score(page) for page in range(3)] == [1.0, 4.0, 0.25]  # type: ignore[attr-defined]
 
 
 def stored(directory: Path, prefix: bytes) -> dict[bytes, bytes]:

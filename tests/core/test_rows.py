@@ -278,7 +278,7 @@ def test_golden_bytes_of_rates() -> None:
     assert rate_rows.decode_all_rates(bytes.fromhex(every)[:32]) == (1.0, 2.0, -0.5, 0.25, 0.0, 0.0), "before"
 
 
-def test_golden_bytes_of_the_time_open_of_opinions_and_histories() -> None:
+def test_golden_bytes_of_the_time_open_of_content_scores_and_histories() -> None:
     opened = "3ff0000000000000 4000000000000000 41d954fc40100000".replace(" ", "")
     assert rate_rows.encode_opened(1.0, 2.0, 1_700_000_000.25).hex() == opened
     assert rate_rows.decode_opened(bytes.fromhex(opened)) == (1.0, 2.0, 1_700_000_000.25)

@@ -153,7 +153,7 @@ def test_pages_know_the_page_they_were_found_on(
 
 
 class ScoringSpider(Spider):
-    """Yields links and items with opinions; its callback is a coroutine."""
+    """Yields links and items with scores; its callback is a coroutine."""
 
     name = "scoring"
 

@@ -57,8 +57,8 @@ def links(work: Work) -> Iterator[Finding]:
 
 
 def scores(work: Work) -> Iterator[Finding]:
-    """What the scorer keeps, against its format: rows of columns and opinions that cannot be read go, and
-    what they said is lost. One pass over these rows."""
+    """What the scorer keeps, against its format: rows of columns and content scores that cannot be read go,
+    and what they said is lost. One pass over these rows."""
     for key, value in work.scan(keys.COLUMN):
         if column_rows.split_column_key(key) is None or not value or len(value) % 2:
             yield work.removed(key, "unreadable scores", key.hex(), f"{len(value)} bytes")

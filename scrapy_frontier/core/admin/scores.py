@@ -118,15 +118,14 @@ def kept_scores(store: Store, pages: int) -> Floats:
 
 
 def content_scores(store: Store, pages: int) -> Floats | None:
-    """What callbacks think of the first *pages*, 1 where they said nothing; None where nobody thinks
-    anything."""
+    """The content scores of the first *pages*, 1 where there is none; None where all are 1."""
     codes = column(store, "content", pages, AVERAGE)
-    opinions = np.ones(pages, np.float32) if codes is None else scores_of(codes)
+    found = np.ones(pages, np.float32) if codes is None else scores_of(codes)
     for key, value in store.scan(keys.CONTENT):
         page_id, score = keys.key_id(key), rate_rows.decode_content(value)
         if page_id < pages and score is not None:
-            opinions[page_id] = score
-    return opinions if (opinions != 1).any() else None
+            found[page_id] = score
+    return found if (found != 1).any() else None
 
 
 # -- what is computed --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What a scorer remembers beyond a restart: its columns, written and read back a piece at a time.
 
-A callback's opinion of a page has a row of its own until the column it belongs to is written.
+A content score has a row of its own until the column it belongs to is written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ScoreColumns:
         self._judged: set[int] = set()  # content scores with rows of their own
 
     def judged(self, page_id: int, content_score: float) -> None:
-        """Keep the callback's opinion of a page; it counts from the next ranking or parsed page on."""
+        """Keep the content score of a page; it counts from the next ranking or parsed page on."""
         self._batch.rows[keys.content_key(page_id)] = rate_rows.encode_content(content_score)
         self._judged.add(page_id)
         self._scorer.judged(page_id, content_score)
@@ -46,7 +46,7 @@ class ScoreColumns:
         return rows[-1][0][1:] if rows else None
 
     def load_content(self, after: bytes, limit: int) -> bytes | None:
-        """Take back *limit* of the opinions that stand in no column yet, behind *after*; where to go on."""
+        """Take back *limit* content scores that stand in no column yet, behind *after*; where to go on."""
         rows = list(self._batch.store.scan(keys.CONTENT, after, limit))
         for key, value in rows:
             page_id, score = keys.key_id(key), rate_rows.decode_content(value)

@@ -114,7 +114,7 @@ class Mixed(PageRank):
         self._cash[targets] += share * self._cash[node]
         gain: Floats | float = share * float(self._rank[node])
         if self._content is not None:
-            gain *= self._opinion(node)
+            gain *= self._content_score(node)
         is_shut = self._shut[targets]
         unread = ~(is_shut & self._parsed[targets])
         waiting = targets[unread]

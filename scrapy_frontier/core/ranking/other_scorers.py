@@ -69,7 +69,7 @@ class Cash(Scorer):
         self.known = 0
         self._score = room(np.float32)
         self._queued_score = room(np.float32)  # the score whose bucket the queue has
-        self._content: NDArray[np.float32] | None = None  # content scores plus one; 0: nobody's opinion
+        self._content: NDArray[np.float32] | None = None  # content scores plus one; 0: there is none
         self._parsed = room(np.bool_)
         self._shut = room(np.bool_)  # not queued: parsed or closed
 
@@ -87,14 +87,14 @@ class Cash(Scorer):
             self._content = room(np.float32, len(self._score))
         self._content[here] = content + 1
 
-    def _opinions(self, here: slice) -> Floats:
+    def _content_scores(self, here: slice) -> Floats:
         """The content scores of some pages."""
         if self._content is None:
             return np.ones(max(here.stop - here.start, 0), np.float32)
         stored = self._content[here]
         return np.where(stored > 0, stored - 1, np.float32(1))
 
-    def _opinion(self, node: int) -> float:
+    def _content_score(self, node: int) -> float:
         if self._content is None:
             return 1.0
         stored = float(self._content[node])
@@ -127,11 +127,10 @@ class Cash(Scorer):
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
-        """Pay each target its part of ``damping`` times the score, and the callback's opinion, of the
-        page."""
+        """Pay each target its part of ``damping`` times the score, and the content score, of the page."""
         self._parsed[node] = self._shut[node] = True
         targets = np.asarray(outlinks, np.int64)
-        share = self._share(float(self._score[node]) * self._opinion(node), len(targets), weights)
+        share = self._share(float(self._score[node]) * self._content_score(node), len(targets), weights)
         self._score[targets] += share
         return noticed(self._score, self._queued_score, targets[~self._shut[targets]])
 
@@ -159,7 +158,7 @@ class Cash(Scorer):
             state: Codes = (self._parsed[here] + np.uint16(2) * self._shut[here]).astype(np.uint16)
             return state
         if name == "content":
-            return buckets(self._opinions(here))
+            return buckets(self._content_scores(here))
         values: NDArray[np.float32] = getattr(self, f"_{name}")[here]
         return buckets(values)
 
@@ -202,7 +201,7 @@ class PageRank(Cash):
     def _preference(self, pages: int) -> NDArray[np.float64]:
         preference = np.ones(pages)
         known = min(pages, self.known)
-        preference[:known] = self._opinions(slice(0, known))
+        preference[:known] = self._content_scores(slice(0, known))
         return preference
 
     def _known(self, pages: int, before: Floats) -> Known:

@@ -133,8 +133,8 @@ class Scorer:
         return []
 
     def judged(self, node: int, content_score: float) -> None:
-        """The callback's opinion of a page, at least 0; 1 if it has none. It counts from the next time its
-        links are `parsed` or ranked."""
+        """The content score of a page, at least 0; 1 where there is none. It counts from the next time
+        its links are `parsed` or ranked."""
 
     def current_scores(self, nodes: Ints) -> Floats | None:
         """The scores that the queue rows of *nodes* should have, aligned; None for a scorer whose scores
