@@ -222,7 +222,7 @@ def test_what_is_known_of_sitemaps_travels(
     assert decode_sitemaps(rows(tmp_path / "new")[sitemaps_key("http://h1.example")]) == sitemaps
 
 
-def test_hosts_that_rest_go_on_resting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hosts_that_cool_go_on_cooling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     crawl(tmp_path / "old")
     row = encode_cooldown(Cooldown(NOW + 900, 4, NOW, "HTTP 503"))
     change(tmp_path / "old", {cooldown_key("h1.example"): row})

@@ -966,7 +966,7 @@ def test_a_forgotten_host_is_counted_on_when_it_comes_back(tmp_path: Path) -> No
     frontier.close()
 
 
-def test_a_resting_host_whose_delay_changes_is_forgotten_in_the_end(tmp_path: Path) -> None:
+def test_a_delayed_host_whose_delay_changes_is_forgotten_in_the_end(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one")], NOW)
     drain(frontier)

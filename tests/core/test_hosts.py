@@ -167,7 +167,7 @@ def test_a_host_without_a_delay_is_forgotten_at_once() -> None:
     assert len(hosts) == 0
 
 
-def test_a_resting_host_is_forgotten_when_its_delay_has_passed() -> None:
+def test_a_delayed_host_is_forgotten_when_its_delay_has_passed() -> None:
     hosts = Hosts()
     host = add(hosts, "a", 0, delay=10)
     visit(hosts, host, NOW)
@@ -180,7 +180,7 @@ def test_a_resting_host_is_forgotten_when_its_delay_has_passed() -> None:
     assert len(hosts) == 0
 
 
-def test_a_resting_host_that_gets_a_page_keeps_to_its_delay() -> None:
+def test_a_delayed_host_that_gets_a_page_keeps_to_its_delay() -> None:
     hosts = Hosts()
     host = add(hosts, "a", 0, delay=10)
     visit(hosts, host, NOW)
@@ -267,7 +267,7 @@ def test_a_page_behind_those_in_memory_stays_on_disk() -> None:
     assert len(host.heads) == HEADS + 1
 
 
-def test_ranks_that_are_leased_are_not_taken_in_again() -> None:
+def test_sort_keys_that_are_leased_are_not_taken_in_again() -> None:
     """Their rows stay on disk until the lease ends, so a fill meets them."""
     host = a_host()
     for number in range(3):

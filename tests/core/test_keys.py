@@ -39,13 +39,13 @@ def queued(page_ids: st.SearchStrategy[int]) -> st.SearchStrategy[Queued]:
 
 
 @given(queued(PAGE_IDS | VISIT_IDS), queued(PAGE_IDS | VISIT_IDS))
-def test_ranks_order_by_priority_then_score_then_turn(one: Queued, other: Queued) -> None:
+def test_sort_keys_order_by_priority_then_score_then_turn(one: Queued, other: Queued) -> None:
     assert (one.sort_key < other.sort_key) == (one.wanted < other.wanted)
     assert (one.sort_key == other.sort_key) == (one == other)
 
 
 @given(queued(PAGE_IDS | VISIT_IDS))
-def test_a_rank_tells_its_page(entry: Queued) -> None:
+def test_a_sort_key_tells_its_page(entry: Queued) -> None:
     assert queue_keys.sort_key_id(entry.sort_key) == entry.page_id
 
 
@@ -111,7 +111,7 @@ def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
 
 
 @given(queued(PAGE_IDS | VISIT_IDS), st.text().map(urls.clean_host))
-def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
+def test_a_waiting_row_holds_sort_key_and_host(entry: Queued, host: str) -> None:
     assert queue_keys.unpack_sort_key(queue_keys.pack_sort_key(entry.sort_key, host)) == (
         entry.sort_key,
         host,

@@ -619,7 +619,7 @@ def test_scan_goes_on_behind_a_row_and_stops_at_a_limit(tmp_path: Path) -> None:
     store.close()
 
 
-def test_ranks_are_those_of_one_host_behind_a_cursor(tmp_path: Path) -> None:
+def test_sort_keys_are_those_of_one_host_behind_a_cursor(tmp_path: Path) -> None:
     store = Store(tmp_path)
     sort_keys = [queue_keys.sort_key(0, 0, number, number) for number in range(5)]
     for host in ("a", "ab"):
