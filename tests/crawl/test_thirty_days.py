@@ -16,6 +16,7 @@ from server import Answer
 
 from scrapy_frontier import signals
 from scrapy_frontier.core.revisits.validator_trust import had_false_304
+from scrapy_frontier.crawl.responses.digests import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,8 +58,11 @@ class Keeper(Spider):
     def note(self, what: str, url: str, **more: Any) -> None:
         self._file.write(json.dumps({"what": what, "path": "/" + url.split("/", 3)[3], **more}) + "\n")
 
-    def changed(self, url: str, links_added: list[str], links_removed: list[str]) -> None:
-        self.note("changed", url, added=links_added, removed=links_removed)
+    def changed(
+        self, url: str, digest_before: bytes, digest: bytes, links_added: list[str], links_removed: list[str]
+    ) -> None:
+        digests = [digest_before.hex(), digest.hex()]
+        self.note("changed", url, digests=digests, added=links_added, removed=links_removed)
 
     def unchanged(self, url: str) -> None:
         self.note("unchanged", url)
@@ -73,6 +77,7 @@ class Keeper(Spider):
             "parsed",
             response.url,
             version=version,
+            digest=digest_of(response.body).hex(),
             last=meta.get("frontier_last_visit"),
             changed=meta.get("frontier_changed"),
         )
@@ -294,6 +299,7 @@ def test_every_way_a_visit_can_end(
     assert min(seen.day for seen in web.of("/new")) > 4.5, "what is linked newly is fetched"
     parsed = [line for line in heard["/links"] if line["what"] == "parsed"]
     assert [line["changed"] for line in parsed] == [None, True]
+    assert change["digests"] == [line["digest"] for line in parsed]
     assert [line["last"] and round((line["last"] - BEGIN) / DAY) for line in parsed] == [None, 4]
     for path in documents:
         errors = [line for line in heard[path] if line["what"] == "errback"]
