@@ -108,6 +108,14 @@ def test_a_good_start_saves_sweeps_and_a_stop_ends_them():
     assert stopped.iterations == 0
 
 
+def test_the_bound_is_the_error_where_no_rank_goes_from_one_part_to_another():
+    """From a start in one of two pairs, damping alone brings the rank nearer to what it should be."""
+    pairs = csr(4, [(0, 1), (1, 0), (2, 3), (3, 2)])
+    found = foreseen_pagerank(*pairs, np.ones(4, bool), damping=0.9, tolerance=0.1, start=[1, 1, 0, 0])
+    error = np.abs(found.scores - 0.25).sum()
+    assert 0.99 * error < found.error_bound < 1.01 * error
+
+
 def test_nothing_and_one_page():
     none = np.zeros(0, int)
     assert len(foreseen_pagerank(np.zeros(1, int), none, none > 0, damping=0.9).scores) == 0

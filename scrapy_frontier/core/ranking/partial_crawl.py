@@ -40,9 +40,10 @@ def foreseen_pagerank(
     few. No page is thought to link to itself: the only link of a page would else lead to one three times too
     good, and on along any endless chain. The rest goes where teleports go.
 
-    A sweep brings two vectors of sum 1 closer by at least *damping* (L1), from which the error bound follows.
-    It is three float32 products; there are 100 at most. Arguments as for `pagerank.pagerank`, with 0 <
-    *damping* < 1; the arrays of links are not checked.
+    A sweep brings two vectors of sum 1 closer by at least *damping* (L1). The error of y, which a sweep makes
+    of x, is so at most ``damping / (1 - damping) * |y - x|`` (Banach's fixed-point theorem, a posteriori). It
+    is three float32 products; there are 100 at most. Arguments as for `pagerank.pagerank`, with 0 < *damping*
+    < 1; the arrays of links are not checked.
     """
     pages = len(indptr) - 1
     if pages == 0:
