@@ -10,12 +10,13 @@ import struct
 from typing import TYPE_CHECKING
 
 from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow
-from . import host_rows, keys, meta_rows, page_rows
+from . import keys, meta_rows, page_rows
 from .bloom import MASK, PAIRS
+from .host_rows import encode_host
 from .link_rows import encode_links
 from .meta_rows import Counts
-from .page_rows import PAGE_HEAD
-from .queue_keys import MAX_PRIORITY, SORT_KEY_HEAD
+from .page_rows import URL_SIZE, queued_head
+from .queue_keys import sort_key_head
 from .states import QUEUED, SEEN, State
 
 if TYPE_CHECKING:
@@ -113,15 +114,13 @@ class Batch:
         page_id = counts.next_page
         counts.next_page = page_id + 1
         name = page_id.to_bytes(keys.ID_BYTES, "big")
-        if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-            priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
         raw = url.encode() if url.isascii() else url.encode("utf-8", "surrogatepass")
-        head = PAGE_HEAD.pack(_QUEUED, 0, priority, int(now), 0 if parent is None else parent + 1, len(raw))
+        head = queued_head(priority, int(now), parent) + len(raw).to_bytes(URL_SIZE, "big")
         rows[keys.PAGE + name] = head + raw + payload
         rows[keys.INDEX + fingerprint] = name
         number = hash(fingerprint)  # `BloomFilter.add`, without the call
         self.seen.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
-        sort_key = SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + name
+        sort_key = sort_key_head(priority, bucket) + name
         rows[host.prefix + sort_key] = b""
         host.queued += 1
         counts.states[_QUEUED] += 1
@@ -225,28 +224,31 @@ class Batch:
     def write_host(self, host: KeptHost) -> None:
         """Put the row of a host that is about to be forgotten into the open batch, if it has changed."""
         if host in self._touched:
-            self.rows[keys.host_key(host.name)] = self._row_of(host)
+            self._keep(host)
+            self.rows[keys.host_key(host.name)] = encode_host(host)
             self._touched.remove(host)
             self.left.add(host.name)
 
-    def _row_of(self, host: KeptHost) -> bytes:
+    def _keep(self, host: KeptHost) -> None:
         if not host.is_kept:  # it gets its first row
             host.is_kept = True
             self.counts.hosts += 1
-        return host_rows.encode_host(host)
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.
 
         Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
         """
-        self.check()
+        if self.failure is not None:
+            raise self.failure
         rows = self.rows
         if not rows and not self._touched:
             return
         try:
             for host in self._touched:
-                rows[keys.HOST + host.prefix[1:-1]] = self._row_of(host)
+                if not host.is_kept:
+                    self._keep(host)
+                rows[keys.HOST + host.prefix[1:-1]] = encode_host(host)
             rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
         except struct.error as error:  # one below zero, which every later batch would meet again
             self.failure = FrontierUnwritable(

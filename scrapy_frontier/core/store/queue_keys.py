@@ -6,6 +6,7 @@ A page row does not say it, so finding one page's place walks the queue of its h
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from .leveldb import Store
 
 MAX_PRIORITY = (1 << 31) - 1
-SORT_KEY_HEAD = struct.Struct(">IH")
+_SCORE = struct.Struct(">IH")
 # A sort key whose turn is the page's own id: priority, bucket, the upper byte of the id, its lower four.
 OWN_TURN = struct.Struct(">IHBI")
-SCORE_BYTES = SORT_KEY_HEAD.size  # priority and score, at the head of a sort key
+SCORE_BYTES = _SCORE.size  # priority and score, at the head of a sort key
 
 
 def queue_prefix(host: str) -> bytes:
@@ -33,10 +34,15 @@ def sort_key(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the id of the page
     discovered last when this one was queued, so that equals are served in order of queueing.
     """
-    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-        priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-    head = SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(keys.ID_BYTES, "big")
+    head = sort_key_head(priority, bucket) + turn.to_bytes(keys.ID_BYTES, "big")
     return head if turn == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
+
+
+@lru_cache(maxsize=1024)  # packing takes three times as long
+def sort_key_head(priority: int, bucket: int) -> bytes:
+    """What a sort key begins with, as `sort_key` says; the turn follows."""
+    clamped = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+    return _SCORE.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket)
 
 
 def sort_key_id(sort_key: bytes) -> int:
@@ -114,7 +120,7 @@ class SortKey(NamedTuple):
 
 def read_sort_key(sort_key: bytes) -> SortKey:
     """Priority, score bucket and turn of a sort key, as `sort_key` was given them; the priority clamped."""
-    priority, bucket = SORT_KEY_HEAD.unpack_from(sort_key)
+    priority, bucket = _SCORE.unpack_from(sort_key)
     turn = int.from_bytes(sort_key[SCORE_BYTES:_HEAD], "big")
     return SortKey(MAX_PRIORITY - priority, 0xFFFF - bucket, turn)
 
