@@ -44,7 +44,7 @@ class UrlCache:
     """Page ids by URL, without fragments: those tell no pages apart in Scrapy's default fingerprint. What is
     met again stays.
 
-    ``latest``, always the same dictionary, answers for most at once; what it does not hold `find` may know.
+    ``latest``, always the same dictionary, answers for most at once; what it does not hold `recall` may know.
     It does not have to know anything.
     """
 
@@ -56,11 +56,17 @@ class UrlCache:
 
     def find(self, url: str) -> int | None:
         """The page of *url*, which stays for another generation; None where it was not met lately. .2 us."""
+        found = self.latest.get(url)
+        return self.recall(url) if found is None else found
+
+    def recall(self, url: str) -> int | None:
+        """`find` of what ``latest`` does not hold as it is, with a fragment or of the older generation."""
         if "#" in url:
             url = url[: url.index("#")]
-        found = self.latest.get(url)
-        if found is None and url in self._before:
-            found = self._before[url]
+            if (found := self.latest.get(url)) is not None:
+                return found
+        found = self._before.get(url)
+        if found is not None:
             self.put(url, found)
         return found
 
@@ -105,7 +111,7 @@ class PageIndex:
         """
         page_id = self.url_cache.latest.get(url)
         if page_id is None:
-            page_id = self.url_cache.find(url)
+            page_id = self.url_cache.recall(url)
             if page_id is None:
                 page_id = self._only_seen.find(url) if only_seen else None
                 if page_id is None:
