@@ -105,6 +105,11 @@ def codes_in(text: str) -> list[str]:
     return found or [OTHER]
 
 
+def has_note(text: str, *notes: str) -> bool:
+    """Whether one of *notes* is among those on a page; *text* is the ``reason`` of its record."""
+    return not set(notes).isdisjoint(text.split(BETWEEN))
+
+
 def is_alias(text: str) -> bool:
     """Whether the notes on a page name another as its canonical; *text* is the ``reason`` of its record."""
     return bool(text) and any(ALIAS.read(note) is not None for note in text.split(BETWEEN))

@@ -71,7 +71,7 @@ class DirectivesMiddleware(Component):
         if directives is None or SITEMAP in request.meta:
             return ()
         notes = (note for _, note, _ in self._consequences(directives, response.url))
-        return tuple(note for note in notes if note and note not in known)
+        return tuple(note for note in notes if note and not reasons.has_note(known, note))
 
     def forbids_links(self, request: Request, response: Response) -> bool:
         """Whether the links of a page are not to be followed, by what it says (nofollow) and

@@ -296,6 +296,7 @@ def test_what_a_page_says_of_itself_counts_where_it_was_read() -> None:
     noindex, alias = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/")
     assert result_by(Event.FETCHED, 200, f"{alias}{reasons.BETWEEN}{noindex}") is Result.NOINDEX
     assert result_by(Event.FETCHED, 200, alias) is Result.ALIAS
+    assert result_by(Event.FETCHED, 200, f"{alias}{noindex}") is Result.ALIAS, "whatever its address is"
     assert result_by(Event.GONE, 404, noindex) is Result.MISSING
     assert result_by(Event.EXCLUDED, 200, reasons.SKIPPED()) is Result.NOINDEX
 

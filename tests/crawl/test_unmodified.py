@@ -95,6 +95,20 @@ def test_for_what_concerns_its_links_a_page_is_read_once_more(
     assert pages()[seed].state.name == "DONE"
 
 
+def test_a_canonical_that_begins_as_the_one_before_is_news(
+    changing: ChangingWeb, crawl: Run, pages: Pages
+) -> None:
+    def headers(day: float) -> dict[str, str]:
+        return {"Link": f"</target{'2' if day < 2.5 else ''}>; rel=canonical"}
+
+    seed = changing.document("/", Document(headers=headers))
+    target = changing.document("/target", Document())
+    changing.document("/target2", Document())
+    crawl(4.5, FRONTIER_REVISIT_BOUNDS="60,172800")
+    assert changing.statuses("/").count(200) == 2
+    assert pages()[seed].reason == f"alias of {target}"
+
+
 def test_a_noindex_that_goes_is_a_change(changing: ChangingWeb, crawl: Run, tmp_path: Path) -> None:
     """With a 304 that does not say so any more nothing is known: what is kept stands, until the page is
     fetched in full."""

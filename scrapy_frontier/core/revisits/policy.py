@@ -101,14 +101,14 @@ def result_by(
     if event is Event.FETCHED:
         if 300 <= status < 400 and status != 304 and 200 <= was < 300:
             return Result.ERROR  # a redirect that names no place came where a page was
-        if reasons.NOINDEX() in notes:
+        if reasons.has_note(notes, reasons.NOINDEX()):
             return Result.NOINDEX
         return Result.ALIAS if reasons.is_alias(notes) else Result.READ
     if event is Event.GONE:
         return Result.GONE if status == 410 else Result.MISSING
     if event is Event.REDIRECTED:
         return Result.MOVED if status in (301, 308) else Result.ELSEWHERE
-    if event is Event.EXCLUDED and reasons.SKIPPED() in notes:
+    if event is Event.EXCLUDED and reasons.has_note(notes, reasons.SKIPPED()):
         return Result.NOINDEX
     if event is Event.EXCLUDED and by_robots:
         return Result.FORBIDDEN
@@ -214,7 +214,7 @@ def was_reported_gone(result: Result, state: State, notes: str) -> bool:
 def has_noindex(notes: str) -> bool:
     """Whether the notes on a page say that it asks to be kept nowhere: its items were dropped, or it was
     skipped."""
-    return reasons.NOINDEX() in notes or reasons.SKIPPED() in notes
+    return reasons.has_note(notes, reasons.NOINDEX(), reasons.SKIPPED())
 
 
 def next_span(result: Result, span: float, longest: float, bad: BadVisits = NOT_BAD) -> float:
