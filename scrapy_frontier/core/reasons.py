@@ -7,6 +7,10 @@ extension that drops a request say, and is shown as it is.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LONGEST_URL = 200  # characters of a URL in a reason
 
@@ -121,3 +125,9 @@ def notes_in(text: str) -> tuple[str, str | None]:
     before, same, _ = text.rpartition(SAME.template.partition("{")[0])
     found = SAME.read(text[len(before) :]) if same else None
     return (text, None) if found is None else (before.removesuffix(BETWEEN), found["url"])
+
+
+def are_as_before(notes: Iterable[str], text: str) -> bool:
+    """Whether *notes* are those on a page already, whatever page has the same content; *text* is the
+    ``reason`` of its record."""
+    return BETWEEN.join(notes) == notes_in(text)[0]

@@ -121,8 +121,8 @@ class Sitemaps:
             raise Consumed(ended_with(response.status))
         if flight is not None and self._revisits_pages:
             flight.digest = digest_of(response.body)
-            visits, fetched = flight.lease.page.visits, fetched_of(response)
-            if flight.lease.is_revisit and fetched and visits is not None and visits.digest == flight.digest:
+            fetched = fetched_of(response)
+            if fetched is not None and revisits.has_changed(flight) is False:
                 raise revisits.same(flight, response, fetched)
         await maybe_deferred_to_future(self._lock.acquire())
         try:

@@ -70,5 +70,5 @@ class UnchangedMiddleware(Component):
             request.meta.get(UNCHANGED, self.settings.unchanged) != "call"
             and not flight.lease.is_forced
             and flight.outcome is None  # it leads elsewhere
-            and reasons.BETWEEN.join(flight.notes) == reasons.notes_in(flight.lease.page.reason)[0]
+            and reasons.are_as_before(flight.notes, flight.lease.page.reason)
         )

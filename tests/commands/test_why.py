@@ -554,6 +554,14 @@ def test_what_others_wrote_is_no_reason_of_ours() -> None:
     assert reasons.notes_in("as I like it") == ("as I like it", None)
 
 
+def test_notes_are_as_before_whatever_page_has_the_same_content() -> None:
+    notes = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/")
+    same = reasons.SAME(url="http://a.example/other")
+    assert reasons.are_as_before(notes, reasons.BETWEEN.join((*notes, same)))
+    assert reasons.are_as_before((), same)
+    assert not reasons.are_as_before(notes[:1], reasons.BETWEEN.join(notes))
+
+
 def written_by_hand(file: Path) -> Iterator[str]:
     """Texts that a file gives as the reason of an `Outcome` or a `Trouble` of a page, and are in no table."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
