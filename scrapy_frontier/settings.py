@@ -20,6 +20,7 @@ from .core.hosts.giving_up import GiveUpRule
 from .core.hosts.host import Politeness
 from .core.pages.backoffs import backoff
 from .core.pages.traps import TrapLimits
+from .core.parse.directives import Obeyed
 from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
@@ -122,10 +123,13 @@ class _OfPages:
 
     def __init__(self, settings: BaseSettings) -> None:
         self.stops_duplicates: Final = choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop"
-        self.noindex: Final = choice(settings, "FRONTIER_NOINDEX", NOINDEX)
         # Link types that are not followed, in lower case.
         self.nofollow_rels: Final = words(settings, "FRONTIER_NOFOLLOW", ("nofollow",))
-        self.obeys_canonical: Final = switch(settings, "FRONTIER_CANONICAL", True)
+        self.obeyed: Final = Obeyed(
+            choice(settings, "FRONTIER_NOINDEX", NOINDEX),
+            "nofollow" in self.nofollow_rels,
+            switch(settings, "FRONTIER_CANONICAL", True),
+        )
         self.redirects: Final = ChainLimits(
             number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts),
             switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
@@ -161,11 +165,6 @@ class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
     def comes_back(self) -> bool:
         """Whether pages are visited again by themselves (``FRONTIER_REVISIT``)."""
         return self.revisits is not None
-
-    @property
-    def obeys_nofollow(self) -> bool:
-        """Whether the links of a page that says nofollow as a whole are not followed."""
-        return "nofollow" in self.nofollow_rels
 
     @property
     def give_up_rule(self) -> GiveUpRule:

@@ -114,6 +114,11 @@ def has_note(text: str, *notes: str) -> bool:
     return not set(notes).isdisjoint(text.split(BETWEEN))
 
 
+def new_notes(notes: Iterable[str], text: str) -> tuple[str, ...]:
+    """Those of *notes* that are not on a page yet; *text* is the ``reason`` of its record."""
+    return tuple(note for note in notes if not has_note(text, note))
+
+
 def is_alias(text: str) -> bool:
     """Whether the notes on a page name another as its canonical; *text* is the ``reason`` of its record."""
     return bool(text) and any(ALIAS.read(note) is not None for note in text.split(BETWEEN))

@@ -11,8 +11,8 @@ from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, JsonRequest
 
 from ..core import reasons
+from ..core.parse.directives import NO_CONSEQUENCES, consequences
 from ..core.parse.headers import has_rel
-from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
 from .assembly import Component
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from ..core.parse.directives import Consequences
     from .requests.pattern_and_force import PatternAndForce
 
 
@@ -46,15 +47,19 @@ class DirectiveRules(Component):
 
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
-        directives = response.meta.get(DIRECTIVES) if response.request is not None else None
         crawl, flight = self.crawl, self.flights.get(id(response.request))
+        found = self._without_flight(response) if flight is None else flight.consequences
         leads_on = flight is not None and flight.outcome is not None
         inherited = pattern_and_force_of(response.request)
-        is_plain = directives is None and inherited is None and not leads_on and not self.settings.ajax
+        is_plain = found == NO_CONSEQUENCES and inherited is None and not leads_on and not self.settings.ajax
         if is_plain and not self._may_have_rels(response):
             return None
         may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback)
-        return PageRules(self, response, directives or {}, leads_on, may_add, inherited)
+        return PageRules(self, response, found, leads_on, may_add, inherited)
+
+    def _without_flight(self, response: Response) -> Consequences:
+        directives = response.meta.get(DIRECTIVES) if response.request is not None else None
+        return consequences(directives, response.url, self.settings.obeyed)
 
     def _may_have_rels(self, response: Response) -> bool:
         if not self._rels or not isinstance(response, HtmlResponse) or not is_text(response):
@@ -108,20 +113,19 @@ class PageRules:
         self,
         rules: DirectiveRules,
         response: Response,
-        directives: dict[str, Any],
+        found: Consequences,
         leads_on: bool,
         may_add: bool,
         inherited: PatternAndForce | None,
     ) -> None:
-        settings = rules.settings
         self._rules = rules
         self._response = response
         self._inherited = inherited
-        self._is_nofollow = settings.obeys_nofollow and bool(directives.get("nofollow"))
+        self._is_nofollow = found.is_nofollow
         self._nofollow_only: frozenset[bytes] | None = None
-        self._canonical = directives.get("canonical") if settings.obeys_canonical and may_add else None
+        self._canonical = found.alias_of if may_add else None
         self._drops_items_for = ""  # the stat that counts them
-        if settings.noindex == "drop-items" and directives.get("noindex"):
+        if found.drops_items:
             self._drops_items_for = "frontier/noindex/items"
         if leads_on:
             self._drops_items_for = "frontier/redirects/items"
@@ -218,10 +222,9 @@ class PageRules:
         request, url = self._response.request, self._canonical
         if url is None or request is None or request.method != "GET" or self._is_nofollow:
             return
-        if is_same_site(url, self._response.url):
-            meta = {key: value for key, value in request.meta.items() if key not in NOT_INHERITED}
-            if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
-                meta[FROM_PUBLIC] = host_of(url)
-            canonical = request.replace(url=url, meta=meta, dont_filter=False)
-            if self._inherited is None or not self._inherited.hand_on(canonical):
-                yield canonical
+        meta = {key: value for key, value in request.meta.items() if key not in NOT_INHERITED}
+        if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
+            meta[FROM_PUBLIC] = host_of(url)
+        canonical = request.replace(url=url, meta=meta, dont_filter=False)
+        if self._inherited is None or not self._inherited.hand_on(canonical):
+            yield canonical

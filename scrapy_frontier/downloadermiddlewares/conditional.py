@@ -9,18 +9,21 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..core.frontier import Event
+from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.validators import if_none_match, kept
 from ..core.revisits.policy import Result
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import CACHED, Flight
 from ..crawl.flights.redirect_links_and_retries import postpone
-from ..crawl.meta_keys import UNCHANGED
+from ..crawl.meta_keys import SITEMAP, UNCHANGED
 from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
+
+    from ..core.parse.directives import Consequences
 
 
 logger = logging.getLogger(__name__)
@@ -83,8 +86,8 @@ class ConditionalMiddleware(Component):
         if response.status != 304 or CACHED in response.flags or _is_conditional(request):
             return response
         received = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
-        news = self._news(request, response, flight)
-        outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, received, news)
+        found = self._consequences_of(request, response)
+        outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, received, found)
         if outcome.event is Event.POSTPONED:
             return postpone(request, outcome.reason)
         if outcome.event is Event.FETCHED:
@@ -95,12 +98,14 @@ class ConditionalMiddleware(Component):
         flight.ends_as(outcome)
         return response
 
-    def _news(self, request: Request, response: Response, flight: Flight) -> tuple[str, ...]:
-        """What a 304 says to crawlers that is not known of the page."""
-        if b"X-Robots-Tag" not in response.headers and b"Link" not in response.headers:
-            return ()
+    def _consequences_of(self, request: Request, response: Response) -> Consequences:
+        """What follows from the header lines of a 304. Those that it has not stand as they were (RFC 9111
+        3.2)."""
+        headers = response.headers
+        if SITEMAP in request.meta or not (b"X-Robots-Tag" in headers or b"Link" in headers):
+            return NO_CONSEQUENCES
         directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
-        return () if directives is None else directives.news_of(request, response, flight.lease.page.reason)
+        return NO_CONSEQUENCES if directives is None else directives.consequences_of(request, response)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Take the validators off the request: what follows from it has none."""

@@ -7,27 +7,26 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
-from ..core.parse.directives import Obeyed, canonical, consequences, robots_directives
+from ..core.parse.directives import canonical, consequences, robots_directives
 from ..core.parse.html_head import Head
 from ..core.parse.urls import escaped_fragment, without_fragment
 from ..crawl.assembly import Component
-from ..crawl.meta_keys import DIRECTIVES, SITEMAP
+from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.requests.fingerprints import is_same_page
 from ..crawl.responses.head import head_of
 from ..crawl.robots.sites import Agents, agent_header
 from ..crawl.stats import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy.crawler import Crawler
 
+    from ..core.parse.directives import Consequences, Directives
     from ..crawl.flights.in_flight import Flight
 
 
@@ -45,8 +44,7 @@ class DirectivesMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._agents, settings = Agents(crawler.settings), self.settings
-        self._obeyed = Obeyed(settings.noindex, settings.obeys_nofollow, settings.obeys_canonical)
+        self._agents = Agents(crawler.settings)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Read *response*, and note what it says; raises `IgnoreRequest` for a page that asks to be kept
@@ -61,25 +59,14 @@ class DirectivesMiddleware(Component):
         if directives is not None:
             request.meta[DIRECTIVES] = directives
             if flight is not None:
-                self._note(flight, directives, response)
+                self._obey(flight, directives, response)
         return response
 
-    def news_of(self, request: Request, response: Response, known: str) -> tuple[str, ...]:
-        """What the header lines of a 304 say that is not in the *known* notes on its page; RFC 9111 3.2: the
-        lines that it has not stand as they were."""
-        directives = self._read(request, response)
-        if directives is None or SITEMAP in request.meta:
-            return ()
-        notes = (note for _, note, _ in self._consequences(directives, response.url))
-        return tuple(note for note in notes if note and not reasons.has_note(known, note))
+    def consequences_of(self, request: Request, response: Response) -> Consequences:
+        """What follows from the directives of a *response* that has not come here yet, or never will."""
+        return consequences(self._read(request, response), response.url, self.settings.obeyed)
 
-    def forbids_links(self, request: Request, response: Response) -> bool:
-        """Whether the links of a page are not to be followed, by what it says (nofollow) and
-        ``FRONTIER_NOFOLLOW``."""
-        directives = self._read(request, response) if self.settings.obeys_nofollow else None
-        return directives is not None and bool(directives["nofollow"])
-
-    def _read(self, request: Request, response: Response) -> dict[str, Any] | None:
+    def _read(self, request: Request, response: Response) -> Directives | None:
         headers = response.headers
         has = partial(dict.__contains__, headers)  # without making bytes of a name first
         tags = _lines(response, "X-Robots-Tag") if has(b"X-Robots-Tag") else []
@@ -101,17 +88,17 @@ class DirectivesMiddleware(Component):
             "canonical": named,
         }
 
-    def _note(self, flight: Flight, directives: dict[str, Any], response: Response) -> None:
-        """Have the record of the page tell what became of its items and links, and whose alias it is."""
-        for stat, note, named in self._consequences(directives, response.url):
-            count(self.crawler, stat)
-            if note == reasons.SKIPPED():
-                raise IgnoreRequest(note)
-            if note:
-                flight.note(note, None if named is None else Request(named))
-
-    def _consequences(self, read: dict[str, Any], url: str) -> Iterator[tuple[str, str, str | None]]:
-        return consequences(read["noindex"], read["nofollow"], read["canonical"], url, self._obeyed)
+    def _obey(self, flight: Flight, directives: Directives, response: Response) -> None:
+        found = consequences(directives, response.url, self.settings.obeyed)
+        if directives["noindex"]:
+            count(self.crawler, "frontier/noindex/pages")
+        if found.skips:
+            raise IgnoreRequest(reasons.SKIPPED())
+        if directives["nofollow"]:
+            count(self.crawler, "frontier/nofollow/pages")
+        if found.alias_of is not None:
+            count(self.crawler, "frontier/canonical")
+        flight.obeys(found)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

@@ -129,7 +129,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
 
     def _forbids_links(self, request: Request, response: Response) -> bool:
         directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
-        return directives is not None and directives.forbids_links(request, response)
+        return directives is not None and directives.consequences_of(request, response).is_nofollow
 
 
 def _location(response: Response) -> str:

@@ -11,7 +11,15 @@ from vectors import NOW, cases, clock
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.parse.dates import timestamp
-from scrapy_frontier.core.parse.directives import Obeyed, canonical, consequences, robots_directives
+from scrapy_frontier.core.parse.directives import (
+    NO_CONSEQUENCES,
+    Consequences,
+    Directives,
+    Obeyed,
+    canonical,
+    consequences,
+    robots_directives,
+)
 from scrapy_frontier.core.parse.html_head import Head, scan_head
 
 
@@ -176,20 +184,26 @@ def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
 # --- what follows -----------------------------------------------------------------------------------------
 
 
+def told(noindex: bool = False, nofollow: bool = False, canonical: str | None = None) -> Directives:
+    return {"noindex": noindex, "nofollow": nofollow, "names": [], "canonical": canonical}
+
+
 @pytest.mark.parametrize(
-    ("mode", "note"), [("skip", reasons.SKIPPED()), ("drop-items", reasons.NOINDEX()), ("ignore", "")]
+    ("mode", "notes"), [("skip", (reasons.SKIPPED(),)), ("drop-items", (reasons.NOINDEX(),)), ("ignore", ())]
 )
-def test_what_a_page_says_is_counted_and_noted_where_it_is_obeyed(mode: str, note: str) -> None:
+def test_what_a_page_says_has_consequences_where_it_is_obeyed(mode: str, notes: tuple[str, ...]) -> None:
     page, named = "http://a.example/2?session=1", "http://www.a.example/2"
-    obeyed = consequences(True, True, named, page, Obeyed(mode, True, True))
-    alias = ("frontier/canonical", f"alias of {named}", named)
-    nofollow = ("frontier/nofollow/pages", reasons.NOFOLLOW(), None)
-    assert list(obeyed) == [("frontier/noindex/pages", note, None), nofollow, alias]
-    not_obeyed = consequences(False, True, named, page, Obeyed(mode, False, False))
-    assert list(not_obeyed) == [("frontier/nofollow/pages", "", None)]
+    found = consequences(told(True, True, named), page, Obeyed(mode, True, True))
+    assert found == Consequences(mode == "skip", mode == "drop-items", True, named, named)
+    assert found.notes_of_items == notes
+    assert found.notes_of_links == (reasons.NOFOLLOW(), f"alias of {named}")
+    not_obeyed = consequences(told(False, True, named), page, Obeyed(mode, False, False))
+    assert not_obeyed == Consequences(canonical=named)
 
 
 def test_no_other_site_is_the_better_self_of_a_page() -> None:
     everything = Obeyed("skip", True, True)
-    assert not list(consequences(False, False, "http://b.example/", "http://a.example/", everything))
-    assert not list(consequences(False, False, None, "http://a.example/", everything))
+    found = consequences(told(canonical="http://b.example/"), "http://a.example/", everything)
+    assert (found.alias_of, found.canonical) == (None, "http://b.example/")
+    assert consequences(told(), "http://a.example/", everything) == NO_CONSEQUENCES
+    assert consequences(None, "http://a.example/", everything) == NO_CONSEQUENCES

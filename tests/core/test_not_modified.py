@@ -7,6 +7,7 @@ import pytest
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.not_modified import False304s
+from scrapy_frontier.core.parse.directives import NO_CONSEQUENCES, Consequences
 from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.revisits.validator_trust import Served, after_content, after_unmodified
 from scrapy_frontier.core.revisits.visits import Fetched
@@ -16,7 +17,7 @@ from scrapy_frontier.core.store.visit_rows import Validators, Visits
 from scrapy_frontier.core.transitions import Event
 
 TAG, NOTHING = (b'"1"', b"Mon"), (b"", b"")
-NOINDEX, NOFOLLOW, ALIAS = reasons.NOINDEX(), reasons.NOFOLLOW(), reasons.ALIAS(url="http://a.example/b")
+NOINDEX, ALIAS = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/b")
 FAILED = Outcome(Event.FAILED, 304, "HTTP 304")
 ONCE_MORE = Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
 
@@ -34,18 +35,27 @@ def lease(is_revisit: bool = True, status: int = 200, is_last: bool = False, pag
 def test_a_304_about_what_is_kept_ends_the_visit_and_names_validators(
     received: tuple[bytes, bytes],
 ) -> None:
-    outcome = False304s().judge_304(lease(), TAG, received, ())
+    outcome = False304s().judge_304(lease(), TAG, received, NO_CONSEQUENCES)
     assert outcome == Outcome(
         Event.FETCHED, 304, ALIAS, 5, result=Result.UNCHANGED, fetched=Fetched(*received)
     ), "and its alias stands"
 
 
 def test_a_noindex_needs_no_page_and_news_of_its_links_do() -> None:
-    outcome = False304s().judge_304(lease(), TAG, NOTHING, (NOINDEX,))
+    noindex, none = Consequences(drops_items=True), Consequences(drops_items=True, is_nofollow=True)
+    outcome = False304s().judge_304(lease(), TAG, NOTHING, noindex)
     assert (outcome.result, outcome.reason) == (Result.NOINDEX, f"{NOINDEX}; {ALIAS}")
-    assert False304s().judge_304(lease(), TAG, NOTHING, (NOINDEX, NOFOLLOW)) == ONCE_MORE
-    last = False304s().judge_304(lease(is_last=True), TAG, NOTHING, (NOFOLLOW,))
-    assert (last.event, last.result) == (Event.FETCHED, Result.UNCHANGED)
+    assert False304s().judge_304(lease(), TAG, NOTHING, none) == ONCE_MORE
+    last = False304s().judge_304(lease(is_last=True), TAG, NOTHING, none)
+    assert (last.event, last.result) == (Event.FETCHED, Result.NOINDEX), "nobody waits any longer"
+
+
+def test_what_is_known_of_a_page_is_no_news() -> None:
+    known = Consequences(alias_of="http://a.example/b")
+    outcome = False304s().judge_304(lease(), TAG, NOTHING, known)
+    assert (outcome.result, outcome.reason) == (Result.UNCHANGED, ALIAS)
+    begins_alike = Consequences(alias_of="http://a.example/")
+    assert False304s().judge_304(lease(), TAG, NOTHING, begins_alike) == ONCE_MORE
 
 
 @pytest.mark.parametrize(("sent", "received"), [(TAG, (b'"2"', b"")), (NOTHING, NOTHING), (NOTHING, TAG)])
@@ -54,20 +64,21 @@ def test_a_304_about_anything_else_is_asked_once_more_without_validators(
 ) -> None:
     false_304s = False304s()
     assert false_304s.validators(lease()) == TAG
-    assert false_304s.judge_304(lease(), sent, received, ()) == ONCE_MORE
+    assert false_304s.judge_304(lease(), sent, received, NO_CONSEQUENCES) == ONCE_MORE
     assert false_304s.validators(lease()) == NOTHING
     assert false_304s.validators(lease(page_id=8)) == TAG
-    assert false_304s.judge_304(lease(), NOTHING, received, ()) == FAILED
+    assert false_304s.judge_304(lease(), NOTHING, received, NO_CONSEQUENCES) == FAILED
     false_304s.note("a.example", 7, 0)
     assert false_304s.validators(lease()) == TAG, "that visit has ended"
-    assert false_304s.judge_304(lease(is_last=True), sent, received, ()) == FAILED
+    assert false_304s.judge_304(lease(is_last=True), sent, received, NO_CONSEQUENCES) == FAILED
 
 
 def test_a_page_that_was_never_fetched_is_asked_once_more() -> None:
     """Its record says what it was answered; nothing else is kept of it."""
     false_304s = False304s()
-    assert false_304s.judge_304(lease(is_revisit=False, status=0), NOTHING, NOTHING, ()) == ONCE_MORE
-    assert false_304s.judge_304(lease(is_revisit=False, status=304), NOTHING, NOTHING, ()) == FAILED
+    for status, outcome in ((0, ONCE_MORE), (304, FAILED)):
+        first = lease(is_revisit=False, status=status)
+        assert false_304s.judge_304(first, NOTHING, NOTHING, NO_CONSEQUENCES) == outcome
     assert false_304s.validators(lease()) == TAG
 
 

@@ -6,14 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import reasons
 from scrapy_frontier.core.parse.validators import (
     LONGEST_DATE,
     LONGEST_TAG,
     answers,
     if_none_match,
     is_same_tag,
-    is_settled,
     kept,
 )
 
@@ -105,11 +103,3 @@ def test_a_304_about_other_content_answers_nothing() -> None:
     assert answers(b'"a"', b'W/"a"')
     assert answers(b'"a"', b"")
     assert answers(b"", b'"b"')  # asked by date alone
-
-
-def test_a_304_ends_a_visit_unless_it_tells_news_of_links() -> None:
-    noindex, nofollow = reasons.NOINDEX(), reasons.NOFOLLOW()
-    assert is_settled((), is_last=False)
-    assert is_settled((noindex,), is_last=False)
-    assert not is_settled((noindex, nofollow), is_last=False)
-    assert is_settled((noindex, nofollow), is_last=True), "nobody waits for the page any longer"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import reasons
-from ..parse.validators import UNREAD, answers, is_settled
+from ..parse.validators import answers
 from ..revisits.policy import Result
 from ..revisits.validator_trust import had_false_304
 from ..revisits.visits import Fetched
@@ -13,8 +13,7 @@ from ..transitions import Event, event_at
 from .leases import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from ..parse.directives import Consequences
     from .leases import Lease
     from .links import PageId
 
@@ -53,16 +52,18 @@ class False304s:
         is_doubted = lease.page_id in self._contradicted or self.are_many(lease.host)
         return (b"", b"") if is_doubted else lease.may_send
 
-    def judge_304(self, lease: Lease, sent: Pair, received: Pair, news: Sequence[str]) -> Outcome:
+    def judge_304(self, lease: Lease, sent: Pair, received: Pair, consequences: Consequences) -> Outcome:
         """How a 304 ends *lease*: *sent* and *received* are tag and date it was asked with and that it has,
-        *news* is what it says to crawlers that is not known of the page.
+        *consequences* those of its directives.
 
         Fetched, if it answers that. Else the page is put back, once, to be asked for without validators; and
-        fails where it was, or nobody waits for it any longer.
+        fails where it was, or nobody waits for it any longer. What is new of its links has to be read on the
+        page, too.
         """
         page, page_id = lease.page, lease.page_id
-        if any(sent) and answers(sent[0], received[0]) and is_settled(news, lease.is_last):
-            noindex = [note for note in news if note in UNREAD]
+        noindex = reasons.new_notes(consequences.notes_of_items, page.reason)
+        is_settled = lease.is_last or not reasons.new_notes(consequences.notes_of_links, page.reason)
+        if is_settled and any(sent) and answers(sent[0], received[0]):
             reason = reasons.BETWEEN.join(filter(None, (*noindex, page.reason)))
             result = Result.NOINDEX if noindex else Result.UNCHANGED
             return Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=Fetched(*received))

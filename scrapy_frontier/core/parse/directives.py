@@ -1,4 +1,5 @@
-"""What a page asks of crawlers: the robots directives of its headers and metas, and its canonical URL.
+"""What a page asks of crawlers: the robots directives of its headers and metas, and its canonical URL;
+and what follows from that.
 
 Header lines are read each on its own, never joined. What cannot be read says nothing; nothing here raises
 for what a site wrote. ``now`` is POSIX seconds.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from .. import reasons
 from .dates import timestamp
@@ -31,7 +32,6 @@ _WORDS = frozenset(
     )
 )
 _DENIED = frozenset(("false", "no", "off", "0"))  # what ``noindex: false`` says is that there is none
-_NOTES = {"skip": reasons.SKIPPED(), "drop-items": reasons.NOINDEX(), "ignore": ""}
 _EVERYBODY = ("", "*", "robots")  # "robots" is everybody in a meta, and written in headers for that
 
 
@@ -152,6 +152,16 @@ def canonical(head: Head, link_headers: Iterable[str], url: str) -> str | None:
     return targets.pop() if len(targets) == 1 else None
 
 
+class Directives(TypedDict):
+    """What a page says to crawlers, as the meta of its request has it: ``names`` of all directives without a
+    value, in order; ``canonical`` as a URL, None: itself."""
+
+    noindex: bool
+    nofollow: bool
+    names: list[str]
+    canonical: str | None
+
+
 class Obeyed(NamedTuple):
     """Which directives are obeyed; ``noindex`` by "skip" or "drop-items", or not by "ignore"."""
 
@@ -160,14 +170,48 @@ class Obeyed(NamedTuple):
     canonical: bool
 
 
-def consequences(
-    noindex: bool, nofollow: bool, named: str | None, url: str, obeyed: Obeyed
-) -> Iterator[tuple[str, str, str | None]]:
-    """What follows for the page at *url*, whose canonical URL is *named* (None: itself): for each the stat
-    that counts it, its note where it is obeyed, and the better self of the page."""
-    if noindex:
-        yield "frontier/noindex/pages", _NOTES[obeyed.noindex], None
-    if nofollow:
-        yield "frontier/nofollow/pages", reasons.NOFOLLOW() if obeyed.nofollow else "", None
-    if named is not None and obeyed.canonical and is_same_site(named, url):
-        yield "frontier/canonical", reasons.ALIAS(url=named[: reasons.LONGEST_URL]), named
+class Consequences(NamedTuple):
+    """What follows from the directives of a page, as far as they are obeyed.
+
+    ``skips``: no callback sees it; ``drops_items``: the callback's items go nowhere; ``is_nofollow``: its
+    links are not followed. ``alias_of`` is its better self; ``canonical`` the URL that it names as canonical,
+    believed or not. None: itself.
+    """
+
+    skips: bool = False
+    drops_items: bool = False
+    is_nofollow: bool = False
+    alias_of: str | None = None
+    canonical: str | None = None
+
+    @property
+    def notes_of_items(self) -> tuple[str, ...]:
+        """Notes for its record with which nothing of the page need be read."""
+        if self.skips:
+            return (reasons.SKIPPED(),)
+        return (reasons.NOINDEX(),) if self.drops_items else ()
+
+    @property
+    def notes_of_links(self) -> tuple[str, ...]:
+        """Notes for its record on where it leads."""
+        notes = (reasons.NOFOLLOW(),) if self.is_nofollow else ()
+        alias = self.alias_of
+        return notes if alias is None else (*notes, reasons.ALIAS(url=alias[: reasons.LONGEST_URL]))
+
+
+NO_CONSEQUENCES = Consequences()
+
+
+def consequences(directives: Directives | None, url: str, obeyed: Obeyed) -> Consequences:
+    """What follows from *directives* for the page at *url*; None: it has none."""
+    if directives is None:
+        return NO_CONSEQUENCES
+    noindex, named = directives["noindex"], directives["canonical"]
+    is_alias = named is not None and obeyed.canonical and is_same_site(named, url)
+    return Consequences(
+        skips=noindex and obeyed.noindex == "skip",
+        drops_items=noindex and obeyed.noindex == "drop-items",
+        is_nofollow=obeyed.nofollow and directives["nofollow"],
+        alias_of=named if is_alias else None,
+        canonical=named,
+    )

@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .. import reasons
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-UNREAD = (reasons.NOINDEX(), reasons.SKIPPED())  # notes for which nothing of a page is to be read
 LONGEST_TAG = 255  # bytes
 LONGEST_DATE = 64  # bytes; an HTTP-date has 29
 
@@ -60,15 +57,6 @@ def answers(sent: bytes, received: bytes) -> bool:
     """Whether a 304 that has the tag *received* is about the content that was asked for with the tag *sent*;
     b"" for none. RFC 9111 4.3.4: one that names another content is of no use."""
     return not received or not sent or is_same_tag(sent, received)
-
-
-def is_settled(news: Sequence[str], is_last: bool) -> bool:
-    """Whether a 304 that answers us, and says this *news* to crawlers, in notes, ends the visit of a page.
-
-    What is new of its links has to be read on the page, unless nobody waits any longer (*is_last*); where
-    nothing of it is to be read, there is nothing to ask for.
-    """
-    return is_last or all(note in UNREAD for note in news)
 
 
 def _opaque(tag: bytes) -> bytes:

@@ -16,6 +16,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 
 from ...core import reasons
 from ...core.pages.leases import Outcome, new_outcome
+from ...core.parse.directives import NO_CONSEQUENCES
 from ...core.parse.headers import TOO_BUSY
 from ...core.parse.urls import host_of
 from ...core.parse.validators import kept
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...core.pages.leases import Lease
+    from ...core.parse.directives import Consequences
     from ..responses.follow_rules import Way
     from ..robots.sites import Decision
 
@@ -61,9 +63,9 @@ class Flight:
     What was seen is read by `outcome_of` when it has ended. ``links`` are
     those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
     request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
-    hear that it went out. ``page`` is what was fetched, and its links are followed on the
-    ``ways``. For pages that come back: the ``digest`` of its body or text, that of the ``content`` by the
-    callback, and the validators it was ``asked_with``.
+    hear that it went out. ``page`` is what was fetched, ``consequences`` are those of its directives, and its
+    links are followed on the ``ways``. For pages that come back: the ``digest`` of its body or text, that of
+    the ``content`` by the callback, and the validators it was ``asked_with``.
     """
 
     request: Request
@@ -81,6 +83,7 @@ class Flight:
     led_to: Request | None = None
     links: PageLinks | None = None
     page: Fetched | None = None
+    consequences: Consequences = NO_CONSEQUENCES
     ways: tuple[Way, ...] = ()
     digest: bytes = b""
     content: bytes = b""
@@ -132,6 +135,13 @@ class Flight:
         """Have the record of the page, if it is fetched, say *words* too, and name its better self."""
         self.notes += (words,)
         self.led_to = led_to or self.led_to
+
+    def obeys(self, consequences: Consequences) -> None:
+        """The page is read, its directives come to *consequences*; its record says so."""
+        self.consequences = consequences
+        self.notes += consequences.notes_of_items + consequences.notes_of_links
+        if consequences.alias_of is not None:
+            self.led_to = Request(consequences.alias_of)
 
 
 # What was noted of a request that a callback yielded: the lease of its page, flags and weight of the link,

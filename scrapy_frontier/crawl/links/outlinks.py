@@ -58,7 +58,6 @@ class Outlinks:
         settings = self._settings
         self._recognize = self._frontier.recognize
         self._everything = settings.links == "all"
-        self._obeys_nofollow = settings.obeys_nofollow
         self._rels = settings.nofollow_rels
         self._longest = settings.traps.length
         self.takes_hashes = settings.comes_back
@@ -74,9 +73,8 @@ class Outlinks:
         if flight is None:
             return None
         if flight.links is None:
-            directives = response.meta.get(meta_keys.DIRECTIVES) or {}
-            is_nofollow = self._obeys_nofollow and bool(directives.get("nofollow"))
-            flight.links = PageLinks(response.url, directives.get("canonical"), is_nofollow)
+            directives = flight.consequences
+            flight.links = PageLinks(response.url, directives.canonical, directives.is_nofollow)
         return LinkCollector(self, flight, flight.links, ending)
 
     def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
