@@ -257,6 +257,10 @@ def test_the_documentation_has_every_command_and_option_and_finding() -> None:
         usage(name): spec.does for name, spec in COMMANDS.items()
     }
     assert {how for how in table if how.startswith("--")} == {f"--{name}" for name in OPTIONS}
+    for name in ("by", "what", "format"):
+        assert re.findall("`(.+?)`", table[f"--{name}"].partition(" | ")[0]) == OPTIONS[name]["choices"]
+    (about_top,) = re.findall(r"^- \*\*top\*\*:(.*?)^- ", text, re.MULTILINE | re.DOTALL)
+    assert set(re.findall("`(.+?)`", about_top)) == set(OPTIONS["by"]["choices"])
     kinds = dict(re.findall(r"^\| ([a-z' ]+?) \| (.+?) \|$", text, re.MULTILINE))
     assert {kind: kinds[kind] for kind in kinds if kind in KINDS} == KINDS
     streamed = re.search(r"one document, or JSON Lines for ([^.]+)\.", text)
