@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import scrapy
@@ -27,9 +27,6 @@ from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import _TYPES
 from scrapy_frontier.crawl import meta_keys, revisits
 from scrapy_frontier.settings import SCORERS, FrontierSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -345,32 +342,3 @@ def test_the_format_names_what_the_numbers_in_visits_mean() -> None:
     assert told[1:] == [[str(place), f"`{name}`"] for place, name in enumerate(_TYPES) if name]
     (met,) = re.findall(r"^- What bad visits met: (.*?)\.$", told_format(), re.MULTILINE | re.DOTALL)
     assert [int(each.split()[0]) for each in re.split(r",\s", met)] == list(map(int, Result))
-
-
-def named_in_docstrings() -> Iterator[tuple[str, str, set[str], str]]:
-    """File, function or class, its parameters and fields, and a name that its docstring marks as one."""
-
-    def walk(node: ast.AST, outer: set[str]) -> Iterator[tuple[str, set[str], str]]:
-        for child in ast.iter_child_nodes(node):
-            known = set(outer)
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                known |= {each.arg for each in ast.walk(child.args) if isinstance(each, ast.arg)}
-            elif isinstance(child, ast.ClassDef):
-                made = [each for each in child.body if getattr(each, "name", "") in ("__init__", "__new__")]
-                known = {each.arg for init in made for each in ast.walk(init) if isinstance(each, ast.arg)}
-                fields = [each.target for each in child.body if isinstance(each, ast.AnnAssign)]
-                known |= {each.id.lstrip("_") for each in fields if isinstance(each, ast.Name)}
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                for name in re.findall(r"(?<![\w*`])\*([a-z_]+)\*(?![\w*])", ast.get_docstring(child) or ""):
-                    yield child.name, known, name
-            yield from walk(child, known if isinstance(child, ast.FunctionDef | ast.ClassDef) else outer)
-
-    for path, text in SOURCE.items():
-        for where, known, name in walk(ast.parse(text), set()):
-            yield str(path.relative_to(ROOT)), where, known, name
-
-
-def test_what_a_docstring_marks_as_a_parameter_is_one() -> None:
-    told = list(named_in_docstrings())
-    assert [(path, where, name) for path, where, known, name in told if name not in known] == []
-    assert len(told) > 500

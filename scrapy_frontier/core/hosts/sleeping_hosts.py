@@ -176,8 +176,8 @@ class SleepingHosts:
         return heap[0] if heap else None
 
     def overdue(self, now: float) -> SleepingHost | None:
-        """The one that is due for the longest time in round *now* (virtual time, see `turns`), None if none
-        is."""
+        """The one that is due for the longest time in round *now* (virtual time, see `next_host.Turns`), None
+        if none is."""
         found = [sleeper for line in (self._new, self._old) if (sleeper := self._due(line, now)) is not None]
         return min(found, key=itemgetter(3), default=None)
 
