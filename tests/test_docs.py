@@ -235,11 +235,12 @@ def test_every_meta_key_is_in_the_table() -> None:
     assert first_cells(page("meta-keys")) == ours | {"download_slot"}
 
 
-def test_every_reason_to_close_is_named() -> None:
-    sources = [ROOT / "scrapy_frontier" / name for name in ("core/errors.py", "setting_values.py")]
-    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    reasons = set(re.findall(r'^    reason = "(\w+)"', code, re.MULTILINE))
-    assert reasons == (first_cells(page("close-reasons")))
+def test_every_reason_to_close_and_every_error_of_a_command_is_named() -> None:
+    closing = first_cells(page("close-reasons"))
+    errors = {name for name in first_cells(page("commands")) if name.startswith("frontier_")}
+    assert closing | errors == set(re.findall(r'^    reason = "(\w+)"', CODE, re.MULTILINE))
+    beside = [code for path, code in SOURCE.items() if {"commands", "admin"} & set(path.parts)]
+    assert errors - closing == set(re.findall(r'^    reason = "(\w+)"', "".join(beside), re.MULTILINE))
 
 
 def sent_signals() -> dict[str, set[str]]:
