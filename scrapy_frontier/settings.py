@@ -1,4 +1,4 @@
-"""Every ``FRONTIER_*`` setting: name, unit, default, check; read once, frozen. Those of revisits are in
+"""Every ``FRONTIER_*`` setting: name, unit, default, check; read together, frozen. Those of revisits are in
 `setting_revisits`.
 
 What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBDIR` ...) is read from there.
@@ -142,8 +142,8 @@ class _OfPages:
 
 
 class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
-    """The settings of one crawl, read and checked once and never changed; times in seconds. Raises
-    `FrontierSetting`."""
+    """The settings as they are now, all read and checked when it is made and never changed; times in seconds.
+    Raises `FrontierSetting`. 0.1 ms: each component of a crawl makes its own, by the same settings."""
 
     def __init__(self, settings: BaseSettings) -> None:
         _OfStore.__init__(self, settings)

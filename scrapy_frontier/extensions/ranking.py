@@ -2,7 +2,8 @@
 
 One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows, which
 the loop takes over; that moves queue rows, 1.5 ms at a time at most, while the thread packs rows of the graph
-for it to put in place. Every decision is the scorer's and the frontier's.
+for it to put in place. Whether a ranking is due is decided by the frontier, and what it makes of the queue by
+the scorer; how long the loop is left to the rest of the crawl, by real time and not the crawl's clock, here.
 """
 
 from __future__ import annotations
