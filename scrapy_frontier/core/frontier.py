@@ -96,14 +96,14 @@ class Frontier:
     - *pace*: a delay by the response time of a host; *rates*: pages a second of a registered domain. None.
     - *rng*: by how much pauses are lengthened by chance; by default the same in every run.
     - *scorer*: what a page is worth; without one equals of one priority are first in, first out.
-    - *traps*: URLs that look endless, and leave no trace; without it none does.
-    - *limits*: the budgets; what is over one waits on the disk.
+    - *traps*: URLs that look endless, and leave no trace; *limits*: the budgets, over which pages wait. None.
     - *domain_of*: the registered domain of a host, for budgets, turns and rates; the host itself by default.
-    - *give_up_rule*: for a store to which nobody comes back (`giving_up`).
-    - *revisits*: when finished pages are visited again; without it none is.
+    - *give_up_rule*: for a store to which nobody comes back; *revisits*: when finished pages come back. None.
     - *on_commit*: is called with the rows of each batch that was written; None for a key that is deleted.
     - *at_risk*: pages that a kill may repeat. While fewer are under way, the ends of others are written
       together, by `commit` at the latest; 0: each by itself.
+    - ``was_clean``: the run before ended by `close`, or there was none.
+    - ``is_recent``: by the text of a URL, whether `recognize` would surely say so; False says nothing.
     """
 
     def __init__(

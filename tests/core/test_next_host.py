@@ -352,6 +352,14 @@ def test_an_endless_host_does_not_keep_others_from_their_first_pages() -> None:
     assert shares["endless.org"] >= len(order) * 0.8, "best first otherwise"
 
 
+def test_the_example_of_the_docstring() -> None:
+    supply = Supply({"good.org": 1, "poor.org": 0})
+    order = [supply.hand_out() for _ in range(1000)]
+    turns = [place for place, name in enumerate(order, 1) if name == "poor.org"]
+    assert turns[:4] == [5, 14, 27, 44]
+    assert turns[-1] - turns[-2] == 65
+
+
 def test_what_an_earlier_run_fetched_counts() -> None:
     """Or every restart would begin with pages of everybody."""
     supply = Supply({"endless.org": 9})

@@ -58,24 +58,40 @@ class Tally:
 
 
 class Host(KeptHost):
-    """A host with queued pages or requests under way: its row, and its clock.
+    """A host with queued pages or requests under way: its row, and its clock. Times in POSIX seconds.
 
-    ``heads`` holds the sort keys of its best queued pages, sorted; where ``more`` is true, those behind
-    ``cursor`` are on disk only. ``leased`` are sort keys whose rows stay on disk until their lease ends.
-    ``delay`` is in seconds, ``visited`` the time of the last lease or errand. ``usual`` is the concurrency
-    of the settings, ``asked`` are delays by who asks for them. A host
-    that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
-    at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
-    Of the requests ``in_flight``, ``sending`` have not gone out yet, which is what the delay counts from.
-    ``waited`` are the sort keys, by page id, of pages that were handed out before and are queued again, their
-    backoff over, the oldest first: every `WAITED_TURN` of its ``turns`` goes to one of these, however good
-    what else it has to offer.
-    ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that must
-    not be fetched, ``answered`` those of them that were before anybody knew; ``tally`` is the count of its
-    registered domain, where a budget holds for that, and ``tallied`` what this host has added to it.
-    ``trouble`` is the last that it met since it answered, ``held_for`` what holds it; ``origins`` and
-    ``given_up`` are for `giving_up`: origins that answered, and those whose pages are not asked for any more;
-    with ``given_up_for`` none of its pages is.
+    Its queue, a sort key a page:
+
+    - ``heads``: of the best queued pages, sorted. Where ``more`` is true, those behind ``cursor`` are on disk
+      only.
+    - ``leased``: of pages under way, whose rows stay on disk until their lease ends.
+    - ``waited``: by page id, of pages that were handed out before and are queued again, their backoff over,
+      the oldest first. Every `WAITED_TURN` of its ``turns`` goes to one of these, however good the others
+      are.
+
+    When it may be asked:
+
+    - ``state``: as `Hosts.put` decides; ``ready_at``: when delay and cooldown have passed, 0 for now.
+    - ``visited``: the last lease or errand.
+    - ``delay`` (seconds), ``concurrency``: what holds; ``usual``: the concurrency of the settings; ``asked``:
+      delays by who asks for them; ``jitter``: see `Politeness`.
+    - ``in_flight``: requests under way, of which ``sending`` have not gone out yet, which is what the delay
+      counts from; ``in_flight_before``: as `Turns` saw it last.
+    - ``held_until``, ``held_for``: how long it is held, and what for.
+    - ``domain``, ``line_number``: its domain among the turns, and its place in the line of that.
+
+    Its trouble:
+
+    - ``trouble``: the last that it met since it answered; ``cooldown``: its rest after that.
+    - ``is_doubted``: until it answers again; so long it is asked for one page at a time, and not first for
+      one of the ``suspects``, the pages that met the trouble and may be its cause.
+    - ``origins``: those that answered; ``given_up``: those whose pages are not asked for any more;
+      ``given_up_for``: why none of its pages is (`giving_up`).
+
+    Its budgets, beside the counts of the row (`HostRow`):
+
+    - ``tally``: what its registered domain counts, where a budget holds for that; ``tallied``: what this host
+      has added to it: pages pending, fetched and deferred, and leases.
     """
 
     __slots__ = (

@@ -1,20 +1,30 @@
 """The host that is asked next, of those that may be: best score first, equals by domain, nobody never.
 
-A registered domain that spawns hosts without end would get nearly every turn if its hosts were equals of all
-others: 3,506 of 3,973 requests of a crawl. So among equal scores the domain with the fewest requests
-under way comes first; and a domain of several hosts that had a turn waits until the others have had as many
-as there are other domains. A host that is alone in its domain, as most are, comes in order of discovery.
+Registered domains have turns, and `domain` says which of its hosts has one. Of those with a host that may be
+asked, none above its rate, the longest overdue is next. Where none is due it is by the first of these in
+which they differ (`domain.Offer`):
+
+1. its level (`domain_rates`): above the soft rate after all others, above the hard rate not at all;
+2. priority and score of the best page of its hosts;
+3. whether it has yet to let others have a turn: a domain of several hosts that had one yields for as many
+   hand-outs as there are other domains. As equals of all others, hosts that one domain spawned without end
+   had 3,506 of 3,973 requests of a crawl;
+4. how many requests to it are under way: fewest first;
+5. which of the best pages was found first.
 
 Best first alone would let those with poor pages, or with a retry of a low priority, wait for ever beside one
-that has always something better to offer. So age counts too, in virtual time, as in fair queueing. A *round*
-is as many hand-outs as there are domains that may be asked (Demers, Keshav and Shenker, "Analysis and
-simulation of a fair queueing algorithm", 1989). A domain that had its turn, or may be asked from now on, is
-due after `FIRST` rounds for each page it was asked for so far, `MOST` rounds at the most. Whoever is due
-comes next, the longest overdue first. So a domain that may be asked waits no longer than `MOST` + 1 rounds,
-its first pages far less, and what an endless one has to offer is worth no more than that.
+that has always something better to offer. So age counts too, in virtual time, as in fair queueing (Demers,
+Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", 1989). A *round* is as many
+hand-outs as there are domains that may be asked. A domain that had its turn, or may be asked from now on, is
+due after `FIRST` rounds, and `FIRST` more for each page it was asked for so far, `MOST` at the most; it waits
+for no more than `MOST` + 1.
 
-Owns the domains, their heap, and the virtual time; `domain` has the order of a domain's hosts. What has
-become wrong is left in the heaps and skipped when it surfaces.
+For example, two domains, of which one always has the better page: a round is two hand-outs. The other is due
+after 2 rounds and has the 5th hand-out, is due 4 rounds later and has the 14th, then the 27th, the 44th, and
+in the end one in 65.
+
+Owns the domains, their heap, and the virtual time. What has become wrong is left in the heaps and skipped
+when it surfaces.
 """
 
 from __future__ import annotations

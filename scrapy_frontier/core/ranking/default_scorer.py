@@ -236,8 +236,9 @@ class Mixed(PageRank):
         self._luck = self.parts[CHANCE] / each
 
     def adopt(self, prepared: Choices) -> None:
-        """Scores, ranks and choices are those *prepared*; pages read meanwhile keep who chose them. A round
-        begins."""
+        """Rank, score and choice of each page that `prepare` knew are those *prepared*; pages found since
+        keep theirs. A page that left the queue meanwhile keeps who had it chosen, who is paid for it at the
+        next ranking. All choices so far are a ranking older from now on."""
         known = len(prepared.score)
         self._grow_to(known)
         self._rank[:known] = prepared.rank

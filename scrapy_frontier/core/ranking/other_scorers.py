@@ -111,7 +111,7 @@ class Cash(Scorer):
         return float(self._score[node])
 
     def closed(self, node: int) -> None:
-        """It is paid on, but no change of its score is told."""
+        """Links go on paying it, but no change of its score is reported."""
         if node >= self.known:
             self._grow_to(node + 1)
         self._shut[node] = True
@@ -152,7 +152,8 @@ class Cash(Scorer):
         return self._queued_score[nodes]
 
     def column(self, name: str, first: int, stop: int) -> Codes:
-        """In "state" 1 stands for parsed, and 2 for not queued; the others are buckets."""
+        """In "state" the sum of 1 for a page that was parsed and 2 for one that is not queued; in the others
+        the bucket of its content score or score."""
         here = slice(first, stop)
         if name == "state":
             state: Codes = (self._parsed[here] + np.uint16(2) * self._shut[here]).astype(np.uint16)
@@ -163,7 +164,8 @@ class Cash(Scorer):
         return buckets(values)
 
     def restore(self, name: str, first: int, codes: Codes) -> None:
-        """What it knows of these pages is as `column` gave it; pages it never met are made."""
+        """Set this column of the pages from *first* on to *codes*, as `column` gave them; pages that it did
+        not know it knows from now on. With "score" the queue is taken to have that score."""
         stop = first + len(codes)
         self._grow_to(stop)
         if name == "state":
@@ -178,14 +180,14 @@ class Cash(Scorer):
             self._queued_score[first:stop] = self._score[first:stop]
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
-        """A page is worth no less than its row says, which is what was told last."""
+        """A page is worth no less than its queue row says, which may be newer than the columns kept last."""
         if len(nodes):
             self._grow_to(int(nodes.max()) + 1)
             self._score[nodes] = np.maximum(self._score[nodes], scores)
             self._queued_score[nodes] = scores
 
     def reopened(self, is_queued: Bools) -> None:
-        """All that is not queued is paid in silence: its score grows, and no change of it is told."""
+        """What is not queued counts as `closed`."""
         self._grow_to(len(is_queued))
         self._shut[: len(is_queued)] = ~is_queued
 

@@ -33,17 +33,24 @@ def foreseen_pagerank(
     """PageRank where a page that is not *read* links like pages near it that are.
 
     Plain PageRank takes an unread page for one without links. What it will link to (its siblings, the menu of
-    its site) then gets too little, and a part of the web that is read whole too much. So `LIKE` of the rank
-    of an unread page goes back to the pages that link to it, in equal parts, and is divided there among the
-    read pages linked beside it and the page itself, which counts as `OWN` of them; each passes on what it got
-    like its own rank. An unread page beside pages that turned out to have no links is thus thought to have
-    few. No page is thought to link to itself: the only link of a page would else lead to one three times too
-    good, and on along any endless chain. The rest goes where teleports go.
+    its site) then gets too little, and a part of the web that is read whole too much. So an unread page lends
+    `LIKE` of its rank to the pages that link to it and those linked beside it, which pass it on like their
+    own. Beside pages that turned out to have no links it is thus thought to have few. The result is the
+    vector x of sum 1 with
+
+        x = d P (x + L x) - d D x + t v
+
+    d is the *damping*, v the *preference*, and t what makes the sum 1. P hands the rank of a page to those it
+    links, in proportion to their weights w. L is what is lent of an unread u: each page p that links to it
+    gets its part, by w[p, u], of ``LIKE * x[u]``, and divides that among the read pages it links, by their
+    weights, and itself, which counts as `OWN`. D is what p itself would hand straight back to u: no page is
+    thought to link to itself, or the only link of a page would lead to one three times too good, and on along
+    any endless chain.
 
     A sweep brings two vectors of sum 1 closer by at least *damping* (L1). The error of y, which a sweep makes
-    of x, is so at most ``damping / (1 - damping) * |y - x|`` (Banach's fixed-point theorem, a posteriori). It
-    is three float32 products; there are 100 at most. Arguments as for `pagerank.pagerank`, with 0 < *damping*
-    < 1; the arrays of links are not checked.
+    of x, is so at most ``damping / (1 - damping) * |y - x|`` (Banach's fixed-point theorem, a posteriori),
+    but for the rounding of float32, which it leaves out. It is three float32 products; there are 100 at most.
+    Arguments as for `pagerank.pagerank`, with 0 < *damping* < 1; the arrays of links are not checked.
     """
     pages = len(indptr) - 1
     if pages == 0:
