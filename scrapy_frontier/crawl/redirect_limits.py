@@ -38,6 +38,7 @@ class Limited(BaseRedirectMiddleware, Component):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """As Scrapy makes it. Raises `NotConfigured` for a setting that makes no sense."""
         middleware = super().from_crawler(crawler)
         middleware.await_crawl(crawler)
         return middleware

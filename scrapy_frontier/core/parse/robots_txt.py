@@ -126,6 +126,7 @@ class _Group:
         self._rules_seen = self._others_seen = False
 
     def add(self, agent: str) -> None:
+        """A user-agent line names *agent*: one more of the run, or the first of the next."""
         if self._rules_seen:
             self.rule_agents = []
         if self._rules_seen or self._others_seen:
@@ -135,6 +136,7 @@ class _Group:
         self.delay_agents.append(agent)
 
     def add_field(self, name: str) -> None:
+        """A line of another kind, in lower case: what it is for ends at the next user-agent line."""
         self._rules_seen = self._rules_seen or name in ("allow", "disallow")
         self._others_seen = self._others_seen or name in _OF_A_GROUP
 

@@ -91,6 +91,8 @@ class _TextReader:
         self.problem = ""
 
     def slices(self) -> Iterator[list[Entry]]:
+        """Yields the entries a handful at a time, an empty one where bytes brought none; ``kind`` and
+        ``problem`` are final at the end."""
         rest = b""
         idle = 0
         for chunk in self._source:
@@ -159,6 +161,8 @@ class _XmlReader:
         self.problem = ""
 
     def slices(self) -> Iterator[list[Entry]]:
+        """Yields the entries a handful at a time, an empty one where bytes brought none; ``kind`` and
+        ``problem`` are final at the end."""
         idle = 0
         for piece in with_numbered_ampersands(self._source):
             if idle > (_PROLOGUE_LIMIT if self.kind is Kind.UNKNOWN else _IDLE_LIMIT):

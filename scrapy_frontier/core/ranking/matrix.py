@@ -51,7 +51,8 @@ class Ranking:
 
 
 class Matrix(Protocol):
-    """What is used here of a sparse array of SciPy, which ships no types."""
+    """What is used here of a sparse array of SciPy, which ships no types. `T` shares its arrays,
+    `power` is of each value by itself."""
 
     @property
     def T(self) -> Matrix: ...  # noqa: N802 - SciPy's name

@@ -83,9 +83,11 @@ class _Budget:
         self.used = 0
 
     def is_spent(self) -> bool:
+        """Whether none is left, or *stop* says so, which is asked each time."""
         return self.used >= self._limit or (self._stop is not None and self._stop())
 
     def take(self) -> bool:
+        """Whether one more may be made; it counts."""
         if self.is_spent():
             return False
         self.used += 1

@@ -6,7 +6,8 @@ from typing import Protocol
 
 
 class RawRows(Protocol):
-    """An iterator that stands on a row, or on none."""
+    """An iterator that stands on a row, or on none: at first, and behind the last. `seek` goes to the first
+    row that is no less; `key`, `value` and `next` raise unless it is `valid`, all do on damaged blocks."""
 
     def seek(self, target: bytes) -> None: ...
     def valid(self) -> bool: ...
@@ -17,7 +18,7 @@ class RawRows(Protocol):
 
 
 class WriteBatch(Protocol):
-    """What is written at once."""
+    """What is written at once, by `write`; `clear` leaves it empty, to be filled again."""
 
     def put(self, key: bytes, value: bytes) -> None: ...
     def delete(self, key: bytes) -> None: ...
@@ -26,7 +27,7 @@ class WriteBatch(Protocol):
 
 
 class Readable(Protocol):
-    """A database as it is, or as it was at a snapshot."""
+    """A database as it is, or as it was at a snapshot, for which what is deleted is kept until `close`."""
 
     def get(self, key: bytes, *, verify_checksums: bool = False) -> bytes | None: ...
     def raw_iterator(self, *, verify_checksums: bool = False) -> RawRows: ...

@@ -192,6 +192,8 @@ class _Bypass:
         self.is_closed = self._depth.sees_each
 
     def takes(self, output: Any) -> bool:
+        """Whether *output* was a plain request, which is then on its way with depth, priority and Referer;
+        Scrapy's own have to do with all else."""
         if not isinstance(output, Request) or output.encoding != "utf-8":
             return False
         url, meta, depth = output.url, output.meta, self._depth.of_links

@@ -191,6 +191,7 @@ class _PageOutput:
             self._hand_over()
 
     def take(self, request: Request) -> None:
+        """*request* goes to the scheduler with the others, at the latest when the callback next waits."""
         if not self._requests:
             compat.call_later(0, self._waits)
         self._requests.append(request)

@@ -234,6 +234,8 @@ class _Sites:
         return self._offsite.is_open or self._passed.get(self._own, False)
 
     def let_pass(self, url: str) -> bool:
+        """Whether Scrapy lets a link to *url* pass. It is asked at the first of an origin, and counts that
+        one; further refusals wait for `count_refused`."""
         if self._offsite.is_open:
             return True
         origin = self._own if url.startswith(self._own) else "/".join(url.split("/", 3)[:3])
@@ -245,6 +247,7 @@ class _Sites:
         return passed
 
     def count_refused(self) -> None:
+        """Add them to Scrapy's stat; once, when the links of the page are through."""
         if self._refused:
             count(self._crawler, "offsite/filtered", self._refused)
 

@@ -20,7 +20,8 @@ SWITCH_INTERVAL = 0.0005
 
 
 class _Brisk:
-    """What holds for the whole process while any crawl in it ranks."""
+    """What holds for the whole process while any crawl in it ranks: turns of the interpreter are short, from
+    the first `begin` to the last `end`. Of one thread alone."""
 
     runs = 0
     interval = 0.0

@@ -26,7 +26,8 @@ _PLAIN_RULE = Rule()
 class Extractor(Protocol):
     """Scrapy's, or what is like them: it finds the links of a page."""
 
-    def extract_links(self, response: HtmlResponse) -> Iterable[Link]: ...
+    def extract_links(self, response: HtmlResponse) -> Iterable[Link]:
+        """The links, absolute, each once."""
 
 
 class Way(NamedTuple):
