@@ -29,6 +29,7 @@ from .pages.deferred import Deferral
 from .pages.discovery import Discovery, PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings
+from .pages.forbidden_pages import ForbiddenPages
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId, new_link
@@ -40,7 +41,10 @@ from .pages.recompute_due import RecomputeDue
 from .pages.revisit_endings import RevisitEndings
 from .pages.revisit_queue import RevisitQueue
 from .pages.same_content import Contents
-from .store import keys
+from .revisits.learnt_change_rates import LearntChangeRates
+from .revisits.plans import Plans, RevisitRule
+from .revisits.revisit_budget import RevisitBudget
+from .revisits.share import RevisitShare
 from .store.batch import Batch
 from .store.bloom import BloomFilter
 from .store.states import State
@@ -52,9 +56,9 @@ if TYPE_CHECKING:
 
     from .hosts.domain_rates import DomainRates
     from .hosts.giving_up import GivenUpPages, GiveUpRule
+    from .pages.rescoring import Rescoring
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
-    from .revisits.plans import RevisitRule
     from .store.batch import OnCommit
     from .store.leveldb import Store
     from .store.meta_rows import Totals
@@ -132,43 +136,44 @@ class Frontier:
         self._store = store
         self._batch = batch = Batch(store, BloomFilter(), on_commit)
         self.was_clean = batch.begin_run()
-        self._first_of_run = batch.counts.next_page
-        batch.seen.is_complete = not batch.counts.next_page
         self._page_index = known = PageIndex(batch)
         self.is_recent = known.is_recent
         self._budgets = budgets = Budgets(limits, domain_of)
-        make = maker(politeness or {}, default_politeness, budgets)
-        self._hosts = hosts = Hosts(domain_of, rates, make)
+        self._hosts = hosts = Hosts(domain_of, rates, maker(politeness or {}, default_politeness, budgets))
         cooldowns = Cooldowns(batch, cooldown, rng)
         self._table = table = HostTable(batch, hosts, budgets, cooldowns, pace, now, self.was_clean)
         self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, pace, give_up_rule, rng)
-        self._sites = RobotsAndSitemaps(batch, give_up_rule)
+        self._sites = sites = RobotsAndSitemaps(batch, give_up_rule)
         self._leases = leases = Leases(lease_timeout, max_attempts, at_risk)
-        scores = None
-        if scorer is not None:
-            from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
-
-            scores = Rescoring(scorer, batch, hosts)
-        self._scores = scores
+        self._scores = scores = None if scorer is None else _rescoring(scorer, batch, hosts)
+        score_of = (lambda page_id: None) if scores is None else scores.score_of
         self._queue = queue = Queue(batch, hosts, table, budgets, scores)
         self._backoffs = waiting = Backoffs(batch, table, queue)
         deferred = Deferral(batch, table, budgets, queue, scores)
-        self._revisit_queue = due = RevisitQueue(batch, hosts, table, self._sites, scores, revisits, now)
+        rule = revisits or RevisitRule()  # where nothing comes back nobody asks it
+        forbidden = ForbiddenPages(batch, sites)
+        plans = Plans(rule, batch.read_page)
+        learnt = LearntChangeRates(batch, sites, rule)
+        budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
+        share = None if revisits is None else RevisitShare(batch, hosts, rule.share)
+        self._revisit_queue = due = RevisitQueue(
+            batch, hosts, table, forbidden, learnt, budget, share, score_of, revisits, now
+        )
         self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, due, traps)
-        recompute_due = RecomputeDue(batch, due, due.forbidden)
+        recompute_due = RecomputeDue(batch, due, forbidden)
         self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, recompute_due)
         self._edits = Edits(batch, known, table, leases, queue, deferred, scores, due, recompute_due)
+        self._false_304s = doubted = False304s()
         revisit_endings = RevisitEndings(
-            batch, table, queue, waiting, scores, due, due.rates, due.budget, due.forbidden, max_attempts
+            batch, table, queue, waiting, scores, due, learnt, budget, forbidden, doubted, max_attempts
         )
-        self._false_304s = revisit_endings.false_304s
         self._endings = endings = Endings(
             batch, known, hosts, table, budgets, clocks, leases, queue, waiting, scores, due, revisit_endings
         )
         self._rankings = Rankings(batch, queue, scores)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
-            batch, hosts, table, budgets, clocks, leases, queue, waiting, deferred, endings, due, due.share
+            batch, hosts, table, budgets, clocks, leases, queue, waiting, deferred, endings, due, share
         )
 
     def __repr__(self) -> str:
@@ -214,23 +219,11 @@ class Frontier:
         `load`."""
         return self._earlier_runs.is_loaded
 
-    def used_by(self, spider: str) -> str | None:
-        """Note in the open batch that *spider* uses the frontier from now on. The name of another that did
-        before; None where there was none. One lookup."""
-        stored, name = self._store.get(keys.SPIDER), spider.encode(errors="replace")
-        if stored == name:
-            return None
-        self._batch.rows[keys.SPIDER] = name
-        return None if stored is None else stored.decode(errors="replace")
-
     def left_over(self, now: float) -> Left:
         """What stays queued if the crawl ends at *now*, blocked hosts left out. O(hosts), no store read."""
         return left_behind(self._hosts.by_name.values(), now, self._backoffs.next, self._hosts.asleep)
 
-    def is_of_this_run(self, page_id: PageId) -> bool:
-        """Whether a page was discovered since the frontier was opened; a revisit always. No store read."""
-        return page_id >= self._first_of_run
-
+    is_of_this_run = Verb("_page_index", PageIndex.is_of_this_run)
     find = Verb("_page_index", PageIndex.find)
     page = Verb("_page_index", PageIndex.page)
 
@@ -243,6 +236,7 @@ class Frontier:
     awaits = Verb("_revisit_queue", RevisitQueue.awaits)
     load = Verb("_earlier_runs", EarlierRuns.load)
 
+    used_by = Verb("_batch", Batch.used_by)
     commit = Verb("_batch", Batch.commit)
 
     # -- pages in --------------------------------------------------------------------------------------
@@ -348,3 +342,9 @@ class Frontier:
             self._batch.end_run()
         finally:
             self._store.close()
+
+
+def _rescoring(scorer: Scorer, batch: Batch, hosts: Hosts) -> Rescoring:
+    from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
+
+    return Rescoring(scorer, batch, hosts)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @given(st.lists(st.binary(max_size=20)), st.binary(max_size=20))
 def test_what_was_added_is_never_new(added: list[bytes], other: bytes) -> None:
     seen = BloomFilter()
-    seen.is_complete = True
+    seen.complete()
     for fingerprint in added:
         seen.add(fingerprint)
     assert not any(map(seen.is_new, added))

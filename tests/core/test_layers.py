@@ -133,6 +133,11 @@ OWNERS = {
     "is_on_wire": "core/hosts/clocks.py",
     "was_sent": "core/hosts/clocks.py",
 }
+# What the frontier makes, as the page lists it, and where that stands.
+PAGE = (PACKAGE.parent / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
+PARTS = re.findall(r"`(\w+)`", PAGE[PAGE.index("order they are made") : PAGE.index("What one part does")])
+PARTLY = {"core/hosts", "core/pages", "core/revisits"}
+PARTS_OF_PARTS = {"ScoreColumns"}  # what else writes rows, for one part alone
 # Where a file looks into a room it should not. A line goes when the code is mended; none may come.
 SINS: set[tuple[str, str]] = set()
 # Files that need each other, directly or round about.
@@ -389,6 +394,28 @@ def test_types_of_the_core_say_what_they_are_of() -> None:
 def test_the_core_knows_nothing_of_its_adapters(file: Path) -> None:
     ours = {name for name in imports(file) if name.split(".")[0] == "scrapy_frontier"}
     assert all(name.startswith("scrapy_frontier.core.") for name in ours)
+
+
+def made(tree: ast.AST) -> list[str]:
+    """What is made there, or called by its name alone, in order."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = sorted(calls, key=lambda node: (node.end_lineno, node.end_col_offset))
+    return [node.func.id for node in calls if isinstance(node.func, ast.Name)]
+
+
+def test_the_frontier_makes_its_parts_in_the_order_of_the_list() -> None:
+    tree = ast.parse((PACKAGE / "core" / "frontier.py").read_text(encoding="utf-8"))
+    (begin,) = (node for node in ast.walk(tree) if getattr(node, "name", "") == "__init__")
+    found = [name.replace("_rescoring", "Rescoring") for name in made(begin)]
+    assert [name for name in found if name in PARTS] == PARTS
+
+
+@pytest.mark.parametrize("file", [file for file in CORE if room_of(name_of(file)) in PARTLY], ids=name_of)
+def test_no_part_makes_another(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    assert not set(made(tree)) & set(PARTS)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert {node.name for node in classes if "batch: Batch" in ast.unparse(node)} <= {*PARTS, *PARTS_OF_PARTS}
 
 
 def changed(file: Path) -> Iterator[str]:

@@ -91,6 +91,7 @@ class PageIndex:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self._seen = batch.seen
+        self._first_of_run = batch.counts.next_page
         self.url_cache = UrlCache()
         self._only_seen = UrlCache()  # of pages that were only seen
         # Whether `recognize` would surely say so; False says nothing. No call of ours: asked for each link.
@@ -159,6 +160,10 @@ class PageIndex:
         self._batch.commit()
         stored = self._batch.store.get(keys.page_key(page_id))
         return page_rows.decode_page(stored) if stored is not None else None
+
+    def is_of_this_run(self, page_id: PageId) -> bool:
+        """Whether a page was discovered since the frontier was opened; a revisit always. No store read."""
+        return page_id >= self._first_of_run
 
     def fate_of(self, page_id: int) -> Fate:
         """Whether a page of which `look_up` says that it may be only seen is so: then ``SEEN``; ``ABSENT``

@@ -225,10 +225,8 @@ class Edits:
             batch.count_queued(host, -1)
             if is_ended:  # one that comes back
                 batch.count_revisits(host, -1)
-                self._revisit_queue.forbidden.remove(page_id, page)
-        elif is_ended:
-            self._revisit_queue.remove(page_id, page)
         if is_ended:
+            self._revisit_queue.remove(page_id, page)
             self._uncount_page(host, page_id, page)
         self._clamp(host)
         self._touched.add(host)

@@ -62,4 +62,5 @@ class EarlierRuns:
         found = self._batch.store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
         self._batch.seen.update(found)
         self._learned = found[-1] if found else b""
-        self._batch.seen.is_complete = len(found) < _LEARN_LIMIT
+        if len(found) < _LEARN_LIMIT:
+            self._batch.seen.complete()

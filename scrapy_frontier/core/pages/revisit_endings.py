@@ -20,7 +20,6 @@ from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, BadVisits, Visits
 from ..transitions import UNCOUNTED, Event
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
-from .not_modified import False304s
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .backoffs import Backoffs
     from .forbidden_pages import ForbiddenPages
+    from .not_modified import False304s
     from .queue import Queue
     from .rescoring import Rescoring
     from .revisit_queue import RevisitQueue
@@ -65,9 +65,9 @@ class RevisitEndings:
     _rates: LearntChangeRates
     _budget: RevisitBudget
     _forbidden: ForbiddenPages
+    _false_304s: False304s
     _max_attempts: int
     _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
-    false_304s: False304s = field(default_factory=False304s, init=False)
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch, whose queue row goes. It stays
@@ -80,7 +80,7 @@ class RevisitEndings:
         links = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
         self._batch.count_revisits(host, -1)
-        self.false_304s.note(lease.host, lease.page_id, 0 if page.visits is None else page.visits.trust)
+        self._false_304s.note(lease.host, lease.page_id, 0 if page.visits is None else page.visits.trust)
         if ended.result is None:
             return Released(page.state)
         return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, ended, *links))

@@ -11,29 +11,30 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..errors import lenient
 from ..parse.urls import host_of
-from ..revisits.learnt_change_rates import LearntChangeRates
-from ..revisits.plans import Plan, Plans, RevisitRule
+from ..revisits.plans import Plan, RevisitRule
 from ..revisits.policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
-from ..revisits.revisit_budget import RevisitBudget
-from ..revisits.share import HubShare, RevisitShare
+from ..revisits.share import HubShare
 from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
 from ..store.visit_rows import NO_VISITS, Visits
-from .forbidden_pages import ForbiddenPages, is_forbidden
+from .forbidden_pages import is_forbidden
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
-    from ..hosts.robots_and_sitemaps import RobotsAndSitemaps
+    from ..revisits.learnt_change_rates import LearntChangeRates
+    from ..revisits.revisit_budget import RevisitBudget
+    from ..revisits.share import RevisitShare
     from ..store.batch import Batch
     from ..store.page_rows import Page
+    from .forbidden_pages import ForbiddenPages
     from .leases import Lease
-    from .rescoring import Rescoring
 
 _AT_A_TIME = 64  # due pages that one lease queues, 30 us each
 _MINUTE = 60.0
@@ -44,15 +45,18 @@ class RevisitQueue:
     """The due rows of the store, by *rule*; None: nothing comes back, and what was due stays so.
 
     ``next`` is when the first page is due; None: none is. What is due is judged as of *opened_at*, unless the
-    crawl waits for what falls due. ``share``, ``forbidden``, ``rates`` and ``budget`` are parts of their own,
-    made here for those that come after.
+    crawl waits for what falls due. ``score_of`` says what the scorer thinks of a page now, about 1 for an
+    average one; None where nobody knows.
     """
 
     _batch: Batch
     _hosts: Hosts
     _table: HostTable
-    _sites: RobotsAndSitemaps
-    _scores: Rescoring | None
+    _forbidden: ForbiddenPages
+    _rates: LearntChangeRates
+    _budget: RevisitBudget
+    _share: RevisitShare | None
+    score_of: Callable[[int], float | None]
     rule: RevisitRule | None
     _opened_at: float
     next: float | None = field(default=None, init=False)
@@ -60,23 +64,12 @@ class RevisitQueue:
     _cursor = b""
 
     def __post_init__(self) -> None:
-        batch, sites = self._batch, self._sites
         self._looked_at = self._opened_at
-        self._rule = rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
-        self.share = None if self.rule is None else RevisitShare(batch, self._hosts, rule.share)
-        self._hubs = HubShare(rule.hub_share)
-        self.forbidden = ForbiddenPages(batch, sites)
-        self._plans = plans = Plans(rule, self.read)
-        self.rates = rates = LearntChangeRates(batch, sites, rule)
-        self.budget = RevisitBudget(batch, self.score_of, rule, plans, rates, self._opened_at)
-        first = next(batch.store.scan(keys.DUE, limit=1), None)
+        self._rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
+        self._hubs = HubShare(self._rule.hub_share)
+        first = next(self._batch.store.scan(keys.DUE, limit=1), None)
         if self.rule is not None and first is not None:
             self.next = float(due_rows.due_time(first[0]))
-
-    def read(self, page_id: int) -> Page | None:
-        """The record of a page as it is once the open batch is written; None where there is none, or none
-        that can be read. A lookup."""
-        return lenient(page_rows.decode_page, self._batch.get(keys.page_key(page_id)))
 
     # -- what is due -----------------------------------------------------------------------------------
 
@@ -88,7 +81,7 @@ class RevisitQueue:
     @property
     def _has_due(self) -> bool:
         """Whether there are due pages that are not queued yet."""
-        if self.rule is not None and self.forbidden.are_to_judge:
+        if self.rule is not None and self._forbidden.are_to_judge:
             return True
         return self.next is not None and self.next <= self.until(self._looked_at)
 
@@ -119,14 +112,14 @@ class RevisitQueue:
     def wake(self, now: float) -> None:
         """Queue pages that are due, a handful at a time, and go on with the budget; commits. O(1) while none
         is. To be called where there is a rule."""
-        if self.next is not None or self.forbidden.are_to_judge:
+        if self.next is not None or self._forbidden.are_to_judge:
             self._queue_due(now)
-            if self.budget.is_due(now):
-                self.budget.step(now)
+            if self._budget.is_due(now):
+                self._budget.step(now)
 
     def _queue_due(self, now: float) -> None:
         self._looked_at = now
-        if self.forbidden.are_to_judge:
+        if self._forbidden.are_to_judge:
             self._judge_again(now)
         if self.next is None or self.next > self.until(now):
             return
@@ -146,8 +139,8 @@ class RevisitQueue:
         """Have some pages be due that robots.txt forbids, or did."""
         self._batch.commit()
         when = max(int(self.until(now)), QUEUED_AGAIN + 1)
-        for page_id in self.forbidden.take(_AT_A_TIME):
-            page = self.read(page_id)
+        for page_id in self._forbidden.take(_AT_A_TIME):
+            page = self._batch.read_page(page_id)
             visits = NO_VISITS if page is None else page.visits or NO_VISITS
             if page is None or not is_forbidden(page) or visits.due == QUEUED_AGAIN:
                 continue
@@ -173,15 +166,15 @@ class RevisitQueue:
         weight = due.weight or due_rows.code(1.0)
         place = due_rows.TOP
         if not self._hubs.let_in(due.is_hub):
-            value = self.rates.value(host.name, page, visits, due_rows.number_of(due.weight) or 1.0, now)
+            value = self._rates.value(host.name, page, visits, due_rows.number_of(due.weight) or 1.0, now)
             place = min(due_rows.code(value), due_rows.TOP - 1)
         sort_key = due_rows.revisit_key(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
         batch.count_revisits(host, 1)
         host.add(sort_key)
         self._hosts.put(host, now)
-        if self.share is not None:
-            self.share.joins(host)
+        if self._share is not None:
+            self._share.joins(host)
 
     # -- a visit ends ----------------------------------------------------------------------------------
 
@@ -200,8 +193,7 @@ class RevisitQueue:
     def plan_of(self, page_id: int, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """When a page of *host* is to come back, by settings, request, what its *visits* showed and its
         *weight* (as a due row holds it)."""
-        plan = self._plans.of(page_id, page)
-        return self.budget.plan(plan, host, page, visits, due_rows.number_of(weight) or 1.0)
+        return self._budget.plan(page_id, page, host, visits, due_rows.number_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, infinite: never; and its record with that."""
@@ -216,7 +208,7 @@ class RevisitQueue:
         itself too."""
         visits = page.visits or NO_VISITS
         plan = self.plan_of(lease.page_id, page, lease.host, visits, self.weight(lease))
-        after = plan.span if self.forbidden.note(lease.page_id, page) else inf
+        after = plan.span if self._forbidden.note(lease.page_id, page) else inf
         if after == inf:
             return page if page.visits is None else page._replace(visits=visits._replace(due=0))
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
@@ -234,7 +226,7 @@ class RevisitQueue:
         if after == inf or plan.span == inf:
             return page._replace(visits=visits._replace(due=0))
         when = self.due_at(now, after)
-        rate = due_rows.code(self.rates.rate_of(lease.host, visits)) if self.rates.is_adaptive else 0
+        rate = due_rows.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
 
@@ -254,7 +246,7 @@ class RevisitQueue:
 
     def finished(self, page_id: int) -> Page | None:
         """The record of a page that was visited, and came to an end; None for any other. A lookup."""
-        page = self.read(page_id)
+        page = self._batch.read_page(page_id)
         is_it = page is not None and page.visits is not None and page.state in FINISHED
         return page if is_it else None
 
@@ -282,7 +274,7 @@ class RevisitQueue:
         """A page that is queued anew, or forgotten, does not come back by itself; nor does it stand in the
         queue of *host* any more, where that is given: O(its queue) if it does."""
         due, batch = 0 if page.visits is None else page.visits.due, self._batch
-        self.forbidden.remove(page_id, page)
+        self._forbidden.remove(page_id, page)
         if due > QUEUED_AGAIN:
             batch.rows[due_rows.due_key(due, page_id)] = None
             batch.counts.due -= 1
@@ -305,7 +297,7 @@ class RevisitQueue:
         due = due_rows.decode_due(key, self._batch.get(key) or b"")
         weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
         is_due = visits.due > when > visits.last
-        if is_due and (is_due := self.budget.is_due_by_hint(host, page, visits, weight, now)):
+        if is_due and (is_due := self._budget.is_due_by_hint(host, page, visits, weight, now)):
             self._batch.rows[key] = None
             self._batch.counts.due -= 1
             self.put(due._replace(when=when))
@@ -334,10 +326,6 @@ class RevisitQueue:
         queued."""
         score = self.score_of(lease.page_id)
         return due_rows.weight_in(lease.sort_key) if score is None else due_rows.code(score)
-
-    def score_of(self, page_id: int) -> float | None:
-        """What the scorer thinks of a page now, about 1 for an average one; None where nobody knows."""
-        return None if self._scores is None else self._scores.score_of(page_id)
 
 
 def _second(when: float) -> int:

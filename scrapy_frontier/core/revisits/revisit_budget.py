@@ -105,10 +105,10 @@ class RevisitBudget:
 
     # -- when ------------------------------------------------------------------------------------------
 
-    def plan(self, plan: Plan, host: str, page: Page, visits: Visits, weight: float) -> Plan:
-        """*plan*, with the span after which a visit is worth what it costs, unless somebody named one.
-        *weight* is 1 for an average page."""
-        policy = self._policy(host)
+    def plan(self, page_id: int, page: Page, host: str, visits: Visits, weight: float) -> Plan:
+        """When a page of *host* comes back: as its plan says, or after the span with which a visit is worth
+        what it costs, unless somebody named one. *weight* is 1 for an average page."""
+        plan, policy = self._plans.of(page_id, page), self._policy(host)
         if policy is None or plan.is_fixed or plan.span == inf:
             return plan
         recall = self._rates.hints_of(page).recall

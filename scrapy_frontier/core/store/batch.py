@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow
+from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, lenient
 from . import keys, meta_rows, page_rows
 from .bloom import MASK, PAIRS
 from .host_rows import encode_host
@@ -72,6 +72,8 @@ class Batch:
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; let `scrapy "
                 "frontier check --repair` count anew"
             ) from error
+        if not self.counts.next_page:  # nothing is known yet
+            seen.complete()
 
     def check(self) -> None:
         """Raise what the last write raised, if it failed (`FrontierUnwritable`); O(1)."""
@@ -81,6 +83,11 @@ class Batch:
     def get(self, key: bytes) -> bytes | None:
         """The value of a row as it is once the open batch is written; None where there is none."""
         return self.rows[key] if key in self.rows else self.store.get(key)
+
+    def read_page(self, page_id: int) -> Page | None:
+        """The record of a page as it is once the open batch is written; None where there is none, or none
+        that can be read. A lookup."""
+        return lenient(page_rows.decode_page, self.get(keys.page_key(page_id)))
 
     @property
     def is_open(self) -> bool:
@@ -268,6 +275,15 @@ class Batch:
         self._touched.clear()
         self.left.clear()
         self.ends = 0
+
+    def used_by(self, spider: str) -> str | None:
+        """Note in the open batch that *spider* uses the frontier from now on. The name of another that did
+        before; None where there was none. One lookup."""
+        stored, name = self.store.get(keys.SPIDER), spider.encode(errors="replace")
+        if stored == name:
+            return None
+        self.rows[keys.SPIDER] = name
+        return None if stored is None else stored.decode(errors="replace")
 
     def begin_run(self) -> bool:
         """Take the clean mark off; whether it was there, or the frontier is new. Commits where it was there.

@@ -19,7 +19,7 @@ PAIRS = bytes([1 << one | 1 << two for one in range(8) for two in range(one)] * 
 class BloomFilter:
     """A Bloom filter (Bloom 1970) with two probes in one byte, of fixed size and in memory only.
 
-    Until `is_complete` is set, because all that was known before has been added, it vouches for nothing.
+    Until it ``is_complete`` it vouches for nothing: `complete` says that all that was known has been added.
     `PageIndex.look_up` reads ``bits`` itself, as `is_new` does.
     """
 
@@ -38,6 +38,10 @@ class BloomFilter:
         bits = self.bits
         for number in map(hash, keys):
             bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
+
+    def complete(self) -> None:
+        """All that was known before has been added: from now on it vouches for what is new."""
+        self.is_complete = True
 
     def is_new(self, key: bytes) -> bool:
         """True: *key* was never added; false: it may have been, or the filter is not complete yet. No store
