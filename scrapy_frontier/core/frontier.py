@@ -211,7 +211,7 @@ class Frontier:
     def is_refilling(self) -> bool:
         """Whether queues may be about to fill by themselves: with deferred pages for which there is room,
         those of hosts not loaded yet, or those that are due."""
-        return bool(self._budgets.due) or not self._earlier_runs.is_loaded or self._revisit_queue.is_filling
+        return bool(self._budgets.due) or self._earlier_runs.is_filling or self._revisit_queue.is_filling
 
     @property
     def is_loaded(self) -> bool:
@@ -258,10 +258,7 @@ class Frontier:
 
     def news(self) -> News:
         """What happened beside the answers since this was asked last; each is told once."""
-        set_aside, given_up = tuple(self._queue.unreadable), tuple(self._clocks.given_up)
-        self._queue.unreadable.clear()
-        self._clocks.given_up.clear()
-        return News(set_aside, given_up)
+        return News(self._queue.take_unreadable(), self._clocks.take_given_up())
 
     # -- pages out -------------------------------------------------------------------------------------
 

@@ -128,15 +128,27 @@ ALONE = {
 # What a room hands on to the next and does not look into; for type checkers alone.
 HANDED_ON = {"core/store/leveldb.Store", "core/ranking/graph.Links", "core/ranking/scorer.Scorer"}
 
-# State of leases and hosts, and the one file that changes it.
+# State of leases and hosts, and the one file that changes it, but for where it begins.
 OWNERS = {
+    "host.visited": "core/hosts/clocks.py",
+    "host.is_blocked": "core/store/batch.py",
+    "is_complete": "core/store/bloom.py",
     "is_on_wire": "core/hosts/clocks.py",
     "was_sent": "core/hosts/clocks.py",
 }
+CHANGING = {"add", "append", "clear", "discard", "pop", "remove", "setdefault", "update"}
 # What the frontier makes, as the page lists it, and where that stands.
 PAGE = (PACKAGE.parent / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
 PARTS = re.findall(r"`(\w+)`", PAGE[PAGE.index("order they are made") : PAGE.index("What one part does")])
 PARTLY = {"core/hosts", "core/pages", "core/revisits"}
+# Whoever decides on a row puts it there; the filter is for whoever has fingerprints.
+FOR_ALL = {"batch.rows", "batch.seen"}
+# Done for each page, or each host that is loaded, where a call would take longer than that.
+AT_ONCE = {
+    ("core/hosts/load_hosts.py", "hosts.by_name"),
+    ("core/pages/endings.py", "batch.counts.attempts"),
+    ("core/pages/endings.py", "batch.ends"),
+}
 PARTS_OF_PARTS = {"ScoreColumns"}  # what else writes rows, for one part alone
 # Where a file looks into a room it should not. A line goes when the code is mended; none may come.
 SINS: set[tuple[str, str]] = set()
@@ -419,20 +431,31 @@ def test_no_part_makes_another(file: Path) -> None:
 
 
 def changed(file: Path) -> Iterator[str]:
-    """Attributes that *file* sets, on whatever, sets or deletes something in, or takes something out of."""
+    """What *file* sets, sets or deletes something in, or adds to or takes out of, as ``batch.counts.due``: by
+    dotted names without ``self`` and leading underscores."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if not isinstance(node, (ast.Attribute, ast.Subscript)):
-            continue
-        is_set = isinstance(node.ctx, (ast.Store, ast.Del))
-        if isinstance(node, ast.Attribute) and is_set:
-            yield node.attr
-        elif is_set or getattr(node, "attr", "") in ("pop", "clear", "update", "setdefault"):
-            yield getattr(node.value, "attr", "")
+        if isinstance(node, (ast.Attribute, ast.Subscript)):
+            is_set = isinstance(node.ctx, (ast.Store, ast.Del))
+            of_it = node if is_set and isinstance(node, ast.Attribute) else node.value
+            names = next(chains(of_it), [])
+            if names and (is_set or getattr(node, "attr", "") in CHANGING):
+                yield ".".join(name.lstrip("_") for name in names if name != "self")
 
 
 @pytest.mark.parametrize("state", OWNERS)
 def test_each_piece_of_state_has_one_owner(state: str) -> None:
-    assert [name_of(file) for file in FILES if state in changed(file)] == [OWNERS[state]]
+    names = {name_of(file): {f".{name}" for name in changed(file)} for file in FILES}
+    found = [file for file in names if any(name.endswith(f".{state}") for name in names[file])]
+    assert found == [OWNERS[state]]
+
+
+def test_no_part_changes_what_another_keeps() -> None:
+    """Nor what is in it, by whatever name it knows the other; of it, it calls methods."""
+    files = [file for file in CORE if room_of(name_of(file)) in {*PARTLY, "core/frontier"}]
+    typed = re.compile(rf"\b_?(\w+): ({'|'.join(PARTS)})\b")
+    parts = {name for file in files for name, _ in typed.findall(file.read_text(encoding="utf-8"))}
+    found = {(name_of(file), name) for file in files for name in changed(file) if name not in FOR_ALL}
+    assert {(file, name) for file, name in found if "." in name and name.split(".")[0] in parts} == AT_ONCE
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)

@@ -171,6 +171,23 @@ class Budgets:
         if has_room:
             self.due[unit] = None
 
+    def next_unit(self) -> tuple[str, bytes]:
+        """The unit that has had room for longest, and the id behind which its pages stand; `taken` has to
+        follow. Some unit must be ``due``."""
+        unit = next(iter(self.due))
+        del self.due[unit]
+        return unit, self.units[unit]
+
+    def taken(self, unit: str, cursor: bytes | None, has_room: bool) -> None:
+        """Of *unit* the pages up to the id *cursor* are taken back, all if that is None; it is asked for the
+        next ones if it still *has_room*."""
+        if cursor is None:
+            del self.units[unit]
+            return
+        self.units[unit] = cursor
+        if has_room:
+            self.due[unit] = None
+
     def freed(self, host: Host) -> None:
         """Something of *host* ended: note which units have room now; O(1)."""
         self.note(host)

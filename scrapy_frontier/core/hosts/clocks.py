@@ -58,7 +58,7 @@ class Clocks:
     _give_up_rule: GiveUpRule | None
     _rng: random.Random  # draws the pauses of hosts that have a jitter
     _holds: dict[str, float] = field(default_factory=dict, init=False)  # until a known time, or over since
-    given_up: list[GivenUpPages] = field(default_factory=list, init=False)  # since somebody last looked
+    _given_up: list[GivenUpPages] = field(default_factory=list, init=False)  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -217,6 +217,8 @@ class Clocks:
         self._batch.check()
         host = self._table.get(name)
         rest = self._cooldowns.meet(host, trouble, now)
+        host.visited = host.visited or now  # by a request of somebody else's; a row of zeros is none
+        host.ready_at = max(host.ready_at, rest.cooldown.until)
         if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
             self._give_up(host, trouble, rest.cooldown.until, now)
         self._hosts.put_anew(host, now)
@@ -275,7 +277,13 @@ class Clocks:
 
     def _give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         giving_up.give_up(host, trouble, until, now)
-        self.given_up.append(giving_up.gave_up(host, trouble))
+        self._given_up.append(giving_up.gave_up(host, trouble))
+
+    def take_given_up(self) -> tuple[GivenUpPages, ...]:
+        """What was given up since this was asked last."""
+        found = tuple(self._given_up)
+        self._given_up.clear()
+        return found
 
     def release_hold(self, name: str, now: float) -> None:
         """End a `hold`: its pages may be had again, when its clock allows. Nothing for a host not in
@@ -317,5 +325,5 @@ class Clocks:
             self._hosts.put_anew(host, now)
             is_ready = is_ready or host.state is READY
             if trouble is not None:
-                self.given_up.append(giving_up.gave_up(host, trouble))
+                self._given_up.append(giving_up.gave_up(host, trouble))
         return is_ready

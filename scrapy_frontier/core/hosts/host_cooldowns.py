@@ -53,7 +53,7 @@ class Cooldowns:
             host.cooldown, host.is_doubted = found, not found.is_answering
 
     def meet(self, host: Host, trouble: Trouble, now: float) -> Cooled:
-        """Let *host* rest.
+        """Let *host* rest; its clock is the caller's.
 
         Trouble that may be the page's own does not double the rest of a host that answers otherwise. An
         attempt counts where the host answered other pages and this one met trouble again, from then on with
@@ -76,8 +76,6 @@ class Cooldowns:
             host.suspect(trouble.page_id)
         host.cooldown, host.is_doubted = found, host.is_doubted or is_new
         host.trouble = trouble
-        host.visited = host.visited or now  # by a request of somebody else's; a row of zeros is none
-        host.ready_at = max(host.ready_at, found.until)
         return Cooled(found, is_new, keeps)
 
     def answered(self, host: Host, sent: float, now: float) -> None:

@@ -121,12 +121,12 @@ class HostTable:
         # A clock that was set back must not silence a host for longer than its delay.
         is_known = row is not _NOTHING and row != _NOTHING
         is_visit_assumed = is_known and not self._was_clean
+        visited = row.visited
+        if visited > self._opened_at or is_visit_assumed:
+            row.visited = self._opened_at
         host = self._hosts.make(name, row)
-        if row.visited <= self._opened_at:
-            self._hosts.was_visited(name, row.visited, self._opened_at)
-        if row.visited > self._opened_at or is_visit_assumed:
-            host.visited = self._opened_at
-            host.reset_clock()
+        if visited <= self._opened_at:
+            self._hosts.was_visited(name, visited, self._opened_at)
         if is_known:  # what earlier runs learnt of it
             if host.response_time and self._pace.factor:
                 host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
@@ -144,8 +144,7 @@ class HostTable:
 
     def _obey(self, host: Host, orders: Orders) -> None:
         """What the operator ordered; the queued pages of a blocked host are counted among those withheld."""
-        self._batch.withheld += host.queued * ((orders.blocked is not None) - host.is_blocked)
-        host.is_blocked = orders.blocked is not None
+        self._batch.withhold(host, orders.blocked is not None)
         host.ask(delay_sources.OPERATOR, orders.delay)
         host.reset_clock()
 

@@ -34,6 +34,10 @@ class Backoffs:
         self._cursor = b""
         self.cut_short: set[int] = set()  # ids of pages whose backoff was, until they are handed out
 
+    def handed_out(self, page_id: int) -> None:
+        """A page whose backoff was ``cut_short`` is handed out."""
+        self.cut_short.remove(page_id)
+
     def put(self, host: Host, sort_key: bytes, due: float) -> None:
         """Have a page that is in no queue wait until *due* (POSIX seconds), in the open batch; it counts as
         queued.

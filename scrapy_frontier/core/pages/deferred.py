@@ -104,20 +104,15 @@ class Deferral:
         Some unit must have room (``Budgets.due``), and what was open before must have been committed. The new
         rows are in the open batch.
         """
-        budgets = self._budgets
-        unit = next(iter(budgets.due))
-        del budgets.due[unit]
+        unit, cursor = self._budgets.next_unit()
         prefix = keys.deferred_prefix(unit)
-        rows = list(self._batch.store.scan(prefix, after=budgets.units[unit], limit=AT_A_TIME))
+        rows = list(self._batch.store.scan(prefix, after=cursor, limit=AT_A_TIME))
         for key, value in rows:
             if not self._take(unit, key, value, now):
+                self._budgets.taken(unit, cursor, has_room=False)
                 return
-            budgets.units[unit] = key[len(prefix) :]
-        if len(rows) < AT_A_TIME:
-            budgets.units.pop(unit, None)
-            budgets.due.pop(unit, None)
-        else:
-            budgets.due[unit] = None
+            cursor = key[len(prefix) :]
+        self._budgets.taken(unit, cursor if len(rows) == AT_A_TIME else None, has_room=True)
 
     def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
         """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""

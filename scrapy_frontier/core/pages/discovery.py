@@ -305,14 +305,14 @@ class Discovery:
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
             return self._put_off(link, host, over, parent, now, page_id)
-        self._count_as_seen_no_more(link, page_id)
+        self._count_as_seen_no_more(link, page_id, host)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, self._queue.sort_key_again(page_id, link.priority), now)
         return Discovered(Fate.NEW, page_id)
 
-    def _count_as_seen_no_more(self, link: Link, page_id: PageId) -> None:
+    def _count_as_seen_no_more(self, link: Link, page_id: PageId, host: Host) -> None:
         self._batch.index(link.fingerprint, page_id, link.is_in_memory)
-        self._batch.counts.states[State.SEEN] -= 1
+        self._batch.count_ended(host, State.SEEN, -1)
 
     def _see(self, link: Link, parent: PageId | None, now: float) -> Discovered:
         """Make a page known without queueing it."""
@@ -349,7 +349,7 @@ class Discovery:
                     bucket = bucket or its_bucket
         else:
             page_id = seen_id
-            self._count_as_seen_no_more(link, page_id)
+            self._count_as_seen_no_more(link, page_id, host)
         self._deferred.put(page_id, page, host, over, now, link.depth, bucket)
         self._table.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)

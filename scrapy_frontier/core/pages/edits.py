@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     FingerprintOf = Callable[[Page], bytes | None]
 
 _AT_A_TIME = 1000  # pages in one batch
-_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_revisits")
 
 
 class _Doomed(NamedTuple):
@@ -168,8 +167,7 @@ class Edits:
         self._write(now)
         stored = self._batch.store.get(keys.host_key(name))
         if stored is not None and self._table.row_of(name) == HostRow():  # never visited: not worth keeping
-            self._batch.rows[keys.host_key(name)] = None
-            self._batch.counts.hosts -= 1
+            self._batch.forget_host(name)
             self._batch.commit()
         yield count + len(without_index)
 
@@ -228,7 +226,7 @@ class Edits:
         if is_ended:
             self._revisit_queue.remove(page_id, page)
             self._uncount_page(host, page_id, page)
-        self._clamp(host)
+        batch.clamp(host)
         self._touched.add(host)
         self._steps += 1
         if self._steps >= _AT_A_TIME:
@@ -262,11 +260,4 @@ class Edits:
             self._deferred.remove(page_id, host)
         else:
             self._batch.count_ended(host, page.state, -1, page.status)
-        self._clamp(host)
-
-    def _clamp(self, host: Host) -> None:
-        """Counters that were wrong before do not fall below zero."""
-        states = self._batch.counts.states
-        states[:] = [max(count, 0) for count in states]
-        for name in _COUNTS:
-            setattr(host, name, max(getattr(host, name), 0))
+        self._batch.clamp(host)

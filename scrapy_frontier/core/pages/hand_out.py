@@ -122,7 +122,7 @@ class HandOut:
             given_up = trouble_of(host, page, now)
         lease = self._leases.grant(page_id, page, host, sort_key, now, given_up)
         if page_id in self._backoffs.cut_short:
-            self._backoffs.cut_short.remove(page_id)
+            self._backoffs.handed_out(page_id)
             lease.is_last = True
         if self._share is not None:
             self._share.handed_out(host, sort_key)

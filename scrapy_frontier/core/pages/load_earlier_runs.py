@@ -31,6 +31,12 @@ class EarlierRuns:
     _learned = b""
     is_loaded = False
 
+    @property
+    def is_filling(self) -> bool:
+        """Whether queues may be about to fill by what is not there yet, due rows by another rule too. No
+        store read."""
+        return not (self.is_loaded and self._recompute_due.is_done)
+
     def load(self, now: float, limit: int = 100) -> bool:
         """Bring up to *limit* more hosts of earlier runs into memory; true once all that they left is there.
 

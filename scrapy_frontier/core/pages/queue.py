@@ -29,7 +29,7 @@ class Queue:
     _budgets: Budgets
     _scores: Rescoring | None
     # Ids of pages set aside since somebody last looked.
-    unreadable: list[int] = field(default_factory=list, init=False)
+    _unreadable: list[int] = field(default_factory=list, init=False)
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
@@ -70,15 +70,20 @@ class Queue:
             self._batch.count_ended(host, State.FAILED)
             if self._scores is not None:
                 self._scores.closed(page_id)
-        self.unreadable.append(page_id)
+        self._unreadable.append(page_id)
+
+    def take_unreadable(self) -> tuple[int, ...]:
+        """Ids of the pages that were set aside since this was asked last."""
+        found = tuple(self._unreadable)
+        self._unreadable.clear()
+        return found
 
     def place_moved(self, now: float) -> None:
         """Give hosts whose queue rows were moved, and written, the heads and the place they deserve. To be
         called only where there is a scorer, after a commit. Some reads for a host whose heads are not
         known."""
         assert self._scores is not None
-        moved = list(self._scores.moved)
-        self._scores.moved.clear()
+        moved = self._scores.take_moved()
         for host in moved:
             if host.more and (not host.heads or host.heads[0] > host.cursor):
                 self._table.fill(host)

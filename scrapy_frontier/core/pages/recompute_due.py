@@ -39,7 +39,6 @@ class RecomputeDue:
             self._note()
         elif after:
             self.is_done, self._after = False, after
-        revisit_queue.is_being_made = not self.is_done
 
     def _note(self) -> None:
         assert self._rule is not None
@@ -58,7 +57,6 @@ class RecomputeDue:
             if page is not None:  # else `check` sees to it
                 self.look(page_id, page)
         self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
-        self._revisit_queue.is_being_made = not self.is_done
         self._after = rows[-1][0][1:] if rows else b""
         self._note()
         self._batch.commit()

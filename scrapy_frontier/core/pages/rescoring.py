@@ -75,6 +75,11 @@ class Rescoring:
         self.last_ranking = last_ranking(batch.store) or {}
         self._ranked_at: float | None = None  # or when we were first asked
 
+    def take_moved(self) -> list[Host]:
+        """The hosts that ``moved`` since this was asked last."""
+        found, self.moved = list(self.moved), set()
+        return found
+
     # -- a page at a time ------------------------------------------------------------------------------
 
     def discovered(
@@ -101,8 +106,7 @@ class Rescoring:
         return max(kept, its_bucket)
 
     def bucket_of(self, page_id: int | None) -> int:
-        """The bucket for one more visit of a page: the one it is queued with, else that of an average
-        page."""
+        """The bucket for one more visit of a page: as it is queued, or that of an average page."""
         kept = self._buckets[page_id] if page_id is not None and page_id < len(self._buckets) else 0
         return kept if kept >= LEAST_BUCKET else AVERAGE
 
@@ -171,10 +175,8 @@ class Rescoring:
     # -- moving rows -----------------------------------------------------------------------------------
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Put the rows of pages whose score changed where they belong, in the open batch.
-
-        About 2 us for each. What is leased keeps its row.
-        """
+        """Put the rows of pages whose score changed where they belong, in the open batch; 2 us each. What is
+        leased keeps its row."""
         self._rebucket(zip(map(itemgetter(0), changes), buckets_of(changes), strict=True))
 
     def _rebucket(self, places: Iterable[tuple[int, int]]) -> int:
@@ -340,8 +342,7 @@ class Rescoring:
         return bool(interval) and pages > 0 and now - self._ranked_at >= interval
 
     def keep_ranking(self, about: LastRanking) -> None:
-        """Note in the open batch what the last ranking was: *about* is what `about_ranking` makes, ``at`` its
-        time."""
+        """Note in the open batch what the last ranking was: *about* it, as `about_ranking` makes it."""
         self.last_ranking = about
         self._ranked_at = about.get("at")
         self._batch.rows[keys.RANKING] = encode_ranking(about)

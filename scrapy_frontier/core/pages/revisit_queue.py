@@ -60,7 +60,6 @@ class RevisitQueue:
     rule: RevisitRule | None
     _opened_at: float
     next: float | None = field(default=None, init=False)
-    is_being_made = False  # the due rows are made anew, beside the crawl
     _cursor = b""
 
     def __post_init__(self) -> None:
@@ -75,12 +74,7 @@ class RevisitQueue:
 
     @property
     def is_filling(self) -> bool:
-        """Whether there are due pages that are not queued yet, or may be; no store read."""
-        return self.is_being_made or self._has_due
-
-    @property
-    def _has_due(self) -> bool:
-        """Whether there are due pages that are not queued yet."""
+        """Whether there are due pages that are not queued yet; no store read."""
         if self.rule is not None and self._forbidden.are_to_judge:
             return True
         return self.next is not None and self.next <= self.until(self._looked_at)
@@ -103,7 +97,7 @@ class RevisitQueue:
     @property
     def wake_at(self) -> float | None:
         """When to look again for what is due, 0: now. The clock once a minute: a computer may have slept."""
-        if self._has_due:
+        if self.is_filling:
             return 0.0
         if self.next is None or not self._rule.waits:
             return None
@@ -157,8 +151,7 @@ class RevisitQueue:
         visits, host = None if page is None else page.visits, None
         if page is not None and visits is not None and visits.due == due.when:
             host = self._table.get(page.host or host_of(page.url))  # may commit: before rows are staged
-        batch.rows[key] = None
-        batch.counts.due -= 1
+        batch.remove_due(key)
         if page is None or visits is None or host is None:
             return
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
@@ -237,11 +230,11 @@ class RevisitQueue:
 
     def put(self, due: Due) -> None:
         """Have a page come back, in the open batch; its record has to say so too."""
-        self._batch.rows[due_rows.due_key(due.when, due.page_id)] = due_rows.encode_due(due)
-        self._batch.counts.due += 1
+        key = due_rows.due_key(due.when, due.page_id)
+        self._batch.put_due(key, due_rows.encode_due(due))
         if self.next is None or due.when < self.next:
             self.next = float(due.when)
-        if due_rows.due_key(due.when, due.page_id)[1:] <= self._cursor:
+        if key[1:] <= self._cursor:
             self._cursor = b""
 
     def finished(self, page_id: int) -> Page | None:
@@ -276,8 +269,7 @@ class RevisitQueue:
         due, batch = 0 if page.visits is None else page.visits.due, self._batch
         self._forbidden.remove(page_id, page)
         if due > QUEUED_AGAIN:
-            batch.rows[due_rows.due_key(due, page_id)] = None
-            batch.counts.due -= 1
+            batch.remove_due(due_rows.due_key(due, page_id))
         elif due and host is not None:
             place = queue_keys.find_place(self._batch.store, page_id, host.name)
             if place is not None:
@@ -298,8 +290,7 @@ class RevisitQueue:
         weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
         is_due = visits.due > when > visits.last
         if is_due and (is_due := self._budget.is_due_by_hint(host, page, visits, weight, now)):
-            self._batch.rows[key] = None
-            self._batch.counts.due -= 1
+            self._batch.remove_due(key)
             self.put(due._replace(when=when))
             visits = visits._replace(due=when)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(visits=visits))
@@ -314,10 +305,8 @@ class RevisitQueue:
         batch.unqueue(host, sort_key)
         host.drop_sort_key(sort_key)
         batch.count_revisits(host, -1)
-        batch.rows[due_rows.due_key(when, page_id)] = due_rows.encode_due(
-            Due(when, page_id, weight=due_rows.weight_in(sort_key))
-        )
-        batch.counts.due += 1
+        due = Due(when, page_id, weight=due_rows.weight_in(sort_key))
+        batch.put_due(due_rows.due_key(when, page_id), due_rows.encode_due(due))
         page = page._replace(visits=visits._replace(due=when))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
 

@@ -104,6 +104,10 @@ class LearntChangeRates:
         self.keep()
         return visits._replace(history=rate_rows.encode_history(*found.history))
 
+    def put_multiplier(self, multiplier: float) -> None:
+        """A visit has to be worth that everywhere from now on; `keep` puts it into the open batch."""
+        self.multiplier = multiplier
+
     def keep(self) -> None:
         """Put what is known of all pages, and the ``multiplier``, into the open batch: one row."""
         about = self._everywhere, self.multiplier, self._drift

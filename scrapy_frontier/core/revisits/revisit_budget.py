@@ -194,7 +194,7 @@ class RevisitBudget:
             name: was for name, was in self.hosts.items() if name in {names[each] for each in at_limit}
         }
         self._left = [(names[each], sample.of_host(each), float(limits[each])) for each in at_limit]
-        self._rates.multiplier = found
+        self._rates.put_multiplier(found)
         self._rates.keep()
 
     def _limit(self, host: str) -> float:
@@ -208,4 +208,4 @@ class RevisitBudget:
         host, sample, limit = self._left.pop()
         found = self.hosts[host] = multipliers.of_limit(sample, limit, self._bounds)
         # Where all are at their limit no budget is large enough; a host nobody drew is asked like these.
-        self._rates.multiplier = self._rates.multiplier or found
+        self._rates.put_multiplier(self._rates.multiplier or found)

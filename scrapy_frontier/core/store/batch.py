@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
+_COUNTS_OF_HOST = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_revisits")
 
 
 class Batch:
@@ -163,6 +164,16 @@ class Batch:
         self.rows[host.prefix + sort_key] = None
         self.count_queued(host, -1)
 
+    def put_due(self, key: bytes, value: bytes) -> None:
+        """Put the due row of a finished page there, and count it; its page row is the caller's."""
+        self.rows[key] = value
+        self.counts.due += 1
+
+    def remove_due(self, key: bytes) -> None:
+        """Have the due row of a page go, and count it no more; its page row is the caller's."""
+        self.rows[key] = None
+        self.counts.due -= 1
+
     def end(self, host: KeptHost, sort_key: bytes, page_id: int, page: Page) -> None:
         """A queued page has come to an end, as its new row says; a revisit leaves no trace."""
         rows = self.rows
@@ -219,6 +230,17 @@ class Batch:
         host.deferred += change
         self.touch(host)
 
+    def withhold(self, host: KeptHost, is_blocked: bool) -> None:
+        """Have *host* be blocked, or no longer: while it is its queued pages are ``withheld``."""
+        self.withheld += host.queued * (is_blocked - host.is_blocked)
+        host.is_blocked = is_blocked
+
+    def clamp(self, host: KeptHost) -> None:
+        """Have no counter of states, or of *host*, stay below zero, where it comes if it was wrong before."""
+        self.counts.states[:] = [max(count, 0) for count in self.counts.states]
+        for name in _COUNTS_OF_HOST:
+            setattr(host, name, max(getattr(host, name), 0))
+
     def is_touched(self, host: KeptHost) -> bool:
         """Whether the next batch will hold the row of *host*: it must not be read from the disk until
         then."""
@@ -235,6 +257,11 @@ class Batch:
             self.rows[keys.host_key(host.name)] = encode_host(host)
             self._touched.remove(host)
             self.left.add(host.name)
+
+    def forget_host(self, name: str) -> None:
+        """Have the row of a host that is not in memory go, and count it no more."""
+        self.rows[keys.host_key(name)] = None
+        self.counts.hosts -= 1
 
     def _keep(self, host: KeptHost) -> None:
         if not host.is_kept:  # it gets its first row
