@@ -233,7 +233,6 @@ class Frontier:
 
     validators = Verb("_false_304s", False304s.validators)
     judge_304 = Verb("_false_304s", False304s.judge_304)
-    awaits = Verb("_revisit_queue", RevisitQueue.awaits)
     load = Verb("_earlier_runs", EarlierRuns.load)
 
     used_by = Verb("_batch", Batch.used_by)
@@ -316,15 +315,16 @@ class Frontier:
     wake_at = Verb("_hand_out", HandOut.wake_at)
 
     def ends_at(self, now: float, patience: float) -> float | None:
-        """When the crawl should end although pages are left; None while there is something to do.
+        """When the crawl ends: *now* if it is over; None: it stays open, for what can be had or falls due.
 
         It waits for hosts that do not answer, or want to be asked later (`end_of_crawl`), *patience* seconds
-        since a page last came to an end; and ends at once where none of them opens by then. With a rule for
-        giving up it ends with no page left: hosts are asked sooner, or given up (`giving_up`). To be asked
-        when nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
+        since a page last came to an end; and is over at once where none of them opens by then. With a rule
+        for giving up no page is left: hosts are asked sooner, or given up (`giving_up`). To be asked when
+        nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
         """
-        is_busy = self._leases or self.is_refilling
-        return None if is_busy else self._hand_out.ends_at(now, patience)
+        if self.is_refilling or self._revisit_queue.awaits(now):
+            return None
+        return self._hand_out.ends_at(now, patience) if self.pending else now
 
     last_lease = Verb("_endings", Endings.last_lease)
 

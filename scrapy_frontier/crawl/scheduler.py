@@ -121,14 +121,10 @@ class FrontierScheduler(BaseScheduler):
         crawl = self._crawl
         if crawl is None:
             return self._error is not None  # until the spider is closed for it
-        frontier, now, end_wait = crawl.frontier, crawl.clock(), crawl.settings.end_wait
-        if frontier.is_refilling:
-            return True
-        if not frontier.pending and not frontier.awaits(now):
-            return self._ends_in_memory(crawl, now)
-        end = frontier.ends_at(now, end_wait)
+        now, end_wait = crawl.clock(), crawl.settings.end_wait
+        end = crawl.frontier.ends_at(now, end_wait)
         self._log_news(crawl)
-        crawl.alarm.set(frontier.wake_at(), now)
+        crawl.alarm.set(crawl.frontier.wake_at(), now)
         if end is None:
             return True
         if end > now:

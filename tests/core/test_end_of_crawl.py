@@ -83,6 +83,13 @@ def test_while_anything_else_is_to_be_done_it_goes_on(frontier: Frontier) -> Non
     assert frontier.ends_at(NOW, WAIT) is None  # the settings want 5000 seconds between two pages
 
 
+def test_with_no_page_left_it_is_over(frontier: Frontier) -> None:
+    for _ in range(2):
+        assert frontier.ends_at(NOW, WAIT) is None
+        frontier.release(take(frontier, NOW), FETCHED, NOW)
+    assert frontier.ends_at(NOW, WAIT) == NOW
+
+
 def test_an_errand_under_way_is_waited_for(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     assert frontier.ends_at(NOW, WAIT) is None  # somebody is about to find out

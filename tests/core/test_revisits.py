@@ -140,19 +140,19 @@ def test_a_page_is_visited_once_a_run_however_long_that_lasts(tmp_path: Path) ->
         visit_all(frontier, NOW)
         assert visit_all(frontier, NOW + 30 * DAY) == []
         assert not frontier.pending
-        assert not frontier.awaits(NOW + 30 * DAY)
+        assert frontier.ends_at(NOW + 30 * DAY, 0.0) == NOW + 30 * DAY
 
 
 def test_with_a_horizon_the_crawl_waits_so_long_for_what_falls_due(tmp_path: Path) -> None:
     with opened(tmp_path, rule=WEEKLY._replace(horizon=2 * DAY)) as frontier:
         find(frontier, "page")
         visit_all(frontier, NOW)
-        assert not frontier.awaits(NOW), "a week is too long"
-        assert frontier.awaits(NOW + 5.1 * DAY)
+        assert frontier.ends_at(NOW, 0.0) == NOW, "a week is too long"
+        assert frontier.ends_at(NOW + 5.1 * DAY, 0.0) is None
         assert frontier.lease(NOW + 6.9 * DAY) is None, "the whole span has to pass"
         assert frontier.wake_at() == NOW + 6.9 * DAY + 60, "the clock is looked at once a minute"
         assert visit_all(frontier, NOW + 7 * DAY) == ["page"]
-        assert frontier.awaits(NOW + 12.1 * DAY)
+        assert frontier.ends_at(NOW + 12.1 * DAY, 0.0) is None
         assert visit_all(frontier, NOW + 14 * DAY) == ["page"]
 
 

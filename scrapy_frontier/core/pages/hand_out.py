@@ -181,8 +181,8 @@ class HandOut:
         return min((when for when in times if when is not None), default=None)
 
     def ends_at(self, now: float, patience: float) -> float | None:
-        """See `Frontier.ends_at`."""
-        if self._hosts.asleep or self._revisit_queue.awaits(now):
+        """When a crawl with pages left ends; see `Frontier.ends_at`."""
+        if self._leases or self._hosts.asleep:
             return None
         hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
