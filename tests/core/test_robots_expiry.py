@@ -17,7 +17,9 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     LONGEST_PAUSE,
     LONGEST_WAIT,
     Answer,
+    AtHandOut,
     RobotsAnswer,
+    at_hand_out,
     is_current,
     learnt,
     robots_answer,
@@ -233,6 +235,40 @@ def test_a_bomb_is_unreadable() -> None:
         decode_copy(head + zlib.compress(bytes(50_000_000)))
     with pytest.raises(UnreadableRow):
         decode_copy(head + zlib.compress(b"x" * 100)[:-3])
+
+
+@pytest.mark.parametrize(
+    ("is_known", "wait", "is_allowed", "is_own_queue", "is_new_delay", "becomes"),
+    [
+        (True, 0.0, True, True, False, AtHandOut.GOES),
+        (True, -1e9, True, False, False, AtHandOut.GOES),
+        # The middleware finds out.
+        (True, 0.0, None, True, False, AtHandOut.GOES),
+        # Whoever made the request hears of it, and its host does not.
+        (True, 0.0, False, True, False, AtHandOut.UNVISITED),
+        (True, 0.0, False, False, False, AtHandOut.UNVISITED),
+        # The host waits for its site, but not a queue that others share.
+        (True, 9.0, None, True, False, AtHandOut.HELD),
+        (True, 9.0, None, False, False, AtHandOut.UNVISITED),
+        # A delay counts from the first page on that is asked for, also where this one is not.
+        (True, 0.0, True, True, True, AtHandOut.DELAYED),
+        (True, 0.0, False, True, True, AtHandOut.DELAYED),
+        (True, 9.0, None, False, True, AtHandOut.DELAYED),
+        (True, 9.0, None, True, True, AtHandOut.HELD),
+        # Of what nobody has read nothing counts.
+        (False, 0.0, None, True, False, AtHandOut.UNKNOWN),
+        (False, 9.0, False, False, True, AtHandOut.UNKNOWN),
+    ],
+)
+def test_what_becomes_of_a_page_at_its_hand_out(
+    is_known: bool,
+    wait: float,
+    is_allowed: bool | None,
+    is_own_queue: bool,
+    is_new_delay: bool,
+    becomes: AtHandOut,
+) -> None:
+    assert at_hand_out(is_known, wait, is_allowed, is_own_queue, is_new_delay) is becomes
 
 
 @pytest.mark.parametrize(

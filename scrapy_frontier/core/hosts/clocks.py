@@ -207,7 +207,7 @@ class Clocks:
         The largest of all sources counts; what the operator ordered stands. Whether anything changed.
         """
         host = self._hosts.by_name.get(name) or self._hosts.find(name)
-        if host is None or delay_sources.OPERATOR in host.asked or host.asked.get(source, 0.0) == seconds:
+        if host is None or not delay_sources.is_new(host.asked, source, seconds):
             return False
         return self.ask(name, source, seconds, now)
 

@@ -38,6 +38,12 @@ def deciding(asked: Mapping[str, float]) -> Delay:
     return Delay(asked[source], source)
 
 
+def is_new(asked: Mapping[str, float], site: str, seconds: float) -> bool:
+    """Whether it is new that *site* asks for *seconds*, 0 for none, beside the delays *asked* for so far.
+    Nothing that a site asks for is where the operator's holds."""
+    return asked.get(site, 0.0) != seconds and OPERATOR not in asked
+
+
 @lru_cache(maxsize=64)
 def by_settings(seconds: float) -> Mapping[str, float]:
     """What is asked of a host that only the settings speak of: one mapping for all; do not change it."""

@@ -208,6 +208,36 @@ def robots_status(copy: RobotsCopy, now: float, agent: str, url: str = "") -> Ro
     return RobotsStatus(meaning, rules, copy.ask_at, copy.status)
 
 
+class AtHandOut(Enum):
+    """What becomes of a page that is about to be handed out."""
+
+    GOES = "goes"
+    UNVISITED = "unvisited"  # it goes, and its host is asked for nothing: the middleware ends or postpones it
+    DELAYED = "delayed"  # it is put back: its site asks for a delay that its host did not keep so far
+    HELD = "held"  # it is put back, and waits with all pages of its host
+    UNKNOWN = "unknown"  # it is put back: the file has to be asked for first
+
+
+GOES = AtHandOut.GOES  # nearly all do
+
+
+def at_hand_out(
+    is_known: bool, wait: float, is_allowed: bool | None, is_own_queue: bool, is_new_delay: bool
+) -> AtHandOut:
+    """What becomes of a page that is about to be handed out. What its robots.txt says, if it *is_known*:
+    *wait* seconds before the site may be asked, then whether the page *is_allowed* (None: that takes long to
+    say), and a delay that *is_new_delay*. Where the queue is not that of its own host (*is_own_queue*) other
+    sites share it, and nobody waits for this one.
+    """
+    if not is_known:
+        return AtHandOut.UNKNOWN
+    if wait > 0 and is_own_queue:
+        return AtHandOut.HELD
+    if is_new_delay:
+        return AtHandOut.DELAYED
+    return AtHandOut.UNVISITED if wait > 0 or is_allowed is False else GOES
+
+
 class RobotsAnswer(Enum):
     """What becomes of a page by what robots.txt says of it."""
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from ...core.hosts.robots_expiry import RobotsAnswer, robots_answer
+from ...core.hosts.delay_sources import is_new
+from ...core.hosts.robots_expiry import GOES, AtHandOut, RobotsAnswer, at_hand_out, robots_answer
 from ..hosts.private_network import refusal_of
 from ..scrapy_internals import compat_downloader
 from .errands import RobotsQueue
@@ -64,29 +65,37 @@ class Gate:
         that a public page led to.
         """
         frontier, host, decision = self._services.frontier, lease.host, self._sites.decide(request, now)
-        origin, site, until = decision.origin, decision.site, decision.until
+        _, _, origin, site, until, delay, is_allowed = decision
         if frontier is None or origin is None:
             return UNDECIDED
-        if site is None:
-            if self._robots_queue.private_address(origin, request) is not None:
-                frontier.skip_visit(lease, now)
-                return UNDECIDED
-            # The first page has its turn: hosts without end must not have their files fetched all at once.
-            frontier.put_back(lease, now, is_replaced=origin not in self._robots_queue.errands)
-            frontier.hold(host, now)
-            self._robots_queue.ask(origin, host, request).held.add(host)
-            return None
-        if until > now and not lease.page.host:
-            frontier.put_back(lease, now)
-            frontier.hold(host, now, until, site.trouble)
-            return None
-        is_known = lease.asked.get(origin, 0.0) == decision.delay
-        if not is_known and frontier.site_delay(host, decision.delay, now, origin):
-            frontier.put_back(lease, now)
-            return None
-        if until > now or decision.is_allowed is False:
+        is_own_queue, is_new_delay = not lease.page.host, is_new(lease.asked, origin, delay)
+        becomes = at_hand_out(site is not None, until - now, is_allowed, is_own_queue, is_new_delay)
+        if becomes is GOES:
+            return decision
+        if becomes is AtHandOut.UNVISITED:
             frontier.skip_visit(lease, now)
-        return decision
+            return decision
+        if site is None:  # unknown
+            return self._ask_first(request, lease, origin, now)
+        if becomes is AtHandOut.DELAYED:
+            frontier.site_delay(host, delay, now, origin)
+        frontier.put_back(lease, now)
+        if becomes is AtHandOut.HELD:
+            frontier.hold(host, now, until, site.trouble)
+        return None
+
+    def _ask_first(self, request: Request, lease: Lease, origin: str, now: float) -> Decision | None:
+        """Have *origin* asked for its robots.txt before *request* is handed out; see `admit`."""
+        frontier, host = self._services.frontier, lease.host
+        assert frontier is not None
+        if self._robots_queue.private_address(origin, request) is not None:
+            frontier.skip_visit(lease, now)
+            return UNDECIDED
+        # The first page has its turn: hosts without end must not have their files fetched all at once.
+        frontier.put_back(lease, now, is_replaced=origin not in self._robots_queue.errands)
+        frontier.hold(host, now)
+        self._robots_queue.ask(origin, host, request).held.add(host)
+        return None
 
     def report(self) -> None:
         """Bring two stats up to date that say how things are now: files being asked for, hosts held for

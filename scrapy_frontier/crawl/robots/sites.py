@@ -54,6 +54,8 @@ class Site(NamedTuple):
     agent: str
     size: int  # bytes of the file
     failure: Exception | None = None  # with which it could not be fetched in this run
+    delay: float = 0.0  # seconds between two requests, where it is the same at any time
+    is_timed: bool = False  # what holds is another thing by the hour
     is_open: bool = False  # whatever there is may be fetched at any time
     is_quick: bool = False  # it takes no time to say whether a URL of a usual length is allowed
 
@@ -216,8 +218,10 @@ class KnownSites:
         site = self.known(origin, agent) if origin is not None else None
         if site is None:
             return Decision(url, header, origin, None, 0.0, 0.0, None)
-        until = site.robots_status.held_until(now)
-        delay = site.robots_status.delay(now, self._services.settings.crawl_delay_max)
+        until, delay = 0.0, site.delay
+        if site.is_timed:
+            until = site.robots_status.held_until(now)
+            delay = site.robots_status.delay(now, self._services.settings.crawl_delay_max)
         is_allowed = True if site.is_open else None
         if is_allowed is None and until <= now and not site.is_slow(url):
             is_allowed = site.allows(url)
@@ -252,6 +256,8 @@ class KnownSites:
             agent,
             len(copy.body),
             failure,
+            found.delay(self._services.clock(), self._services.settings.crawl_delay_max),
+            is_timed,
             is_open=not is_timed and parser is None and not rules.rules,
             is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
         )
