@@ -12,7 +12,6 @@ from itertools import islice
 
 import numpy as np
 
-from scrapy_frontier.core.pages.links import NEUTRAL
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.keys import SEGMENT
@@ -21,6 +20,7 @@ from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.store.link_segments import pack
 from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.score_codes import NEUTRAL
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.requests import fingerprints
 

@@ -32,7 +32,7 @@ from .pages.endings import Endings
 from .pages.forbidden_pages import ForbiddenPages
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
-from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId, new_link
+from .pages.links import Discovered, Fate, Link, PageId, new_link
 from .pages.load_earlier_runs import EarlierRuns
 from .pages.not_modified import False304s
 from .pages.queue import Queue
@@ -47,6 +47,7 @@ from .revisits.revisit_budget import RevisitBudget
 from .revisits.share import RevisitShare
 from .store.batch import Batch
 from .store.bloom import BloomFilter
+from .store.score_codes import NEUTRAL
 from .store.states import State
 from .transitions import Event
 from .verb import Verb
@@ -267,6 +268,7 @@ class Frontier:
     off_wire = Verb("_clocks", Clocks.off_wire)
     put_back = Verb("_hand_out", HandOut.put_back)
     skip_visit = Verb("_hand_out", HandOut.skip_visit)
+    wake_at = Verb("_hand_out", HandOut.wake_at)
 
     def identify(self, lease: Lease, fingerprint: bytes) -> None:
         """Say which page a lease without a ``node`` is for, a revisit: its links gather on that page, or are
@@ -311,8 +313,6 @@ class Frontier:
     keep_sitemaps = Verb("_sites", RobotsAndSitemaps.keep_sitemaps)
 
     # -- the end ---------------------------------------------------------------------------------------
-
-    wake_at = Verb("_hand_out", HandOut.wake_at)
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """When the crawl ends: *now* if it is over; None: it stays open, for what can be had or falls due.

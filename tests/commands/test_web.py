@@ -22,12 +22,12 @@ from scrapy_frontier.core.admin.links_in_chunks import flag_names
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.pagerank import pagerank
-from scrapy_frontier.core.ranking.scorer import bucket
 from scrapy_frontier.core.store import column_rows, keys, queue_keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, encode_row
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
 from scrapy_frontier.core.store.page_rows import encode_page
+from scrapy_frontier.core.store.score_codes import bucket
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.settings import SCORERS
 

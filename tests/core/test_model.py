@@ -30,13 +30,14 @@ from scrapy_frontier.core.hosts.budgets import KEPT, Limits
 from scrapy_frontier.core.hosts.cooldown import CooldownRule, Trouble, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.ranking.scorer import Scorer, bucket
+from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import Cooldown
 from scrapy_frontier.core.store.keys import LINK_ROW, key_id
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, decode_row
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
+from scrapy_frontier.core.store.score_codes import bucket
 from scrapy_frontier.core.store.states import FINISHED, State
 from scrapy_frontier.core.transitions import Event
 

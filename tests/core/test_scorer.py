@@ -17,7 +17,8 @@ from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.partial_crawl import foreseen_pagerank
-from scrapy_frontier.core.ranking.scorer import NOTICED, bucket, buckets, scores_of
+from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, scores_of
+from scrapy_frontier.core.store.score_codes import bucket
 from scrapy_frontier.settings import SCORERS
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..pages.forbidden_pages import is_forbidden
-from ..pages.links import NEUTRAL
 from ..store import due_rows, keys, page_rows, queue_keys
+from ..store.score_codes import NEUTRAL
 from ..store.states import State
 from . import facts
 from .check_notes import DEFERRED, DUE, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, salvage

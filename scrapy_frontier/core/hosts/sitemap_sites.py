@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin_of
+from ..store.score_codes import NEUTRAL, STEPS, TOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +29,7 @@ MAX_LEVELS = 3  # an index, an index in it (the protocol has none; sites do), an
 MAX_SITEMAPS = 1_000  # sitemaps taken from one index, or from one robots.txt
 MAX_REFUSED = 20  # other sites noted for one sitemap, and sitemaps noted for one site
 
-FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the same priority
-# A page nothing is known about; to a scorer that follows links, one of 256 links of an average page.
-_PAGE_BUCKET = 0x8000
-_DOUBLING = 1024  # buckets from a score to its double
+FILE_BUCKET = TOP  # a sitemap comes before the pages of its host with the same priority
 _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
 
 
@@ -167,11 +165,11 @@ def is_hint_of_change(kept: int | None, lastmod: int, last_visit: int | None) ->
 
 
 def bucket_of(priority: float | None, highest: float) -> int:
-    """The score bucket of an entry: `_PAGE_BUCKET` for the *highest* priority of its file and for none
+    """The score bucket of an entry: `NEUTRAL` for the *highest* priority of its file and for none
     stated, so that a site can put its own pages in order and none above those of other sites."""
     if priority is None or priority >= highest:
-        return _PAGE_BUCKET
-    return _PAGE_BUCKET + round(_DOUBLING * math.log2(max(priority / highest, _LEAST)))
+        return NEUTRAL
+    return NEUTRAL + round(STEPS * math.log2(max(priority / highest, _LEAST)))
 
 
 def is_under(url: str, sitemap: str) -> bool:

@@ -13,8 +13,8 @@ from ..errors import UnreadableRow, lenient
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import RETURNS
+from ..store.score_codes import NEUTRAL
 from ..store.states import State
-from .links import NEUTRAL
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets, OverBudget

@@ -12,10 +12,10 @@ from ..reasons import GIVEN_UP
 from ..revisits.visits import read
 from ..store import keys, page_rows, queue_keys
 from ..store.page_rows import Page, new_page
+from ..store.score_codes import NEUTRAL
 from ..store.states import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
 from ..transitions import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .leases import NO_LEASE, WRITTEN_WITHIN, Lease, Released
-from .links import NEUTRAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import meta_rows
 from ..store.page_rows import Page
+from ..store.score_codes import NEUTRAL
 from ..store.states import State
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     ]
 
 PageId = int  # opaque to callers
-NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 
 
 class Link(NamedTuple):

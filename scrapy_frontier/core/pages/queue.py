@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..store import keys, queue_keys
+from ..store.score_codes import NEUTRAL
 from ..store.states import State
-from .links import NEUTRAL
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets

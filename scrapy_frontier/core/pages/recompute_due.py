@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..parse.urls import host_of
-from ..store import due_rows, keys, page_rows
+from ..store import due_rows, keys, page_rows, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import State
 from ..store.visit_rows import NO_VISITS, Visits
@@ -109,5 +109,5 @@ class RecomputeDue:
         weight = due_rows.decode_due(key, self._batch.get(key) or b"").weight if due else 0
         if not weight:
             score = self._revisit_queue.score_of(page_id)
-            weight = 0 if score is None else due_rows.code(score)
-        return weight or due_rows.code(1.0)
+            weight = 0 if score is None else score_codes.code(score)
+        return weight or score_codes.code(1.0)

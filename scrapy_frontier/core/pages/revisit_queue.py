@@ -15,7 +15,7 @@ from ..parse.urls import host_of
 from ..revisits.plans import Plan, RevisitRule
 from ..revisits.policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
 from ..revisits.share import HubShare
-from ..store import due_rows, keys, page_rows, queue_keys
+from ..store import due_rows, keys, page_rows, queue_keys, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
@@ -156,11 +156,11 @@ class RevisitQueue:
             return
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
-        weight = due.weight or due_rows.code(1.0)
-        place = due_rows.TOP
+        weight = due.weight or score_codes.code(1.0)
+        place = score_codes.TOP
         if not self._hubs.let_in(due.is_hub):
-            value = self._rates.value(host.name, page, visits, due_rows.number_of(due.weight) or 1.0, now)
-            place = min(due_rows.code(value), due_rows.TOP - 1)
+            value = self._rates.value(host.name, page, visits, score_codes.number_of(due.weight) or 1.0, now)
+            place = min(score_codes.code(value), score_codes.TOP - 1)
         sort_key = due_rows.revisit_key(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
         batch.count_revisits(host, 1)
@@ -186,7 +186,7 @@ class RevisitQueue:
     def plan_of(self, page_id: int, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """When a page of *host* is to come back, by settings, request, what its *visits* showed and its
         *weight* (as a due row holds it)."""
-        return self._budget.plan(page_id, page, host, visits, due_rows.number_of(weight) or 1.0)
+        return self._budget.plan(page_id, page, host, visits, score_codes.number_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, infinite: never; and its record with that."""
@@ -219,7 +219,7 @@ class RevisitQueue:
         if after == inf or plan.span == inf:
             return page._replace(visits=visits._replace(due=0))
         when = self.due_at(now, after)
-        rate = due_rows.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
+        rate = score_codes.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
 
@@ -287,7 +287,7 @@ class RevisitQueue:
         when = max(int(self.until(now)), QUEUED_AGAIN + 1)
         visits, key = visits._replace(is_hinted=True), due_rows.due_key(visits.due, page_id)
         due = due_rows.decode_due(key, self._batch.get(key) or b"")
-        weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
+        weight, host = score_codes.number_of(due.weight) or 1.0, page.host or host_of(page.url)
         is_due = visits.due > when > visits.last
         if is_due and (is_due := self._budget.is_due_by_hint(host, page, visits, weight, now)):
             self._batch.remove_due(key)
@@ -311,10 +311,10 @@ class RevisitQueue:
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
 
     def weight(self, lease: Lease) -> int:
-        """What the page of a lease weighs, as a due row holds it (`due_rows.code`): by the scorer, or as
+        """What the page of a lease weighs, as a due row holds it (`score_codes.code`): by the scorer, or as
         queued."""
         score = self.score_of(lease.page_id)
-        return due_rows.weight_in(lease.sort_key) if score is None else due_rows.code(score)
+        return due_rows.weight_in(lease.sort_key) if score is None else score_codes.code(score)
 
 
 def _second(when: float) -> int:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from ..store.score_codes import bucket
 from .hits import hits
 from .pagerank import DAMPING, pagerank
-from .scorer import Scorer, bucket, buckets, noticed, room, scores_of
+from .scorer import Scorer, buckets, noticed, room, scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 A `Scorer` sees every page when it is `discovered` and every page's links when it is `parsed`, and gives
 out scores: about 1 for an average page, larger is better. When the crawl has grown, somebody calls `rank`
-and `prepare` (which may take seconds, and may run in a thread) and hands the result to `adopt`. `bucket`
+and `prepare` (which may take seconds, and may run in a thread) and hands the result to `adopt`. `score_codes`
 makes a score sortable in 16 bits. Nothing here touches disk or clock; what a scorer must remember beyond a
 restart it gives out and takes back as columns of buckets.
 
@@ -16,6 +16,8 @@ import mmap
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
+
+from ..store.score_codes import SMALLEST, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,41 +39,22 @@ if TYPE_CHECKING:
 # Pages there is room for at first: 24 bytes and more each of addresses, of memory only for those there are.
 # To make room for as many again takes the loop 50 ms and more at two million pages.
 ROOM = 1 << 24
-_STEPS = 1024  # score buckets from a score to its double: 0.07 % a step, 64 doublings in 16 bits
-_SMALLEST = -40  # binary logarithm of the least score that has a bucket of its own
 # Buckets, 19 %: smaller changes between rankings are not worth writing a queue row anew. 96 costs a page of
 # cnr-2000 twice as many rows of pages found long ago (of wikispeedia six times), and collects no more.
 NOTICED = 256
 
 
-def bucket(score: float) -> int:
-    """The place of a score in a queue key, 0 to 65535; a doubling is 1024 steps, from 2**-40 to 2**24; 0 for
-    what is not positive."""
-    if not score > 0:
-        return 0
-    return min(max(round((math.log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF)
-
-
-def buckets_of(changes: Sequence[Change]) -> list[int]:
-    """`bucket` of each new score, in order; faster than `buckets` for those of one page."""
-    log2 = math.log2
-    return [
-        min(max(round((log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF) if score > 0 else 0
-        for _, score in changes
-    ]
-
-
 def buckets(scores: Floats) -> Codes:
     """`bucket` of many scores at once, as uint16 and in the same order; 0 for those that are not positive."""
     with np.errstate(divide="ignore"):
-        places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - _SMALLEST) * _STEPS)
+        places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - SMALLEST) * STEPS)
     clipped: Codes = np.clip(places, 0, 0xFFFF).astype(np.uint16)
     return clipped
 
 
 def scores_of(codes: Codes) -> NDArray[np.float32]:
     """The scores in the middle of buckets, to within 0.04 % those that `bucket` was given; 0 for bucket 0."""
-    scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / _STEPS + _SMALLEST).astype(np.float32)
+    scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / STEPS + SMALLEST).astype(np.float32)
     scores[codes == 0] = 0
     return scores
 
@@ -80,7 +63,7 @@ def noticed(score: Floats, queued: Floats, targets: Ints) -> list[Change]:
     """The pages among *targets* whose *score* is more than `NOTICED` buckets above the one *queued*
     last, which it is from now on. Scores of all pages in both, ids in *targets*; O(targets)."""
     scores = score[targets]
-    is_more = scores > queued[targets] * np.float32(2 ** (NOTICED / _STEPS))
+    is_more = scores > queued[targets] * np.float32(2 ** (NOTICED / STEPS))
     changed, scores = targets[is_more], scores[is_more]
     queued[changed] = scores
     return list(zip(changed.tolist(), scores.tolist(), strict=True))

@@ -13,7 +13,7 @@ from math import exp, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.urls import host_of
-from ..store import due_rows, keys, rate_rows
+from ..store import due_rows, keys, rate_rows, score_codes
 from ..store.due_rows import QUEUED_AGAIN
 from .policy import Adaptive
 
@@ -172,7 +172,7 @@ class RevisitBudget:
             return score
         key = due_rows.due_key(visits.due, page_id)
         stored = self._batch.store.get(key) if visits.due > QUEUED_AGAIN else None
-        return 0.0 if stored is None else due_rows.number_of(due_rows.decode_due(key, stored).weight)
+        return 0.0 if stored is None else score_codes.number_of(due_rows.decode_due(key, stored).weight)
 
     def _solve(self, now: float) -> None:
         from statistics import median

@@ -7,43 +7,29 @@ so that finding what is due costs what that is, however many pages there are.
 from __future__ import annotations
 
 import struct
-from math import log2
 from typing import NamedTuple
 
 from . import keys
+from .score_codes import TOP
 
 # What comes back stands behind all that is new, whatever the priority of that: no priority has this code.
 RETURNS = b"\xff\xff\xff\xff"
 QUEUED_AGAIN = 1  # `Visits.due` of a page that was due, and stands in a queue
 _VALUE = struct.Struct(">BHH")
 _IS_HUB = 1
-_STEPS, _SMALLEST = 1024, -40  # as of score buckets: a doubling is 1024 steps, from 2**-40 to 2**24
-TOP = 0xFFFF
 _HOUR = 3600
 _UNDER_WAY = b" "
 
 
 class Due(NamedTuple):
     """A page that comes back at ``when`` (POSIX seconds): whether it is a hub; its weight and how often it
-    changes, as `code` makes them (0: not known)."""
+    changes, as `score_codes.code` makes them (0: not known)."""
 
     when: int
     page_id: int
     is_hub: bool = False
     weight: int = 0
     rate: int = 0
-
-
-def code(number: float) -> int:
-    """A number in 16 bits, to within .04 %; 0 for what is not positive."""
-    if not number > 0:
-        return 0
-    return min(max(round((log2(number) - _SMALLEST) * _STEPS), 1), TOP)
-
-
-def number_of(coded: int) -> float:
-    """The number that `code` made *coded* of, to within .04 %; 0 for 0."""
-    return 2.0 ** (coded / _STEPS + _SMALLEST) if coded else 0.0
 
 
 def due_key(when: int, page_id: int) -> bytes:
