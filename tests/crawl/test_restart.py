@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import environment
 from nursery import nursery
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer, links
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Crawl
+    from scrapy.crawler import Crawler
     from server import Web
+    from typing_extensions import Self
 
     from scrapy_frontier.core.store.page_rows import Page
 
@@ -58,6 +60,21 @@ def tree(web: Web) -> list[str]:
 
 
 SETTINGS = {"CONCURRENT_REQUESTS": AT_ONCE, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
+
+
+class DroppedSpider(TreeSpider):
+    """Logs which requests are dropped."""
+
+    name = "dropped"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.dropped, signals.request_dropped)
+        return spider
+
+    def dropped(self, request: Request) -> None:
+        self.logger.info("dropped %s;", request.url)
 
 
 class SatisfiedSpider(Spider):
@@ -153,13 +170,15 @@ def test_second_run_fetches_failed_seeds_only(
     web.on("/moved", status=301, headers={"Location": "/new"})
     web.on("/gone", status=410)
     urls = [web.url(path) for path in ("/good", "/bad", "/moved", "/gone")]
-    first = start(TreeSpider, start_urls=urls).wait()
+    first = start(DroppedSpider, start_urls=urls).wait()
     assert sorted(web.paths()) == ["/bad", "/gone", "/good", "/linked", "/moved", "/new"]
-    second = start(TreeSpider, start_urls=urls).wait()
+    second = start(DroppedSpider, start_urls=urls).wait()
     assert first.reason == second.reason == "finished"
     assert web.paths()[6:] == ["/bad"]
+    assert re.findall("dropped (.*);", second.log) == [web.url(path) for path in ("/good", "/moved", "/gone")]
+    assert second.stats["dupefilter/filtered"] == 3
     assert pages()[web.url("/bad")].state is State.DONE
-    third = start(TreeSpider, start_urls=urls).wait()
+    third = start(DroppedSpider, start_urls=urls).wait()
     assert third.reason == "finished"
     assert len(web.visits) == 7
 

@@ -143,9 +143,9 @@ class Intake:
         if flight is not None and self._follow_ups.end_as_led(flight, request, known):
             return True
         page_id = self._seeds.forced(known, request, is_named)
+        if page_id is None and is_named and request.dont_filter and self._dupefilter.is_on:
+            page_id = self._seeds.retry_failed(known, request)
         if page_id is None:
-            if is_named and request.dont_filter and self._dupefilter.is_on:
-                self._seeds.retry_failed(known, request)
             page_id = self._queue_other(original, request, fingerprint, known, flight)
         if page_id is None:
             if is_named:

@@ -65,11 +65,13 @@ class Seeds:
                 self._requests.queued(known, request, is_stored)
         return None
 
-    def retry_failed(self, known: PageId | None, request: Request) -> None:
-        """Queue the page of a seed again if it is *known*, and failed in an earlier run."""
+    def retry_failed(self, known: PageId | None, request: Request) -> PageId | None:
+        """The *known* page of a seed if it is queued again, because it failed in an earlier run."""
         page = self._of_earlier_run(known)
-        if known is not None and page is not None and page.state in TRIED_AGAIN:
-            self._requeue(known, request, page.payload.startswith(IN_MEMORY))  # else none looks for its loss
+        if known is None or page is None or page.state not in TRIED_AGAIN:
+            return None
+        may_be_lost = page.payload.startswith(IN_MEMORY)  # else none looks for its loss
+        return known if self._requeue(known, request, may_be_lost) else None
 
     def is_wanted_again(self, known: PageId | None, flight: Flight | None) -> bool:
         """Whether a seed must be fetched again, if it is *known*; *flight* led to it."""
