@@ -166,7 +166,7 @@ class Frontier:
         self._edits = Edits(batch, known, table, leases, queue, deferred, scores, due, recompute_due)
         self._false_304s = doubted = False304s()
         revisit_endings = RevisitEndings(
-            batch, table, queue, waiting, scores, due, learnt, budget, forbidden, doubted, max_attempts
+            batch, table, queue, waiting, scores, due, learnt, budget, forbidden, doubted
         )
         self._endings = endings = Endings(
             batch, known, hosts, table, budgets, clocks, leases, queue, waiting, scores, due, revisit_endings

@@ -275,7 +275,7 @@ class FrontierScheduler(BaseScheduler):
             if lease.page.visits is not None and lease.page.visits.visits:
                 meta[LAST_VISIT] = lease.page.visits.last
         is_given_up = lease.given_up is not None and not meta.get("proxy")
-        if is_given_up or lease.page.attempts + 1 >= crawl.settings.max_attempts:
+        if is_given_up or lease.is_last_attempt:
             use_up_retries(request, crawl.settings.retry_times)
         if not lease.page.host:
             meta[AUTO_SLOT] = lease.host

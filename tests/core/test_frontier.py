@@ -542,10 +542,14 @@ def test_a_page_is_given_up_when_its_attempts_are_used_up(tmp_path: Path) -> Non
     assert frontier.release(take(frontier), retried, NOW).state is State.QUEUED
     kill(frontier)
     frontier = start(tmp_path, max_attempts=3)
-    assert frontier.release(take(frontier), retried, NOW).state is State.QUEUED
+    second = take(frontier)
+    assert not second.is_last_attempt
+    assert frontier.release(second, retried, NOW).state is State.QUEUED
     frontier.close()
     frontier = start(tmp_path, max_attempts=3)
-    assert frontier.release(take(frontier), retried, NOW).state is State.FAILED
+    third = take(frontier)
+    assert third.is_last_attempt
+    assert frontier.release(third, retried, NOW).state is State.FAILED
 
     failed = frontier.page(0)
     assert failed is not None

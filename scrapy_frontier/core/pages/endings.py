@@ -67,13 +67,13 @@ class Endings:
         """End a lease; nothing is done for one that has ended.
 
         One batch with everything discovered since the last one, the page's end and its links; on its way to
-        the disk when this returns, or, if it is not written yet, with the next `commit`. A retry beyond
-        ``max_attempts`` fails the page. Raises `FrontierUnwritable`, and what `after` raises.
+        the disk when this returns, or, if it is not written yet, with the next `commit`. A retry after the
+        last attempt fails the page. Raises `FrontierUnwritable`, and what `after` raises.
         """
         batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure
-        page = None if lease.is_revisit else self.after(lease.page, outcome, now)
+        page = None if lease.is_revisit else self.after(lease, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
         if self._leases.pop(lease.id, None) is None:
             return self._late(lease)
@@ -138,9 +138,8 @@ class Endings:
             return None
         host = self._table.get(page.host or host_of(page.url))
         trouble = trouble_at_the_end(host, page, now)
-        return Lease(
-            host.name, page, now, page_id, host.delay, host.asked, trouble, is_on_wire=False, is_last=True
-        )
+        about = host.name, page, now, page_id, host.delay, host.asked, trouble
+        return Lease(*about, is_on_wire=False, is_last=True, is_last_attempt=True)
 
     def _late(self, lease: Lease) -> Released:
         if lease.id == NO_LEASE:
@@ -148,14 +147,14 @@ class Endings:
         page = self._page_index.page(lease.page_id)
         return Released(None if page is None else page.state, is_late=True)
 
-    def after(self, page: Page, outcome: Outcome, now: float) -> Page:
-        """What *outcome* makes of a leased *page*, as a new record; nothing is changed, no store read.
+    def after(self, lease: Lease, outcome: Outcome, now: float) -> Page:
+        """What *outcome* makes of the page of *lease*, as a new record; nothing is changed, no store read.
 
         A retry that is one too many fails it. Raises `IllegalTransition` for an event that ends no lease.
         """
-        event, reason = outcome.event, outcome.reason
+        page, event, reason = lease.page, outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
-        if event in (RETRIED, EXPIRED) and attempts >= self._leases.max_attempts:
+        if event in (RETRIED, EXPIRED) and lease.is_last_attempt:
             event, reason = Event.FAILED, GIVEN_UP(reason=reason, attempts=attempts)
         visits = page.visits
         if event is FETCHED and outcome.fetched is not None:

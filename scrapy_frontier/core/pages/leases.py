@@ -52,6 +52,7 @@ class Lease(UnderWay):
     sort_key: bytes = b""
     deadline: float = FOREVER
     is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
+    is_last_attempt: bool = False  # if it has to be tried again, the page has failed
     is_revisit: bool = False  # it ended before, and stays so until this visit ends
     is_forced: bool = False  # it is asked for unconditionally, and its callback called
     node: PageId | None = None
@@ -137,7 +138,7 @@ class Leases(dict[int, Lease]):
     def __init__(self, timeout: float, max_attempts: int, at_risk: int) -> None:
         super().__init__()
         self.timeout = timeout
-        self.max_attempts = max_attempts
+        self._max_attempts = max_attempts
         self.at_risk = at_risk
         self._last_id = 0
 
@@ -155,6 +156,7 @@ class Leases(dict[int, Lease]):
         lease = Lease(host.name, page, now, page_id, host.delay, asked, given_up, number, sort_key, until)
         lease.before = host.visited, host.ready_at
         lease.is_revisit = page.state is not QUEUED
+        lease.is_last_attempt = page.attempts + 1 >= self._max_attempts
         if page_id < FIRST_VISIT:
             lease.node = page_id
         self[number] = lease

@@ -53,8 +53,7 @@ class _Revisited(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class RevisitEndings:
-    """Ends the visits of pages that came back; one more that has no answer is given up after *max_attempts*
-    leases."""
+    """Ends the visits of pages that came back; one that has no answer is given up with its last attempt."""
 
     _batch: Batch
     _table: HostTable
@@ -66,7 +65,6 @@ class RevisitEndings:
     _budget: RevisitBudget
     _forbidden: ForbiddenPages
     _false_304s: False304s
-    _max_attempts: int
     _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
@@ -112,7 +110,7 @@ class RevisitEndings:
         page = page._replace(attempts=attempts, visits=visits)
         if revisit_queue.rule is None or event is Event.LOST:
             return _Revisited(page._replace(visits=visits._replace(due=0)), True)
-        is_retried = event in (Event.RETRIED, Event.EXPIRED) and attempts < self._max_attempts
+        is_retried = event in (Event.RETRIED, Event.EXPIRED) and not lease.is_last_attempt
         if is_retried or event is Event.POSTPONED:
             payload = page.payload if outcome.payload is None else outcome.payload
             return _Revisited(page._replace(payload=payload), False)
