@@ -128,8 +128,8 @@ class Watch:
             return result
         lease = flight.lease
         if lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
-            error = IgnoreRequest(str(result.meta.get(POSTPONED)))
-            result = Failure(error)  # type: ignore[no-untyped-call]  # Twisted's; nobody waits for it
+            error = IgnoreRequest(str(result.meta.get(POSTPONED)))  # whoever asked: nobody waits for it
+            result = Failure(error)  # type: ignore[no-untyped-call]  # Twisted's
         response_time = flight.fetched(result)
         if flight.follow_up is not None:
             self._flights.by_follow_up[id(flight.follow_up)] = flight

@@ -262,7 +262,7 @@ class FrontierScheduler(BaseScheduler):
         is_sending = is_sending and crawl.frontier.sending(lease, lease.leased_at)
         if lease.node is None:
             crawl.frontier.identify(lease, crawl.identities.of(request))
-        crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
+        flight = crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
         meta = request.meta
@@ -274,8 +274,7 @@ class FrontierScheduler(BaseScheduler):
                 meta.pop("retry_times", None)
             if lease.page.visits is not None and lease.page.visits.visits:
                 meta[LAST_VISIT] = lease.page.visits.last
-        is_given_up = lease.given_up is not None and not meta.get("proxy")
-        if is_given_up or lease.is_last_attempt:
+        if lease.is_last_attempt or (lease.given_up is not None and flight.is_given_up):
             use_up_retries(request, crawl.settings.retry_times)
         if not lease.page.host:
             meta[AUTO_SLOT] = lease.host

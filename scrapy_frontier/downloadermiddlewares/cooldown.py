@@ -17,7 +17,7 @@ from ..core.store.host_rows import LONGEST_ASKED
 from ..core.time_format import span
 from ..crawl.assembly import Component, Crawl
 from ..crawl.flights.in_flight import CACHED
-from ..crawl.flights.redirect_links_and_retries import postpone
+from ..crawl.flights.redirect_links_and_retries import postpone, postponed
 from ..crawl.hosts.response_troubles import error_of, forget_frames, trouble_in, trouble_of
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
 from ..crawl.stats import count
@@ -53,20 +53,23 @@ class CooldownMiddleware(Component):
         A page that the frontier gave up ends here, as if it had met the trouble itself.
         """
         crawl, flight = self.crawl, self.flights.get(id(request))
-        lease = flight.lease if flight is not None else None
-        if crawl is None or lease is None:
+        if crawl is None or flight is None:
             return None
-        if lease.given_up is not None and not request.meta.get("proxy"):
+        lease = flight.lease
+        if lease.given_up is not None and flight.is_given_up:
             raise error_of(lease.given_up, request)
         when = request.meta.get(NOT_BEFORE)
         if when is None and not crawl.frontier.is_cooling(lease.host, lease.leased_at):
             return None
         now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
-            return self._postpone(request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
-        if not crawl.frontier.is_cooling(lease.host, now):
+            back = postpone(request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
+        elif crawl.frontier.is_cooling(lease.host, now):
+            back = postpone(request, reasons.RESTS(host=lease.host))
+        else:
             return None
-        return self._postpone(request, reasons.RESTS(host=lease.host))
+        count(self.crawler, "frontier/cooldown/postponed")
+        return back
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Have the host of a *response* that is trouble rest, and send the page back; *response* itself where
@@ -128,10 +131,9 @@ class CooldownMiddleware(Component):
             pause, extra = span(rest.cooldown.until - now), {"spider": self.crawler.spider}
             words = "%s rests for %s after strike %d: %s"
             logger.info(words, host, pause, rest.cooldown.strikes, trouble.reason, extra=extra)
-        if lease is None or not rest.keeps_attempts or lease.is_last:
+        if not rest.keeps_attempts:
             return None
-        return self._postpone(request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
-
-    def _postpone(self, request: Request, reason: str, seconds: float = 0.0) -> Request:
-        count(self.crawler, "frontier/cooldown/postponed")
-        return postpone(request, reason, seconds)
+        back = postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
+        if back is not None:
+            count(self.crawler, "frontier/cooldown/postponed")
+        return back

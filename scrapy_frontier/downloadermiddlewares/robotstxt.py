@@ -15,7 +15,7 @@ from ..core.hosts.robots_expiry import RobotsAnswer
 from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import REASON
-from ..crawl.flights.redirect_links_and_retries import postpone
+from ..crawl.flights.redirect_links_and_retries import postponed
 from ..crawl.hosts.response_troubles import error_of
 from ..crawl.robots.gate import Gate
 from ..crawl.robots.parser import RulesParser
@@ -91,14 +91,13 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(origin=origin)), 0.0)
 
     def _later(self, request: Request, trouble: Trouble, seconds: float) -> Request:
-        """Send a page back, unless nobody waits for it; any other request is nobody's and cannot wait."""
+        """Send a page back, if somebody waits for it; else it ends as others of its site did."""
         flight = self.flights.get(id(request))
-        if flight is None:
-            raise IgnoreRequest(trouble.reason)
-        if flight.lease.is_last:
-            raise error_of(trouble, request)
+        back = postponed(flight, request, trouble.reason, seconds)
+        if back is None:
+            raise IgnoreRequest(trouble.reason) if flight is None else error_of(trouble, request)
         count(self.crawler, "frontier/robots/postponed")
-        return postpone(request, trouble.reason, seconds)
+        return back
 
     def _forbid(self, request: Request, reason: str) -> None:
         logger.debug("Forbidden by robots.txt: %s", request, extra={"spider": self.crawler.spider})

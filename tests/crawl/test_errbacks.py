@@ -241,6 +241,15 @@ def test_retries_that_would_wait_too_long_are_made_at_once(
     assert len(web.visits) == 3
 
 
+def test_the_target_of_a_redirect_that_asks_to_wait_too_long_is_not_asked_for(
+    web: Web, tell: Callable[..., list[Told]]
+) -> None:
+    web.on("/", status=302, headers={"Location": "/to", "Retry-After": "7000"})
+    (ours,) = tell([web.url("/")], {**ADDON, "FRONTIER_END_WAIT": 60})
+    assert ours == [(web.url("/to"), "IgnoreRequest")]
+    assert web.paths() == ["/"]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_last_attempt_that_is_allowed_ends_in_the_errback(
     web: Web, tell: Callable[..., list[Told]], way: str

@@ -90,6 +90,11 @@ class Flight:
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None  # taken off the request, which may be the user's own object
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its page is not asked for, because its site was given up: a proxy may know better."""
+        return self.lease.given_up is not None and not self.request.meta.get("proxy")
+
     def fetched(self, result: Any) -> float | None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure.
 

@@ -54,6 +54,12 @@ def postpone(request: Request, reason: str, seconds: float = 0.0, host: str = ""
     return back
 
 
+def postponed(flight: Flight | None, request: Request, reason: str, seconds: float = 0.0) -> Request | None:
+    """*request* to `postpone`; None where it must end now: nobody waits for its page any longer, or it has no
+    *flight*, and nobody would queue it again."""
+    return None if flight is None or flight.lease.is_last else postpone(request, reason, seconds)
+
+
 def outcome_of_postponed(flight: Flight, follow_up: Request) -> Outcome:
     """The page goes back where it was (`postpone`): nothing was fetched, so nothing counts. What `postpone`
     put into the meta of *follow_up* is taken out."""
