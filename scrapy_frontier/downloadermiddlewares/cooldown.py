@@ -7,18 +7,17 @@ says that the page must count an attempt, everything goes on as without this mid
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from ..core import reasons
 from ..core.errors import FrontierError
 from ..core.parse.urls import origin_of
 from ..core.store.host_rows import LONGEST_ASKED
-from ..core.time_format import span
 from ..crawl.assembly import Component, Crawl
 from ..crawl.flights.in_flight import CACHED
 from ..crawl.flights.redirect_links_and_retries import postpone, postponed
 from ..crawl.hosts.response_troubles import error_of, forget_frames, trouble_in, trouble_of
+from ..crawl.hosts.strikes import cool
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
 from ..crawl.stats import count
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from ..core.hosts.cooldown import Trouble
-
-logger = logging.getLogger(__name__)
 
 
 class CooldownMiddleware(Component):
@@ -121,16 +118,10 @@ class CooldownMiddleware(Component):
             trouble = trouble._replace(sent=lease.leased_at, page_id=page_id, attempts=attempts)
         trouble = trouble._replace(origin=origin_of(request.url) or "")
         host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
-        now = crawl.clock()
         try:
-            rest = crawl.frontier.cool(host, trouble, now)
+            rest = cool(self.crawler, crawl.frontier, host, trouble, crawl.clock())
         except FrontierError:  # the scheduler meets the same one, and closes the spider for it
             return None
-        if rest.is_new:
-            count(self.crawler, "frontier/cooldown/strikes")
-            pause, extra = span(rest.cooldown.until - now), {"spider": self.crawler.spider}
-            words = "%s rests for %s after strike %d: %s"
-            logger.info(words, host, pause, rest.cooldown.strikes, trouble.reason, extra=extra)
         if not rest.keeps_attempts:
             return None
         back = postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))

@@ -73,7 +73,11 @@ ALLOWED = {
     "crawl/scrapy_internals": {"core/hosts", "crawl/meta_keys"},
     "crawl/store": {*BASE, "core/store"},
     "crawl/ranking": {"core/frontier", "settings"},
-    "crawl/hosts": {*BASE, "core/parse", "core/hosts", "crawl/scrapy_internals", "settings"},
+    "crawl/hosts": {
+        *BASE,
+        *("core/parse", "core/hosts", "core/frontier", "settings"),
+        *("crawl/scrapy_internals", "crawl/stats"),
+    },
     "crawl/requests": {
         *BASE,
         *("core/pages", "core/frontier", "crawl/meta_keys", "crawl/scrapy_internals", "crawl/stats"),

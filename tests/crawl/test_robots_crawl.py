@@ -327,6 +327,7 @@ def test_a_host_that_asks_for_less_gets_less_although_an_old_file_is_there(
     assert crawl.reason == "finished"
     assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
     assert web.gaps()[-1] >= 3 - TOLERANCE
+    assert f" after strike 1: HTTP {status} for robots.txt" in crawl.log
 
 
 class NextMonthSpider(LinkSpider):

@@ -1,1 +1,1 @@
-"""What a URL or a response tells of a host: its politeness key, whether it is private, its troubles."""
+"""What a URL or a response tells of a host: its politeness key, if it is private, its troubles and rests."""

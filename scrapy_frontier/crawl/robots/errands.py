@@ -12,6 +12,7 @@ from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with
 from ...core.parse.urls import host_of
 from ...core.time_format import span
 from ..hosts.private_network import is_led_to, leads_inside
+from ..hosts.strikes import cool
 from ..scrapy_internals import compat
 from ..stats import count
 from .fetch import RobotsFetcher
@@ -191,8 +192,7 @@ class RobotsQueue:
         services, trouble = self._services, trouble_with(answer, copy)
         if services.frontier is None or trouble is None or not services.settings.cooldown.first:
             return
-        if services.frontier.cool(answer.host, trouble, services.clock()).is_new:
-            count(services.crawler, "frontier/cooldown/strikes")
+        cool(services.crawler, services.frontier, answer.host, trouble, services.clock())
 
     def _let_go(self, errand: RobotsErrand) -> None:
         services = self._services
