@@ -10,7 +10,7 @@ import gc
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from scrapy import Spider, signals
 from scrapy.exceptions import NotConfigured
 
+from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness
@@ -44,7 +45,7 @@ from .store.upkeep import Upkeep, open_store
 from .wake_up import Alarm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from scrapy.crawler import Crawler
     from typing_extensions import Self
@@ -103,6 +104,15 @@ class Component:
         crawler.signals.connect(self._find_crawl, signals.spider_opened)
         crawler.signals.connect(self._let_go_of_crawl, closing)
 
+    @contextmanager
+    def left_to_scheduler(self) -> Iterator[None]:
+        """Ends in silence where the frontier cannot be read or written: the scheduler, which is woken, meets
+        the same error, logs it and closes the spider."""
+        try:
+            yield
+        except FrontierError:
+            compat.wake(self.crawler)
+
     def _find_crawl(self) -> None:
         self.crawl = crawl_of(self.crawler)
         if self.crawl is not None:
@@ -123,6 +133,7 @@ class Crawl:
         self, crawler: Crawler, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]
     ) -> None:
         self._crawler = crawler
+        self.reporter = reporter
         settings = self.settings = FrontierSettings(crawler.settings)
         self.clock = steady_clock() if settings.clock is None else never_back(settings.clock)
         assert crawler.request_fingerprinter is not None

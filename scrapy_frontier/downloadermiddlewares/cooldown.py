@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core import reasons
-from ..core.errors import FrontierError
 from ..core.parse.urls import origin_of
 from ..core.store.host_rows import LONGEST_ASKED
 from ..crawl.assembly import Component, Crawl
@@ -118,11 +117,10 @@ class CooldownMiddleware(Component):
             trouble = trouble._replace(sent=lease.leased_at, page_id=page_id, attempts=attempts)
         trouble = trouble._replace(origin=origin_of(request.url) or "")
         host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
-        try:
+        rest = None
+        with self.left_to_scheduler():
             rest = cool(self.crawler, crawl.frontier, host, trouble, crawl.clock())
-        except FrontierError:  # the scheduler meets the same one, and closes the spider for it
-            return None
-        if not rest.keeps_attempts:
+        if rest is None or not rest.keeps_attempts:
             return None
         back = postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
         if back is not None:

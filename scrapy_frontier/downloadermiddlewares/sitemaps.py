@@ -6,13 +6,11 @@ for its host, is retried, and is still there after a kill.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 
-from ..core.errors import FrontierUnwritable
 from ..core.parse.sitemaps import MAX_BYTES
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import Consumed, failed_with
@@ -21,9 +19,9 @@ from ..crawl.meta_keys import SITEMAP
 from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy.http import Request, Response
+
+_UNUSABLE = "the frontier cannot be used"
 
 
 class SitemapsMiddleware(Component):
@@ -43,8 +41,10 @@ class SitemapsMiddleware(Component):
         elif request.callback is not NO_CALLBACK:  # robots.txt, media
             crawl = self.crawl
             if crawl is not None and crawl.sitemaps is not None:
-                with _ignored_if_unwritable():
+                with self.left_to_scheduler():
                     crawl.sitemaps.meet(request)
+                    return
+                raise IgnoreRequest(_UNUSABLE)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Read a sitemap, and raise `Consumed`: no callback sees it. Any other *response* goes on, and a
@@ -54,8 +54,9 @@ class SitemapsMiddleware(Component):
             return response
         if not self.settings.redirects.allows_private and await led_inside(request, response) is not None:
             return response
-        with _ignored_if_unwritable():
+        with self.left_to_scheduler():
             return await crawl.sitemaps.read(request, response, self.flights.get(id(request)))
+        raise IgnoreRequest(_UNUSABLE)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Raise `Consumed` for a sitemap that could not be had: it ends as failed. Not where it was refused,
@@ -64,13 +65,3 @@ class SitemapsMiddleware(Component):
             if compat.is_closing(self.crawler) or self.crawl is None:
                 return
             raise Consumed(failed_with(exception)) from exception
-
-
-@contextmanager
-def _ignored_if_unwritable() -> Iterator[None]:
-    """Ignore the request where the frontier cannot be written: the scheduler meets it too, says so and closes
-    the spider."""
-    try:
-        yield
-    except FrontierUnwritable as error:
-        raise IgnoreRequest(str(error)) from error

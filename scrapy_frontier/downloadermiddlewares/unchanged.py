@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-
-logger = logging.getLogger(__name__)
+    from ..crawl.stats import Reporter
 
 
 class UnchangedMiddleware(Component):
@@ -35,16 +34,17 @@ class UnchangedMiddleware(Component):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._digest = digest_by(self.settings.digest)
-        self._has_failed = False
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """*response*, with the digest of its content noted; raises `Consumed` for a page that came back as it
         was, unless the spider wants to see it."""
-        flight = self.flights.get(id(request))
+        crawl, flight = self.crawl, self.flights.get(id(request))
         fetched = fetched_of(response) if flight is not None else None
-        if flight is None or fetched is None or not fetched.is_body_whole or request.method == "HEAD":
+        if crawl is None or flight is None or fetched is None:
             return response
-        flight.digest = await self._digest_of(response)
+        if not fetched.is_body_whole or request.method == "HEAD":
+            return response
+        flight.digest = await self._digest_of(response, crawl.reporter)
         has_changed = revisits.has_changed(flight)
         if has_changed is not None:
             request.meta[CHANGED] = has_changed
@@ -52,17 +52,15 @@ class UnchangedMiddleware(Component):
             raise revisits.same(flight, response, fetched)
         return response
 
-    async def _digest_of(self, response: Response) -> bytes:
+    async def _digest_of(self, response: Response, reporter: Reporter) -> bytes:
         """b"" where it cannot be made: the function may be the user's."""
         try:
             if self.settings.digest != "body" and len(response.body) > LONG:
                 return await compat.in_thread(self._digest, response)
             return self._digest(response)
         except Exception:
-            if not self._has_failed:
-                self._has_failed = True
-                words = "FRONTIER_DIGEST fails for %s: mend it, or set another (said once)"
-                logger.error(words, response, exc_info=True)
+            words = "FRONTIER_DIGEST fails for %s: mend it, or set another (said once)"
+            reporter.log_once("digest", logging.ERROR, words, response, exc_info=True)
             return b""
 
     def _may_skip(self, request: Request, flight: Flight) -> bool:

@@ -119,7 +119,7 @@ class RankingExtension(Component):
         self._run = None
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, FrontierUnwritable):  # the scheduler meets it too, says so and closes the spider
+        if isinstance(error, FrontierUnwritable):  # see `Component.left_to_scheduler`
             compat.wake(self.crawler)
             return
         spider, is_ours = {"spider": self.crawler.spider}, isinstance(error, FrontierError)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
-from ..core.errors import FrontierUnwritable
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import AUTO_SLOT, DUPLICATE, SLOT
@@ -56,12 +55,10 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
         if page_id is None:
             return
         digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
-        try:
-            flight = crawl.flights.get(id(request))
-            kept = flight.digest if flight is not None else b""
+        flight, other = crawl.flights.get(id(request)), None
+        kept = flight.digest if flight is not None else b""
+        with self.left_to_scheduler():
             other = crawl.frontier.same_content(page_id, _host_of(request), digest, kept)
-        except FrontierUnwritable:  # the scheduler meets it too, says so and closes the spider
-            return
         if other is not None:
             request.meta[DUPLICATE] = other.url
             count(self.crawler, "frontier/duplicates")

@@ -154,7 +154,7 @@ class RobotsQueue:
             found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
             sites.learn(origin, agent, found, copy, errand.failure)
         except Exception as error:
-            if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
+            if not isinstance(error, FrontierUnwritable):  # see `Component.left_to_scheduler`
                 count(self._services.crawler, "frontier/errors")
                 extra = {"spider": self._services.crawler.spider}
                 words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
