@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SLOT = "download_slot"  # meta: Scrapy's own
+LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known
@@ -25,6 +26,8 @@ CHANGED = "frontier_changed"  # meta: whether it has changed since
 CONTENT_HASH = "frontier_content_hash"  # meta of a response, or field of an item: what its content is
 LINK_SCORE = "frontier_link_score"  # meta: the weight of the link that the request is
 CONTENT_SCORE = "frontier_content_score"  # the same: what its content is worth for ranking
+# What tells of one visit, and not of the next one with the same meta.
+OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (

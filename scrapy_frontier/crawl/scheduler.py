@@ -19,10 +19,10 @@ from ..core.pages.leases import without_request
 from ..core.store.meta_rows import IN_MEMORY
 from ..core.transitions import Event
 from .assembly import Crawl
-from .flights.in_flight import LATENCY, Flight, describe
+from .flights.in_flight import Flight, describe
 from .flights.redirect_links_and_retries import use_up_retries
 from .intake.enqueue_requests import Listed
-from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, CONTENT_SCORE, FORCE, LAST_VISIT, SLOT
+from .meta_keys import AUTO_SLOT, FORCE, LAST_VISIT, OF_ONE_VISIT, SLOT
 from .requests.callback_names import Unreadable
 from .requests.pattern_and_force import is_forced
 from .scrapy_internals import compat, compat_downloader
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)  # meta
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 _MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms

@@ -23,7 +23,7 @@ from ...core.parse.validators import kept
 from ...core.revisits.visits import Fetched, new_fetched
 from ...core.store.link_rows import INTERNAL
 from ...core.transitions import FETCHED, Event, event_at
-from ..meta_keys import DUPLICATE
+from ..meta_keys import DUPLICATE, LATENCY
 from ..responses.digests import digest_of, of_content
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ..robots.sites import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
-LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 NOTHING = b"", b""
 _NO_KIND = (b"",)
 _LONGEST_REASON = 200  # characters
