@@ -185,8 +185,8 @@ class Watch:
                 self._tally[f"frontier/reasons/{code}"] += 1
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/kept"] += released.links
-        if released.state is not QUEUED:
-            self._requests.in_memory.pop(lease.page_id, None)
+        if released.state is not QUEUED and lease.page_id in self._requests.in_memory:
+            self._requests.ended(lease.page_id)
 
     def write_soon(self) -> None:
         """Have what waits for others written within `WRITTEN_WITHIN` seconds, if no other comes meanwhile.

@@ -230,7 +230,9 @@ class FrontierScheduler(BaseScheduler):
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
         page, requests = lease.page, crawl.requests
-        request = requests.in_memory.get(lease.page_id) or requests.live.pop(lease.page_id, None)
+        request = requests.in_memory.get(lease.page_id)
+        if request is None and lease.page_id in requests.live:
+            request = requests.take(lease.page_id)
         if request is None:
             try:
                 if not page.payload.startswith(IN_MEMORY):
@@ -294,7 +296,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:
         request = self._request(lease, crawl)
-        crawl.requests.in_memory.pop(lease.page_id, None)
+        crawl.requests.ended(lease.page_id)
         return None if request is None else self._hand_out(request, lease, crawl)
 
     def _log_news(self, crawl: Crawl) -> None:

@@ -132,13 +132,15 @@ ALONE = {
 # What a room hands on to the next and does not look into; for type checkers alone.
 HANDED_ON = {"core/store/leveldb.Store", "core/ranking/graph.Links", "core/ranking/scorer.Scorer"}
 
-# State of leases and hosts, and the one file that changes it, but for where it begins.
+# State of leases, hosts and requests, and the one file that changes it, but for where it begins.
 OWNERS = {
     "host.visited": "core/hosts/clocks.py",
     "host.is_blocked": "core/store/batch.py",
     "is_complete": "core/store/bloom.py",
     "is_on_wire": "core/hosts/clocks.py",
     "was_sent": "core/hosts/clocks.py",
+    "in_memory": "crawl/requests/queued.py",
+    "live": "crawl/requests/queued.py",
 }
 CHANGING = {"add", "append", "clear", "discard", "pop", "remove", "setdefault", "update"}
 # What the frontier makes, as the page lists it, and where that stands.

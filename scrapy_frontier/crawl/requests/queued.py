@@ -30,7 +30,7 @@ class QueuedRequests:
     The last that were stored are ``live`` for a while: ``scrapy shell`` goes on changing its own after it was
     queued, and a page that is handed out soon need not be made anew from its payload. One that no payload
     stands for is ``in_memory`` until its page has ended: memory grows with those queued, waiting, or over a
-    budget.
+    budget. Others may look into both.
     """
 
     def __init__(
@@ -50,6 +50,18 @@ class QueuedRequests:
         if len(live) >= LIVE:
             del live[next(iter(live))]
         live[page_id] = request
+
+    def take(self, page_id: PageId) -> Request | None:
+        """That of a page that is handed out, if it is ``live``: no longer so."""
+        return self.live.pop(page_id, None)
+
+    def hold(self, page_id: PageId, request: Request) -> None:
+        """Only this process has *request*, for that page: keep it ``in_memory``."""
+        self.in_memory[page_id] = request
+
+    def ended(self, page_id: PageId) -> None:
+        """The page has ended: nothing of it is ``in_memory`` any longer."""
+        self.in_memory.pop(page_id, None)
 
     def payload_of(self, request: Request) -> tuple[bytes, bool]:
         """The payload of *request*, and whether it is more than a note that this process has it: then it
@@ -75,7 +87,7 @@ class QueuedRequests:
         if is_stored:
             self.keep(page_id, request)
         else:
-            self.in_memory[page_id] = request
+            self.hold(page_id, request)
 
     def is_missing(self, answer: Discovered) -> bool:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
@@ -86,9 +98,9 @@ class QueuedRequests:
         none: then the old one stands for the page after a restart."""
         payload, is_stored = self.payload_of(follow_up)
         if is_stored:
-            self.in_memory.pop(page_id, None)
+            self.ended(page_id)
             return payload
-        self.in_memory[page_id] = follow_up
+        self.hold(page_id, follow_up)
         return None
 
     def _look(self, request: Request) -> None:
