@@ -20,7 +20,7 @@ quote = json.encoder.encode_basestring
 
 def done(scheduler, crawler, request, response):
     watch = scheduler._crawl.watch
-    watch._response_downloaded(response, request)
+    watch._flights.response_downloaded(response, request)
     watch._fetched(request, response)
     watch._ended(request)
 

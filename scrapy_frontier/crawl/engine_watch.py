@@ -82,8 +82,8 @@ class Watch:
         crawler, connect = self._crawler, self._crawler.signals.connect
         self._is_watching = compat.watch_inprogress(crawler, self._in_progress)
         if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
-            connect(self._spider_error, signals.spider_error)
-            connect(self._response_downloaded, signals.response_downloaded)
+            connect(self._flights.spider_error, signals.spider_error)
+            connect(self._flights.response_downloaded, signals.response_downloaded)
             self.sees_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
             return True
         connect(self._response_received, signals.response_received)
@@ -132,7 +132,7 @@ class Watch:
             result = Failure(error)  # type: ignore[no-untyped-call]  # Twisted's
         response_time = flight.fetched(result)
         if flight.follow_up is not None:
-            self._flights.by_follow_up[id(flight.follow_up)] = flight
+            self._flights.await_follow_up(flight)
         if self._is_closed:
             return result
         frontier, now = self._frontier, self._clock()
@@ -154,16 +154,13 @@ class Watch:
             return
         if flight.errback is not None:
             request.errback = flight.errback
-        if flight.follow_up is not None:
-            flights.by_follow_up.pop(id(flight.follow_up), None)
         if not self._is_closed:
             try:
                 self._release(flight)
             except Exception as error:
                 self._failed(error)
-        if flight.links is not None:
-            for link in flight.links.yielded:  # they will not come any more
-                flights.by_link.pop(link, None)
+        if flight.follow_up is not None or (flight.links is not None and flight.links.yielded):
+            flights.await_no_more(flight)
 
     def _release(self, flight: Flight) -> None:
         frontier, lease = self._frontier, flight.lease
@@ -209,16 +206,6 @@ class Watch:
 
     def _find(self, request: Request) -> int | None:
         return self._frontier.find(self._identities.of(request))
-
-    def _response_downloaded(self, response: Any, request: Request) -> None:
-        flight = self._flights.get(id(request))
-        if flight is not None:
-            flight.status = response.status  # a retry hides it from everything that comes later
-
-    def _spider_error(self, failure: Any, response: Any) -> None:
-        flight = self._flights.get(id(getattr(response, "request", None)))
-        if flight is not None:
-            flight.spider_error = failure.value
 
     def _response_received(self, response: Any, request: Request) -> None:
         flight = self._flights.get(id(request))

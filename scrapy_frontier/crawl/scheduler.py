@@ -267,7 +267,8 @@ class FrontierScheduler(BaseScheduler):
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
         meta = request.meta
-        lease.is_forced = FORCE in meta and is_forced(meta, lease.page)
+        if FORCE in meta and is_forced(meta, lease.page):
+            lease.force()
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)
         if lease.is_revisit:

@@ -120,7 +120,7 @@ class Sitemaps:
             self._try_next_guess(task)
             raise Consumed(ended_with(response.status))
         if flight is not None and self._revisits_pages:
-            flight.digest = digest_of(response.body)
+            flight.takes_digest(digest_of(response.body))
             fetched = fetched_of(response)
             if fetched is not None and revisits.has_changed(flight) is False:
                 raise revisits.same(flight, response, fetched)

@@ -61,7 +61,8 @@ class ConditionalMiddleware(Component):
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None or not flight.lease.is_revisit or not self._may_ask(request):
             return
-        flight.asked_with = etag, last_modified = crawl.frontier.validators(flight.lease)
+        etag, last_modified = crawl.frontier.validators(flight.lease)
+        flight.asks_with(etag, last_modified)
         if etag:
             request.headers[_TAG] = if_none_match(etag)
         if last_modified:

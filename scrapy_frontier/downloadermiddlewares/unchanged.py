@@ -44,7 +44,7 @@ class UnchangedMiddleware(Component):
             return response
         if not fetched.is_body_whole or request.method == "HEAD":
             return response
-        flight.digest = await self._digest_of(response, crawl.reporter)
+        flight.takes_digest(await self._digest_of(response, crawl.reporter))
         has_changed = revisits.has_changed(flight)
         if has_changed is not None:
             request.meta[CHANGED] = has_changed

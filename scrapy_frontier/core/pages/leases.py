@@ -58,6 +58,10 @@ class Lease(UnderWay):
     node: PageId | None = None
     edges: list[PlainEdge] = field(default_factory=list)
 
+    def force(self) -> None:
+        """Have its page asked for unconditionally, and its callback called."""
+        self.is_forced = True
+
     @property
     def may_send(self) -> tuple[bytes, bytes]:
         """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
