@@ -11,7 +11,7 @@ from ..core.admin import explain, facts, page_visits
 from ..core.errors import UnreadableRow
 from ..core.parse.urls import without_session
 from ..core.time_format import moment
-from ..crawl.meta_keys import SITEMAP
+from ..crawl.requests import payload_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ def _weight(store: Store, page_id: int) -> dict[str, object]:
 
 def _why(gathered: explain.Facts, parent: Page | None) -> str:
     sentence = explain.why(gathered)
-    if parent is not None and SITEMAP.encode() in parent.payload:
+    if parent is not None and payload_facts.is_sitemap(parent.payload):
         return f"{sentence} It was first listed in the sitemap {parent.url}."
     return sentence
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -22,10 +21,10 @@ from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.parse.urls import host_of
-from ..core.store.meta_rows import IN_MEMORY
 from ..crawl.hosts.politeness_key import PolitenessKeys
 from ..crawl.ranking.choose_scorer import load_scorer
 from ..crawl.requests import codec as request_codec
+from ..crawl.requests import payload_facts
 from ..crawl.requests.fingerprints import Identities, plain_fingerprint
 from ..crawl.store import jobdirs
 from ..crawl.store.upkeep import has_database, open_store
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from ..core.store.leveldb import Store
     from ..core.store.page_rows import Page
 
-# What in a payload makes a request another one than a plain GET of its URL.
-_TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', IN_MEMORY)
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
 _CODEC = request_codec.Codec(Spider("frontier"), opened=request_codec.OWN_FILES)  # it only asks who pages are
 
@@ -147,16 +144,14 @@ class Project:
     def fingerprint_of(self, page: Page) -> bytes | None:
         """The fingerprint of the request that *page* stands for; None where it cannot be rebuilt."""
         # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
-        if self.identities.is_default and not any(word in page.payload for word in _TELLING):
+        if self.identities.is_default and payload_facts.is_plain_get(page.payload):
             plain = plain_fingerprint(page.url)
             if plain is not None:
                 return plain
-        if b'"class"' in page.payload:
+        if payload_facts.names_class(page.payload):
             self._import_spiders()  # a payload names only classes that are there
         try:
-            if page.payload.startswith(IN_MEMORY):
-                return bytes.fromhex(json.loads(page.payload)["fingerprint"])
-            return self.identities.of(request_of(page))
+            return payload_facts.kept_fingerprint(page.payload) or self.identities.of(request_of(page))
         except Exception:  # a Request class or a fingerprinter of the project may raise anything
             return None
 
@@ -226,13 +221,7 @@ class Project:
 def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
     fingerprint depends on them. Raises `callback_names.Unreadable`."""
-    payload = page.payload
-    if b'back":' in payload:
-        fields = json.loads(payload.decode("utf-8", "surrogatepass"))
-        fields.pop("callback", None)
-        fields.pop("errback", None)
-        payload = json.dumps(fields).encode() if fields else b""
-    return _CODEC.decode(page.url, page.priority, payload)
+    return _CODEC.decode(page.url, page.priority, request_codec.without_callbacks(page.payload))
 
 
 def host_argument(text: str) -> str:

@@ -42,7 +42,7 @@ from .pages.revisit_endings import RevisitEndings
 from .pages.revisit_queue import RevisitQueue
 from .pages.same_content import Contents
 from .revisits.learnt_change_rates import LearntChangeRates
-from .revisits.plans import Plans, RevisitRule
+from .revisits.plans import Plans, RevisitRule, no_facts
 from .revisits.revisit_budget import RevisitBudget
 from .revisits.share import RevisitShare
 from .store.batch import Batch
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .pages.rescoring import Rescoring
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
+    from .revisits.plans import PayloadReader
     from .store.batch import OnCommit
     from .store.leveldb import Store
     from .store.meta_rows import Totals
@@ -97,13 +98,14 @@ class Frontier:
 
     - *default_politeness*: seconds between two leases of a host, and how many at once; *politeness*: by host.
     - *max_attempts*: leases after which a page has failed; *lease_timeout*: seconds until one is taken back.
-    - *cooldown*: how long a host rests that met trouble.
+    - *cooldown*: how long a host rests after trouble; *give_up_rule*: where nobody comes back (`giving_up`).
     - *pace*: a delay by the response time of a host; *rates*: pages a second of a registered domain. None.
     - *rng*: by how much pauses are lengthened by chance; by default the same in every run.
     - *scorer*: what a page is worth; without one equals of one priority are first in, first out.
     - *traps*: URLs that look endless, and leave no trace; *limits*: the budgets, over which pages wait. None.
     - *domain_of*: the registered domain of a host, for budgets, turns and rates; the host itself by default.
-    - *give_up_rule*: for a store to which nobody comes back; *revisits*: when finished pages come back. None.
+    - *give_up_rule*: for a store to which nobody comes back. None.
+    - *revisits*: when finished pages come back, else none does; *read_payload* reads requests for that.
     - *on_commit*: is called with the rows of each batch that was written; None for a key that is deleted.
     - *at_risk*: pages that a kill may repeat. While fewer are under way, the ends of others are written
       together, by `commit` at the latest; 0: each by itself.
@@ -130,6 +132,7 @@ class Frontier:
         domain_of: Callable[[str], str] = itself,
         give_up_rule: GiveUpRule | None = None,
         revisits: RevisitRule | None = None,
+        read_payload: PayloadReader = no_facts,
         on_commit: OnCommit | None = None,
         at_risk: int = 0,
     ) -> None:
@@ -153,8 +156,8 @@ class Frontier:
         deferred = Deferral(batch, table, budgets, queue, scores)
         rule = revisits or RevisitRule()  # where nothing comes back nobody asks it
         forbidden = ForbiddenPages(batch, sites)
-        plans = Plans(rule, batch.read_page)
-        learnt = LearntChangeRates(batch, sites, rule)
+        plans = Plans(rule, batch.read_page, read_payload)
+        learnt = LearntChangeRates(batch, sites, rule, read_payload)
         budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
         share = None if revisits is None else RevisitShare(batch, hosts, rule.share)
         self._revisit_queue = due = RevisitQueue(

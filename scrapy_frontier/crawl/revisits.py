@@ -14,7 +14,7 @@ from ..core.revisits.visits import Fetched, VisitEnd, as_given, differ
 from ..core.size_format import size
 from .flights.in_flight import NOTHING, REASON, Consumed, Flight
 from .links.callback_requests import listeners
-from .meta_keys import SITEMAP
+from .requests import payload_facts
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -90,7 +90,7 @@ class Revisits:
                 self._tally["frontier/visits/spared_bytes"] += page.visits.length
         else:
             self._tally[_STATS[end.fate]] += 1
-        if SITEMAP.encode() in page.payload:  # nobody's document
+        if payload_facts.is_sitemap(page.payload):  # nobody's document
             return
         if end.fate == "changed":
             digests = {"digest_before": end.before, "digest": end.digest}

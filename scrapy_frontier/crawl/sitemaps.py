@@ -3,7 +3,6 @@ durable before the sitemap itself is done."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from itertools import islice
@@ -26,6 +25,7 @@ from . import revisits
 from .flights.in_flight import Consumed, Flight, ended_with, fetched_of
 from .intake.enqueue_requests import Intake, Listed
 from .meta_keys import LASTMOD, SITEMAP
+from .requests import payload_facts
 from .requests.codec import with_meta
 from .requests.pattern_and_force import pattern_and_force_of
 from .responses.digests import digest_of
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ..core.parse.sitemap_entries import Entry
     from .requests.fingerprints import Identities
 
-_KEPT_LASTMOD = re.compile(rb'"%s":(-?[0-9]+)' % LASTMOD.encode()).search
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
 AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
 
@@ -109,7 +108,7 @@ class Sitemaps:
         frontier = self._frontier
         page_id = frontier.find(self._identities.of(Request(url)))
         page = frontier.page(page_id) if page_id is not None else None
-        if page_id is not None and page is not None and SITEMAP.encode() in page.payload:
+        if page_id is not None and page is not None and payload_facts.is_sitemap(page.payload):
             frontier.requeue(page_id, self._clock(), page.payload, page.priority)
 
     async def read(self, request: Request, response: Response, flight: Flight | None) -> Response:
@@ -155,9 +154,9 @@ class Sitemaps:
         """
         frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:
-            lastmod = _lastmod_in(link.payload)
+            lastmod = payload_facts.lastmod_of(link.payload)
             page = None if lastmod is None else lenient(frontier.page, page_id)
-            if page is None or lastmod is None or (kept := _lastmod_in(page.payload)) == lastmod:
+            if page is None or lastmod is None or (kept := payload_facts.lastmod_of(page.payload)) == lastmod:
                 continue
             payload = with_meta(page.payload, {LASTMOD: lastmod})
             if payload is None:
@@ -266,12 +265,6 @@ class SitemapReading:
         if self._problem:
             reason = reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
         return Outcome(Event.FETCHED, status, reason, fetched=fetched_of(self._response))
-
-
-def _lastmod_in(payload: bytes) -> int | None:
-    """What the payload of a request says of it."""
-    found = _KEPT_LASTMOD(payload)
-    return None if found is None else int(found[1])
 
 
 def _lastmod(entry: Entry) -> dict[str, Any]:

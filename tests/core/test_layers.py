@@ -482,6 +482,16 @@ def test_only_the_store_lays_out_bytes(file: Path) -> None:
         assert not re.findall(r"int\.from_bytes|\.to_bytes\(|\.tobytes\(|[\"']>u\d|json\.dumps", text)
 
 
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_payloads_are_looked_into_where_they_are_made(file: Path) -> None:
+    """What they begin with is part of the format, and the commands show rows as they are."""
+    room, text = room_of(name_of(file)), file.read_text(encoding="utf-8")
+    if room != "crawl/requests":
+        assert not re.findall(r"\bin [\w.]*payload\b(?! \w)", text)
+    if room.startswith("core") and room not in ("core/store", "core/admin"):
+        assert not re.findall(r"json\.loads|\bb'\{?\"", text)
+
+
 @pytest.mark.parametrize("file", CORE, ids=name_of)
 def test_nothing_in_the_core_stands_on_the_frontier_and_nobody_opens_a_store(file: Path) -> None:
     """`Frontier` gets its store as an argument; its type may be named."""

@@ -31,6 +31,7 @@ from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import NO_HISTORY, Visits
 from scrapy_frontier.core.transitions import Event
+from scrapy_frontier.crawl.requests.payload_facts import read
 
 NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86400.0
@@ -48,7 +49,7 @@ def changed(digest: bytes) -> Outcome:
 def opened(
     directory: Path, now: float = NOW, rule: RevisitRule | None = WEEKLY, **options: object
 ) -> Iterator[Frontier]:
-    frontier = Frontier(Store(directory), now, revisits=rule, **options)
+    frontier = Frontier(Store(directory), now, revisits=rule, read_payload=read, **options)
     try:
         while not frontier.load(now):
             pass

@@ -24,13 +24,15 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.revisits.plans import NO_FACTS, PayloadFacts
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl.links.built_in_middlewares import BuiltIns, Referrers
-from scrapy_frontier.crawl.requests import fingerprints
+from scrapy_frontier.crawl.requests import fingerprints, payload_facts
 from scrapy_frontier.crawl.requests.callback_names import Unreadable
 from scrapy_frontier.crawl.requests.codec import Codec, meta_payload
 from scrapy_frontier.crawl.requests.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.requests.plain_data import Unstorable, from_plain, to_plain
+from scrapy_frontier.crawl.requests.queued import memory_payload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -413,6 +415,39 @@ def test_any_url_comes_back(text: str) -> None:
 def test_referer_comes_back(callbacks: dict[str, Any], referer: Any) -> None:
     request = Request(URL, headers={"Referer": referer} if referer else None, **callbacks)
     assert_same(round_trip(request), request)
+
+
+# -- facts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        ({"callback": SPIDER.parse, "headers": {"Referer": URL}}, NO_FACTS),
+        ({"meta": {"frontier_pattern": "method", "depth": 1}}, NO_FACTS),
+        ({"method": "HEAD"}, NO_FACTS),
+        ({"method": "POST"}, PayloadFacts(is_plain=False)),
+        ({"body": b"x"}, PayloadFacts(is_plain=False)),
+        ({"meta": {"frontier_shelf_life": 60, "frontier_refresh": 7.5}}, PayloadFacts(7.5, 60.0)),
+        ({"meta": {"frontier_shelf_life": 10**400, "frontier_refresh": -1}}, NO_FACTS),
+        ({"meta": {"frontier_sitemap": {"depth": 0}}}, PayloadFacts(is_sitemap=True)),
+        ({"meta": {"frontier_lastmod": 1}}, PayloadFacts(is_listed=True)),
+    ],
+)
+def test_facts_are_read_of_what_is_written(given: dict[str, Any], facts: PayloadFacts) -> None:
+    assert payload_facts.read(CODEC.encode(Request(URL, **given))) == facts
+
+
+def test_a_note_of_a_request_says_who_it_is() -> None:
+    kept = memory_payload(Request(URL, meta={"is_start_request": True}), b"\0\xff")
+    assert kept == b'{"!":"memory","fingerprint":"00ff","meta":{"is_start_request":true}}'
+    assert payload_facts.kept_fingerprint(kept) == b"\0\xff"
+    assert payload_facts.is_seed(kept)
+
+
+@pytest.mark.parametrize("payload", [b'{"method":', b'["body"]', b'{"body":' + b"[" * 100_000, b'"method"'])
+def test_what_makes_no_request_has_no_facts(payload: bytes) -> None:
+    assert payload_facts.read(payload) == NO_FACTS
 
 
 # -- fingerprints ---------------------------------------------------------------------------------------

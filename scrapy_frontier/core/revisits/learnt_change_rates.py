@@ -13,7 +13,7 @@ from ..parse.urls import origin_of
 from ..store import keys, rate_rows
 from . import estimate_change_rates
 from .estimate_change_rates import DAY, History, HostChangeRates, RateDrift, RateEstimates
-from .plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
+from .plans import ADAPTIVE, RevisitRule
 from .policy import age_value, due_value
 
 if TYPE_CHECKING:
@@ -21,21 +21,26 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
+    from .plans import PayloadReader
 
 _MOST_HOSTS = 10_000  # in memory
 _NO_HINTS = HintAccuracy()
 
 
 class LearntChangeRates:
-    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were.
+    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were. Whether one lists a page
+    says *read_payload*.
 
     Rates of up to 10,000 hosts stay in memory, others cost a lookup each. What is learnt goes into the open
     batch.
     """
 
-    def __init__(self, batch: Batch, sites: RobotsAndSitemaps, rule: RevisitRule) -> None:
+    def __init__(
+        self, batch: Batch, sites: RobotsAndSitemaps, rule: RevisitRule, read_payload: PayloadReader
+    ) -> None:
         self._batch = batch
         self._sites = sites
+        self._read_payload = read_payload
         self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * DAY)
         self._hosts: dict[str, tuple[HostChangeRates, float, int]] = {}
@@ -87,7 +92,7 @@ class LearntChangeRates:
         teaches; in the open batch. *page* is as it was before."""
         before = page.visits
         assert before is not None
-        is_listed = LASTMOD_KEY in page.payload
+        is_listed = self._read_payload(page.payload).is_listed
         seen = estimate_change_rates.Observation(
             max(now - before.last, 1.0), has_changed, is_listed, before.is_hinted
         )
@@ -125,7 +130,7 @@ class LearntChangeRates:
     def hints_of(self, page: Page) -> HintAccuracy:
         """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none
         does, nothing follows from silence. A lookup for a page that is listed."""
-        if LASTMOD_KEY not in page.payload:
+        if not self._read_payload(page.payload).is_listed:
             return _NO_HINTS
         return HintAccuracy(*self._sites.sitemaps_of(origin_of(page.url) or "").hints)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,8 +14,6 @@ from .crawl_value import Bounds
 from .estimate_change_rates import DAY, by_counts, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
 
@@ -23,13 +21,32 @@ INTERVAL, ADAPTIVE = "interval", "adaptive"
 SHELF_LIFE = 7 * 86400.0
 HUB_SPAN = 86400.0
 SEEDS = "seeds"
-SHELF_LIFE_KEY, REFRESH_KEY = "frontier_shelf_life", "frontier_refresh"
-SITEMAP_KEY = b'"frontier_sitemap"'  # in the payload of a page that is read as a sitemap
-LASTMOD_KEY = b'"frontier_lastmod"'  # of one of which a sitemap tells when it changed last
-_SPAN_KEYS = (SHELF_LIFE_KEY.encode(), REFRESH_KEY.encode())
-_UNUSUAL = (*_SPAN_KEYS, b'"method"', b'"body"')  # in a payload
 _SHORTEST_OF_SITEMAPS = 3600.0  # seconds
 _MOST_REDIRECTS = 5  # that a hub is followed through
+
+
+class PayloadFacts(NamedTuple):
+    """What a request says of its page's revisits, as who writes the payloads reads them: spans in seconds, as
+    a hub (``refresh``) or not (``shelf_life``).
+
+    It ``is_plain`` where it may be made again without being told to, for it asks, and changes nothing. Its
+    page ``is_sitemap`` where it is read as one, and ``is_listed`` where one tells when it changed last.
+    """
+
+    refresh: float | None = None
+    shelf_life: float | None = None
+    is_plain: bool = True
+    is_sitemap: bool = False
+    is_listed: bool = False
+
+
+NO_FACTS = PayloadFacts()
+PayloadReader = Callable[[bytes], PayloadFacts]
+
+
+def no_facts(_: bytes) -> PayloadFacts:
+    """Reads payloads of which none says anything of revisits."""
+    return NO_FACTS
 
 
 class Plan(NamedTuple):
@@ -81,12 +98,15 @@ class RevisitRule(NamedTuple):
 
 
 class Plans:
-    """When pages come back by *rule*, as far as settings and requests say; *page_of* finds a page by its
-    id."""
+    """When pages come back by *rule*, as far as settings and requests say, which *read_payload* reads;
+    *page_of* finds a page by its id."""
 
-    def __init__(self, rule: RevisitRule, page_of: Callable[[int], Page | None]) -> None:
+    def __init__(
+        self, rule: RevisitRule, page_of: Callable[[int], Page | None], read_payload: PayloadReader
+    ) -> None:
         self._rule = rule
         self.page_of = page_of
+        self._read_payload = read_payload
         self._shelf_lives = [(_matcher(pattern), span) for pattern, span in rule.shelf_lives]
         self._hubs = [(_matcher(pattern), span) for pattern, span in rule.hubs if pattern != SEEDS]
         self._seeds = dict(rule.hubs).get(SEEDS)
@@ -96,21 +116,16 @@ class Plans:
         after the span that its request or a pattern names, or the shelf life of the rule.
 
         Never where only one process has its request, or where that changes something (no GET or HEAD, or a
-        body) and names no span. 2 us for most pages, 10 and more where the request has to be read; a lookup
+        body) and names no span. 1 us for most pages, 10 and more where the request has to be read; a lookup
         for each page that leads to it, five at most, where the rule has hubs.
         """
-        fields: dict[str, object] = {}
-        payload = page.payload
-        if payload:
-            if payload.startswith(IN_MEMORY):
-                return NEVER
-            if any(word in payload for word in _UNUSUAL):
-                fields = _read(payload)
-        refresh, shelf_life = _seconds(fields, REFRESH_KEY), _seconds(fields, SHELF_LIFE_KEY)
-        if refresh is None and shelf_life is None and not _is_plain(fields):
+        if page.payload.startswith(IN_MEMORY):
+            return NEVER
+        refresh, shelf_life, is_plain, is_sitemap, _ = self._read_payload(page.payload)
+        if refresh is None and shelf_life is None and not is_plain:
             return NEVER
         refresh = self._hub_span(page_id, page) if refresh is None else refresh
-        if refresh is None and shelf_life is None and SITEMAP_KEY in payload and page.state is State.DONE:
+        if refresh is None and shelf_life is None and is_sitemap and page.state is State.DONE:
             refresh = sitemap_span(page.visits, self._rule.shelf_life)
         if refresh is not None:
             return Plan(refresh, is_hub=True, is_fixed=True)
@@ -155,24 +170,3 @@ def _matcher(pattern: str) -> Callable[[str], object]:
     if _is_url(pattern):
         return pattern.__eq__
     return re.compile(pattern).search
-
-
-def _read(payload: bytes) -> dict[str, object]:
-    try:
-        found = json.loads(payload)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _seconds(fields: dict[str, object], key: str) -> float | None:
-    meta = fields.get("meta")
-    value = meta.get(key) if isinstance(meta, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        return None
-    return float(value)
-
-
-def _is_plain(fields: dict[str, object]) -> bool:
-    """Whether a request may be made again without being told to: it asks, and changes nothing."""
-    return fields.get("method", "GET") in ("GET", "HEAD") and not fields.get("body")

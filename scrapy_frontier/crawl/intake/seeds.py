@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ...core.pages.entered_again import FORCED, LEFT, TRIED_AGAIN, is_repeated, takes_request
 from ...core.store.meta_rows import IN_MEMORY
-from ..meta_keys import FORCE, PATTERN, START
+from ..meta_keys import FORCE, PATTERN
+from ..requests import payload_facts
 from ..requests.pattern_and_force import is_forced
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Seeds:
             return None
         if page.state in FORCED and is_forced(request.meta, page):
             return known if self._requeue(known, request) else None
-        has_pattern = PATTERN in request.meta or PATTERN.encode() in page.payload
+        has_pattern = PATTERN in request.meta or payload_facts.has_pattern(page.payload)
         if is_named and takes_request(page, has_pattern):
             payload, is_stored = self._requests.payload_of(request)
             if is_stored and self._frontier.renew(known, payload):
@@ -82,7 +83,7 @@ class Seeds:
         if flight is not None and page is not None:
             parent = frontier.page(page.parent) if page.parent is not None else None
             is_by_parent = parent is not None and parent.url == flight.lease.page.url
-        was_seed = page is not None and START.encode() in page.payload
+        was_seed = page is not None and payload_facts.is_seed(page.payload)
         return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
 
     def _of_earlier_run(self, known: PageId | None) -> Page | None:

@@ -231,6 +231,14 @@ def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
     return _dump({**fields, "meta": {**kept, **meta}})
 
 
+def without_callbacks(payload: bytes) -> bytes:
+    """*payload* with no callback and no errback. Raises what JSON that is none of ours raises."""
+    if b'back":' not in payload:
+        return payload
+    fields = json.loads(payload.decode("utf-8", "surrogatepass"))
+    return _dump({name: value for name, value in fields.items() if name not in ("callback", "errback")})
+
+
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """*meta* without what is ours and not the user's, the download slot included."""
     ours = NOT_STORED

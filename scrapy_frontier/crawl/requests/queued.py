@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 
 from ...core.frontier import Discovered, Fate, PageId
+from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import NOT_STORED, SITEMAP, START
 from ..scrapy_internals import compat
 from .codec import BASE_ATTRIBUTES, Codec
@@ -136,7 +137,7 @@ def mutable_in(request: Request) -> str:
 
 def memory_payload(request: Request, fingerprint: bytes) -> bytes:
     """The payload of a request that only this process has: who it is, and whether it is a seed."""
-    fields: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}
+    fields: dict[str, Any] = {"fingerprint": fingerprint.hex()}
     if START in request.meta:
         fields["meta"] = {START: True}
-    return dumps(fields).encode()
+    return IN_MEMORY + b"," + dumps(fields).encode()[1:]

@@ -1,0 +1,93 @@
+"""What a payload says of its request, of which none is made; `codec` writes payloads, and here they are read.
+
+Most say none of this, so bytes are looked for first, and JSON is read where they are found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from typing import Any
+
+from ...core.revisits.plans import NO_FACTS, PayloadFacts
+from ...core.store.meta_rows import IN_MEMORY
+from ..meta_keys import LASTMOD, PATTERN, REFRESH, SHELF_LIFE, SITEMAP, START
+
+_OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
+_METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
+_PATTERN, _START = f'"{PATTERN}"'.encode(), f'"{START}"'.encode()
+_SITEMAP, _LASTMOD = f'"{SITEMAP}"'.encode(), f'"{LASTMOD}"'.encode()
+_READ = (_METHOD, _BODY, f'"{SHELF_LIFE}"'.encode(), f'"{REFRESH}"'.encode())
+_ANOTHER_PAGE = (_METHOD, _BODY, _CLASS, b'"verbatim_url"', IN_MEMORY)
+_NOTHING_ELSE = {found: PayloadFacts(None, None, True, *found) for found in product((False, True), repeat=2)}
+_lastmod = re.compile(_LASTMOD + rb":(-?[0-9]+)").search
+
+
+def read(payload: bytes) -> PayloadFacts:
+    """What a payload says of revisits, for `Frontier`: 0.2 us for most, 10 and more where JSON has to be
+    read. Of one that makes no request what can be found."""
+    if _OURS not in payload and _METHOD not in payload and _BODY not in payload:
+        return NO_FACTS
+    of_sitemaps = _SITEMAP in payload, _LASTMOD in payload
+    if not any(word in payload for word in _READ):
+        return _NOTHING_ELSE[of_sitemaps]
+    fields = _fields(payload)
+    is_plain = fields.get("method", "GET") in ("GET", "HEAD") and not fields.get("body")
+    return PayloadFacts(_seconds(fields, REFRESH), _seconds(fields, SHELF_LIFE), is_plain, *of_sitemaps)
+
+
+def _fields(payload: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _seconds(fields: dict[str, Any], key: str) -> float | None:
+    meta = fields.get("meta")
+    value = meta.get(key) if isinstance(meta, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # a whole number may be any
+        return None
+
+
+def is_sitemap(payload: bytes) -> bool:
+    """Whether the page is read as a sitemap."""
+    return _SITEMAP in payload
+
+
+def lastmod_of(payload: bytes) -> int | None:
+    """When a sitemap says that the page changed last (POSIX seconds); None where none does."""
+    found = _lastmod(payload)
+    return None if found is None else int(found[1])
+
+
+def is_seed(payload: bytes) -> bool:
+    """Whether the request was one that the spider starts with."""
+    return _START in payload
+
+
+def has_pattern(payload: bytes) -> bool:
+    """Whether only some links of the page are followed: those in whose URL its pattern is found."""
+    return _PATTERN in payload
+
+
+def names_class(payload: bytes) -> bool:
+    """Whether the request, or something in it, is of a class of somebody's own."""
+    return _CLASS in payload
+
+
+def is_plain_get(payload: bytes) -> bool:
+    """Whether the request is for the page that a plain GET of its URL is for."""
+    return not any(word in payload for word in _ANOTHER_PAGE)
+
+
+def kept_fingerprint(payload: bytes) -> bytes | None:
+    """The fingerprint of a request that only one process has; None for any other. Raises `ValueError` and
+    `KeyError` for what nobody wrote so."""
+    return bytes.fromhex(json.loads(payload)["fingerprint"]) if payload.startswith(IN_MEMORY) else None
