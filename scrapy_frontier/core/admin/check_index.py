@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..hosts.host import host_of_page
 from ..store import keys, meta_rows, queue_keys
 from ..store.states import State
 from . import facts
@@ -82,7 +83,7 @@ def _fingerprint(work: Work, page: Page) -> bytes | None:
 
 
 def _remove_twin(work: Work, page_id: int, page: Page) -> None:
-    host = facts.host_of_page(page)
+    host = host_of_page(page)
     place = queue_keys.find_place(work.store, page_id, host) if page.state is State.QUEUED else None
     if place is not None:
         work.delete(place.key)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from ..errors import lenient
+from ..hosts.host import host_of_page
 from ..reasons import DAMAGED
 from ..store import due_rows, host_rows, meta_rows, page_rows
 from ..store.states import FINISHED, State
-from . import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def salvage(stored: bytes, host: str, now: float) -> page_rows.Page:
     plain = bytes(flags & 0x07 for flags in stored[:1]) + stored[1:]
     legible = lenient(page_rows.decode_page, plain) or page_rows.Page("")
     state = legible.state if legible.state in FINISHED else State.FAILED
-    own = facts.host_of_page(legible._replace(host=""))
+    own = host_of_page(legible._replace(host=""))
     return legible._replace(
         state=state, payload=b"", host="" if host == own else host, changed=max(int(now), 1), reason=DAMAGED()
     )

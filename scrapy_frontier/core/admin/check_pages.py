@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import lenient
+from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.score_codes import NEUTRAL
@@ -95,7 +96,7 @@ def _is_unit_of(work: Work, unit: str, page_id: int) -> bool:
     if work.ledger.is_of(page_id, unit):
         return True
     page = facts.read_page(work.store, page_id)
-    return page is not None and unit in keys.deferred_units(facts.host_of_page(page))
+    return page is not None and unit in keys.deferred_units(host_of_page(page))
 
 
 def due(work: Work) -> Iterator[Finding]:
@@ -153,7 +154,7 @@ def damaged(work: Work) -> Iterator[Finding]:
 def not_placed(work: Work) -> Iterator[Finding]:
     """Pages that nothing leads to, after `queue`, `deferred` and `due`: each gets the row it is missing."""
     for page_id, page in work.pages_having(QUEUED, PLACED):
-        host = facts.host_of_page(page)
+        host = host_of_page(page)
         sort_key = queue_keys.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
         if page.state is not State.QUEUED and page.visits is not None:
             sort_key = due_rows.revisit_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
@@ -161,7 +162,7 @@ def not_placed(work: Work) -> Iterator[Finding]:
         if not work.ledger[page_id] & MISPLACED:
             yield work.found("queued page without a row", subject(page_id, page))
     for page_id, page in work.pages_having(DEFERRED, PLACED):
-        work.put(keys.deferred_key(facts.host_of_page(page), page_id), b"")
+        work.put(keys.deferred_key(host_of_page(page), page_id), b"")
         yield work.found("deferred page without a row", subject(page_id, page))
     for page_id, page in work.pages_having(DUE, PLACED):
         if page.visits is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..hosts.host import host_of_page
 from ..store import due_rows, keys
 from ..store.states import State
 from . import facts
@@ -84,7 +85,7 @@ class Work:
 
     def enter(self, page_id: int, page: Page) -> None:
         """Note a page that can be read, and count it for its host."""
-        host = facts.host_of_page(page)
+        host = host_of_page(page)
         self.tally.counts.attempts += page.attempts
         flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
         if due := self.tally.enter(host, page):

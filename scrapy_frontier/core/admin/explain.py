@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
 from ..hosts.delay_sources import OPERATOR
+from ..hosts.host import host_of_page
 from ..hosts.robots_expiry import robots_status
 from ..pages.traps import trap
 from ..parse.urls import origin_of
 from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
 from ..store.states import FINISHED, State
 from ..time_format import moment, span
-from .facts import find_host, host_of_page, redirects_of, robots_copy
+from .facts import find_host, redirects_of, robots_copy
 from .page_visits import how_often, when_due
 
 if TYPE_CHECKING:

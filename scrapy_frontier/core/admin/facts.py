@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
+from ..hosts.host import host_of_page
 from ..hosts.robots_expiry import robots_status
 from ..parse.urls import host_of, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
@@ -194,11 +195,6 @@ def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
 
 
 # -- pages -------------------------------------------------------------------------------------------------
-
-
-def host_of_page(page: page_rows.Page) -> str:
-    """The host whose queue a page belongs to: the one it was given, else that of its URL."""
-    return page.host or host_of(page.url)
 
 
 def read_page(store: Store, page_id: int) -> page_rows.Page | None:

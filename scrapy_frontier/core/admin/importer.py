@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
+from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import clean_host, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
 from ..store.directory import DATABASE
 from ..store.page_rows import Page
 from ..store.states import State
-from . import facts
 from .check_notes import HostTally
 from .check_work import AT_A_TIME
 from .export import EXPORT_VERSION
@@ -160,7 +160,7 @@ class Importer:
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
         if is_forbidden(page):
             self._put(keys.forbidden_prefix(origin_of(page.url) or "") + keys.id_bytes(page_id), b"")
-        is_back = bool(self._tally.enter(facts.host_of_page(page), page))
+        is_back = bool(self._tally.enter(host_of_page(page), page))
         self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
 
     def _enter(self, page_id: int, page: Page) -> bool:

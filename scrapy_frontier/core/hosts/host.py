@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..parse.urls import host_of
 from ..store import queue_keys
 from ..store.host_rows import HostRow, KeptHost
 from .delay_sources import UNASKED, by_settings, deciding
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..store.host_rows import Cooldown
+    from ..store.page_rows import Page
     from .cooldown import GivenUpOrigin, Trouble
     from .domain import Domain
 
@@ -300,3 +302,8 @@ class Host(KeptHost):
             self.cursor = sort_keys[-1]
             self.heads.extend(sort_key for sort_key in sort_keys if sort_key not in self.leased)
             self.heads.sort()
+
+
+def host_of_page(page: Page) -> str:
+    """The name of the host whose queue *page* belongs to: the one it was given, else that of its URL."""
+    return page.host or host_of(page.url)

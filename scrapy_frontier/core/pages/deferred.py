@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRow, lenient
-from ..parse.urls import host_of
+from ..hosts.host import host_of_page
 from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import RETURNS
 from ..store.score_codes import NEUTRAL
@@ -123,7 +123,7 @@ class Deferral:
         page = lenient(page_rows.decode_page, self._batch.store.get(keys.page_key(page_id)))
         if page is None or not page.is_deferred:  # `check` sees to it
             return True
-        host = self._table.get(page.host or host_of(page.url))
+        host = self._table.get(host_of_page(page))
         over = budgets.over(host, is_new=False)
         if over is not None and over.unit == unit:
             self._table.forget_if_idle(host, now)

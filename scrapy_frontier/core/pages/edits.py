@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
-from ..parse.urls import host_of
+from ..hosts.host import host_of_page
 from ..store import keys, page_rows, queue_keys
 from ..store.host_rows import HostRow
 from ..store.meta_rows import IN_MEMORY
@@ -136,7 +136,7 @@ class Edits:
         page = self._page_index.page(page_id)
         if page is None or page_id in self._leased():
             return False
-        place = queue_keys.find_place(self._batch.store, page_id, page.host or host_of(page.url))
+        place = queue_keys.find_place(self._batch.store, page_id, host_of_page(page))
         doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         if doomed.fingerprint is None:
             self._forget_by_index([doomed], now)
@@ -186,7 +186,7 @@ class Edits:
             page_id, page = keys.key_id(key), lenient(page_rows.decode_page, value)
             if page is None or page.state is State.QUEUED:
                 continue
-            if (page.host or host_of(page.url)) == name:
+            if host_of_page(page) == name:
                 yield _Doomed(page_id, page, None, self._index_of(page_id, page, fingerprint_of))
 
     def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
@@ -252,7 +252,7 @@ class Edits:
     # -- counting --------------------------------------------------------------------------------------
 
     def _host_of(self, page: Page) -> Host:
-        return self._table.get(page.host or host_of(page.url))
+        return self._table.get(host_of_page(page))
 
     def _uncount_page(self, host: Host, page_id: PageId, page: Page) -> None:
         """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""

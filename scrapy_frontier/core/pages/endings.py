@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..hosts.giving_up import trouble_at_the_end
+from ..hosts.host import host_of_page
 from ..parse.urls import host_of
 from ..reasons import GIVEN_UP
 from ..revisits.visits import read
@@ -136,7 +137,7 @@ class Endings:
         page = lenient(self._page_index.page, page_id)
         if page is None or page.state is not QUEUED:
             return None
-        host = self._table.get(page.host or host_of(page.url))
+        host = self._table.get(host_of_page(page))
         trouble = trouble_at_the_end(host, page, now)
         about = host.name, page, now, page_id, host.delay, host.asked, trouble
         return Lease(*about, is_on_wire=False, is_last=True, is_last_attempt=True)

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ..errors import lenient
-from ..parse.urls import host_of
+from ..hosts.host import host_of_page
 from ..store import due_rows, keys, page_rows, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import State
@@ -92,11 +92,11 @@ class RecomputeDue:
     def _time_of_forbidden(self, page_id: int, page: Page, visits: Visits) -> int:
         if not self._forbidden.note(page_id, page):
             return 0
-        plan = self._revisit_queue.plan_of(page_id, page, page.host or host_of(page.url), visits, 0)
+        plan = self._revisit_queue.plan_of(page_id, page, host_of_page(page), visits, 0)
         return 0 if plan.span == inf else self._revisit_queue.due_at(float(page.changed), plan.span)
 
     def _time(self, page_id: int, page: Page, visits: Visits) -> tuple[int, bool]:
-        revisit_queue, host = self._revisit_queue, page.host or host_of(page.url)
+        revisit_queue, host = self._revisit_queue, host_of_page(page)
         since = float(max(visits.last, page.changed))
         plan = revisit_queue.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
         after, _ = revisit_queue.after_end(page, visits, plan, since)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..parse.urls import host_of
+from ..hosts.host import host_of_page
 from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
@@ -91,7 +91,7 @@ class RevisitEndings:
         page = self._revisit_queue.finished(page_id) if page_id is not None and is_seen else None
         if page_id is None or page is None or page.visits is None or page.visits.due == QUEUED_AGAIN:
             return None
-        if (its := page.host or host_of(page.url)) != host.name:  # a slot or an address of this visit alone
+        if (its := host_of_page(page)) != host.name:  # a slot or an address of this visit alone
             host = self._table.get(its)
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..parse.urls import host_of
+from ..hosts.host import host_of_page
 from ..revisits.plans import Plan, RevisitRule
 from ..revisits.policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
 from ..revisits.share import HubShare
@@ -150,7 +150,7 @@ class RevisitQueue:
         page = self.finished(page_id)
         visits, host = None if page is None else page.visits, None
         if page is not None and visits is not None and visits.due == due.when:
-            host = self._table.get(page.host or host_of(page.url))  # may commit: before rows are staged
+            host = self._table.get(host_of_page(page))  # may commit: before rows are staged
         batch.remove_due(key)
         if page is None or visits is None or host is None:
             return
@@ -255,7 +255,7 @@ class RevisitQueue:
         if not due or due > self.until(now):
             return False
         if due == QUEUED_AGAIN:
-            host = self._hosts.by_name.get(page.host or host_of(page.url))
+            host = self._hosts.by_name.get(host_of_page(page))
             under_way = () if host is None else host.leased
             if any(queue_keys.sort_key_id(sort_key) == page_id for sort_key in under_way):
                 return False
@@ -287,7 +287,7 @@ class RevisitQueue:
         when = max(int(self.until(now)), QUEUED_AGAIN + 1)
         visits, key = visits._replace(is_hinted=True), due_rows.due_key(visits.due, page_id)
         due = due_rows.decode_due(key, self._batch.get(key) or b"")
-        weight, host = score_codes.number_of(due.weight) or 1.0, page.host or host_of(page.url)
+        weight, host = score_codes.number_of(due.weight) or 1.0, host_of_page(page)
         is_due = visits.due > when > visits.last
         if is_due and (is_due := self._budget.is_due_by_hint(host, page, visits, weight, now)):
             self._batch.remove_due(key)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import exp, inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..parse.urls import host_of
+from ..hosts.host import host_of_page
 from ..store import due_rows, keys, rate_rows, score_codes
 from ..store.due_rows import QUEUED_AGAIN
 from .policy import Adaptive
@@ -161,7 +161,7 @@ class RevisitBudget:
         plan = self._plans.of(page_id, page)
         if plan.is_fixed or plan.span == inf:
             return
-        host = page.host or host_of(page.url)
+        host = host_of_page(page)
         rate, recall = rates.rate_of(host, visits), rates.hints_of(page).recall
         self._sample.append((self._weight(page_id, visits), rate, recall, host))
 
