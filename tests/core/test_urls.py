@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
 from scrapy_frontier.core.parse.hostnames import host_name
-from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, origin_of
+from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, origin_of, origin_text
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "url_normalize.json"
 
@@ -99,6 +99,7 @@ def test_an_origin_leaves_out_credentials_path_and_default_port() -> None:
     assert origin_of("https://me:secret@Example.org:443/x?y") == "https://example.org"
     assert origin_of("http://example.org:8080") == "http://example.org:8080"
     assert origin_of("mailto:x@y") is None
+    assert origin_text("https://me:secret@Example.org:443/x?y") == "https://me:secret@Example.org:443"
 
 
 @given(st.from_regex(r"https?://[a-z0-9.:%@-]{1,20}[/?#]?[a-z]?", fullmatch=True))

@@ -236,6 +236,12 @@ def origin_of(url: str) -> str | None:
     return None if parsed is None else f"{parsed.scheme}://{parsed.authority.rpartition('@')[2]}"
 
 
+def origin_text(url: str) -> str:
+    """Return scheme and authority of *url* as they are written there: of one origin, though not all of its
+    URLs begin so."""
+    return "/".join(url.split("/", 3)[:3])
+
+
 def without_fragment(url: str) -> str:
     """Return *url* up to its first ``#``."""
     return url.partition("#")[0]

@@ -18,7 +18,7 @@ from ...core import reasons
 from ...core.pages.leases import Outcome, new_outcome
 from ...core.parse.directives import NO_CONSEQUENCES
 from ...core.parse.headers import TOO_BUSY
-from ...core.parse.urls import host_of
+from ...core.parse.urls import host_of, origin_text
 from ...core.parse.validators import kept
 from ...core.revisits.visits import Fetched, new_fetched
 from ...core.store.link_rows import INTERNAL
@@ -327,7 +327,7 @@ class PageLinks:
         self.canonical = canonical
         self.is_nofollow = is_nofollow
         self.host = host_of(url)
-        self.origin = "/".join(url.split("/", 3)[:3]) + "/"
+        self.origin = origin_text(url) + "/"
         self.yielded: dict[int, tuple[Request, int, float]] = {}
         self.anchors: dict[str, int] = {}
         self.content_score: float | None = None

@@ -17,6 +17,7 @@ from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
 from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
+from ...core.parse.urls import origin_text
 from ..requests.fingerprints import is_plain
 from ..scrapy_internals import compat
 from .callback_requests import usual_listeners
@@ -118,6 +119,7 @@ class Referrers:
             return None
         if not self._is_by_origin:
             return policy.referrer(self._page, url)
+        # `origin_text` without a call, .1 us less a link
         key = url[:5] if self._is_by_scheme else "/".join(url.split("/", 3)[:3])
         if key not in self._known:
             is_bare = self._is_by_scheme and key in _TO_WEB and _is_bare(self._page)
@@ -159,7 +161,7 @@ class KnownLinks:
             return ""
         if not offsite.should_follow(request, spider):
             return None
-        return "/".join(response.url.split("/", 3)[:3]) + "/"  # no more offsite than the page itself
+        return origin_text(response.url) + "/"  # no more offsite than the page itself
 
 
 def bypass(built_ins: BuiltIns, response: Response, output: CallbackOutput | None) -> Callable[[Any], bool]:

@@ -238,7 +238,7 @@ class Offsite:
 
     def lets_pass(self, request: Request) -> bool:
         """Whether *request* is not offsite; one that is, its receivers count and log as they do."""
-        origin = "/".join(request.url.split("/", 3)[:3])
+        origin = "/".join(request.url.split("/", 3)[:3])  # `origin_text` without a call, .1 us less a link
         if origin in self._passed:
             return True
         try:

@@ -148,7 +148,7 @@ class PageFollowing:
             return
         self._count += 1
         found, only_seen = self._found, ""
-        flags = INTERNAL if url.startswith(found.origin) else found.flags(url)
+        flags = INTERNAL if url.startswith(found.origin) else found.flags(url)  # .1 us less for most links
         if url == found.canonical:
             flags |= CANONICAL
         weight = 1.0
@@ -238,6 +238,7 @@ class _Sites:
         one; further refusals wait for `count_refused`."""
         if self._offsite.is_open:
             return True
+        # `origin_text` without a call, .1 us less a link
         origin = self._own if url.startswith(self._own) else "/".join(url.split("/", 3)[:3])
         passed = self._passed.get(origin)
         if passed is None:

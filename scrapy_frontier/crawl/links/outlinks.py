@@ -90,6 +90,7 @@ class Outlinks:
             self._reporter.tally["frontier/links/ignored"] += 1
             return True
         found.count += 1
+        # `PageLinks.flags` without a call, .1 us less a link
         flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
         if url == found.canonical:
             flags |= CANONICAL
@@ -153,8 +154,7 @@ class Outlinks:
         found = flight.links
         if outcome.event is Event.REDIRECTED:
             url = flight.follow_up.url if flight.follow_up is not None else ""
-            internal = INTERNAL if host_of(url) == host_of(flight.request.url) else 0
-            return outcome._replace(has_links=True, flags=internal)
+            return outcome._replace(has_links=True, flags=PageLinks(flight.request.url).flags(url))
         if outcome.event is Event.GONE:
             return outcome._replace(has_links=True)
         if outcome.event is Event.FETCHED and found is not None:
