@@ -23,7 +23,7 @@ from .show import LINES, limit_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..core.frontier import Frontier, RankRun
+    from ..core.frontier import Frontier, PageId, RankRun
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
     from ..core.store.meta_rows import LastRanking
@@ -75,7 +75,7 @@ def _show_links(call: Call, store: Store, direction: str, edges: Iterable[Edge])
     return shown + sum(1 for _ in rest)
 
 
-def _end(store: Store, page_id: int) -> tuple[str | None, str]:
+def _end(store: Store, page_id: PageId) -> tuple[str | None, str]:
     """URL and state of the page at the other end of a link."""
     try:
         page = facts.read_page(store, page_id)

@@ -16,6 +16,7 @@ from ..crawl.requests import payload_facts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..core.frontier import PageId
     from ..core.store.leveldb import Store
     from ..core.store.page_rows import Page
     from .call import Call
@@ -50,7 +51,7 @@ def page(call: Call) -> int:
     return 0
 
 
-def find_or_fail(call: Call, store: Store) -> tuple[int, Page] | None:
+def find_or_fail(call: Call, store: Store) -> tuple[PageId, Page] | None:
     """The page that the first argument names; None after having said that it is not known. Raises
     `UsageError` for what is no URL, `UnreadableRow`."""
     request = call.project.request(call.arguments[0])
@@ -93,7 +94,7 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
             yield ("path" if not number else ""), f"{number}: {url or 'a page that was forgotten'}"
 
 
-def _weight(store: Store, page_id: int) -> dict[str, object]:
+def _weight(store: Store, page_id: PageId) -> dict[str, object]:
     """The score that is kept of a page, and how many links are on it and to it: None where these cannot be
     read, or there are too many links in all to look at each."""
     from ..core.admin.links_in_chunks import count_links_to, links_out
@@ -142,7 +143,7 @@ def why(call: Call) -> int:
     return 0
 
 
-def _facts(project: Project, store: Store, page_id: int, found: Page) -> explain.Facts:
+def _facts(project: Project, store: Store, page_id: PageId, found: Page) -> explain.Facts:
     attempts, delays = project.frontier_settings.max_attempts, project.delays(store)
     return explain.gather(store, page_id, found, delays, attempts, project.now, project.agent)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from ..core.frontier import PageId
     from ..core.hosts.host import Politeness
     from ..core.ranking.scorer import Scorer
     from ..core.store.leveldb import Store
@@ -137,7 +138,7 @@ class Project:
         cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
         return Identities(build_from_crawler(cls, crawler))
 
-    def find(self, store: Store, url: str) -> int | None:
+    def find(self, store: Store, url: str) -> PageId | None:
         """The id of the page with *url*, or None; one lookup. Raises `UsageError` for what is no URL."""
         return facts.find_page(store, self.identities.of(self.request(url)))
 

@@ -17,6 +17,7 @@ from .output import Column, progress
 from .page import MISSING
 
 if TYPE_CHECKING:
+    from ..core.frontier import PageId
     from ..core.store.due_rows import Due
     from ..core.store.page_rows import Page
     from .call import Call
@@ -116,7 +117,7 @@ def find(call: Call) -> int:
     return 0 if count else MISSING
 
 
-def _find_row(found: tuple[int, Page]) -> tuple[object, ...]:
+def _find_row(found: tuple[PageId, Page]) -> tuple[object, ...]:
     _, page = found
     return page.state.name.lower(), page.status or "", page.url
 

@@ -32,7 +32,7 @@ from .pages.endings import Endings
 from .pages.forbidden_pages import ForbiddenPages
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
-from .pages.links import Discovered, Fate, Link, PageId, new_link
+from .pages.links import Discovered, Fate, Link, new_link
 from .pages.load_earlier_runs import EarlierRuns
 from .pages.not_modified import False304s
 from .pages.queue import Queue
@@ -47,6 +47,7 @@ from .revisits.revisit_budget import RevisitBudget
 from .revisits.share import RevisitShare
 from .store.batch import Batch
 from .store.bloom import BloomFilter
+from .store.keys import PageId
 from .store.score_codes import NEUTRAL
 from .store.states import State
 from .transitions import Event

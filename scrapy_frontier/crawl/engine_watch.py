@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier
+    from ..core.frontier import Frontier, PageId
     from .links.outlinks import Outlinks
     from .requests.fingerprints import Identities
     from .requests.queued import QueuedRequests
@@ -204,7 +204,7 @@ class Watch:
             except Exception as error:
                 self._failed(error)
 
-    def _find(self, request: Request) -> int | None:
+    def _find(self, request: Request) -> PageId | None:
         return self._frontier.find(self._identities.of(request))
 
     def _response_received(self, response: Any, request: Request) -> None:

@@ -403,6 +403,10 @@ def test_no_class_name_means_two_things() -> None:
     assert found == SAME_NAMES
 
 
+def test_ids_of_pages_are_said_to_be_such() -> None:
+    assert [name_of(file) for file in FILES if "page_id: int" in file.read_text(encoding="utf-8")] == []
+
+
 @pytest.mark.parametrize("file", CORE, ids=name_of)
 def test_the_core_knows_nothing_of_scrapy_or_an_event_loop(file: Path) -> None:
     assert {name.split(".")[0] for name in imports(file)}.isdisjoint(OUTSIDE)

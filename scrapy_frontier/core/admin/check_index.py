@@ -14,6 +14,7 @@ from .check_work import subject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from .check_notes import Finding
     from .check_work import Work
@@ -82,7 +83,7 @@ def _fingerprint(work: Work, page: Page) -> bytes | None:
     return None if work.fingerprint_of is None else work.fingerprint_of(page)
 
 
-def _remove_twin(work: Work, page_id: int, page: Page) -> None:
+def _remove_twin(work: Work, page_id: PageId, page: Page) -> None:
     host = host_of_page(page)
     place = queue_keys.find_place(work.store, page_id, host) if page.state is State.QUEUED else None
     if place is not None:

@@ -20,6 +20,8 @@ from ..store.states import FINISHED, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..store.keys import PageId
+
 # What can be wrong, and what repairing does about it; docs/repair.md shows this table.
 KINDS = {
     "unreadable page": "its bytes are set aside; what is legible stays as a page that failed",
@@ -101,12 +103,12 @@ class Ledger:
         self._flags: dict[int, bytearray] = {}
         self._hosts: dict[int, array[int]] = {}
 
-    def __getitem__(self, page_id: int) -> int:
+    def __getitem__(self, page_id: PageId) -> int:
         """The flags of a page, 0 for one nothing is known about."""
         piece = self._flags.get(page_id // _PIECE)
         return piece[page_id % _PIECE] if piece is not None else 0
 
-    def enter(self, page_id: int, flags: int, host: str) -> None:
+    def enter(self, page_id: PageId, flags: int, host: str) -> None:
         """Note a page of *host*, with *flags*; what was noted of it before goes. O(1)."""
         number, offset = divmod(page_id, _PIECE)
         if number not in self._flags:
@@ -115,15 +117,15 @@ class Ledger:
         self._flags[number][offset] = flags
         self._hosts[number][offset] = crc32(host.encode())
 
-    def add(self, page_id: int, flag: int) -> None:
+    def add(self, page_id: PageId, flag: int) -> None:
         """Add a flag to a page that was entered. Raises `KeyError` where none of its piece was."""
         self._flags[page_id // _PIECE][page_id % _PIECE] |= flag
 
-    def strike(self, page_id: int) -> None:
+    def strike(self, page_id: PageId) -> None:
         """Take a page out that was entered: it counts as one nothing is known about."""
         self._flags[page_id // _PIECE][page_id % _PIECE] = 0
 
-    def is_of(self, page_id: int, host: str) -> bool:
+    def is_of(self, page_id: PageId, host: str) -> bool:
         """Whether a page that was entered belongs to *host*, as far as a checksum can tell. Raises `KeyError`
         where none of its piece was."""
         return self._hosts[page_id // _PIECE][page_id % _PIECE] == crc32(host.encode())

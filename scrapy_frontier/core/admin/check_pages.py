@@ -17,6 +17,7 @@ from .check_work import subject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..store.keys import PageId
     from .check_notes import Finding
     from .check_work import Work
 
@@ -92,7 +93,7 @@ def deferred(work: Work) -> Iterator[Finding]:
             yield work.removed(key, "deferred row that leads nowhere", key[1:].hex())
 
 
-def _is_unit_of(work: Work, unit: str, page_id: int) -> bool:
+def _is_unit_of(work: Work, unit: str, page_id: PageId) -> bool:
     if work.ledger.is_of(page_id, unit):
         return True
     page = facts.read_page(work.store, page_id)
@@ -110,7 +111,7 @@ def due(work: Work) -> Iterator[Finding]:
             yield work.removed(key, "due row that leads nowhere", key[1:].hex())
 
 
-def _time_of(work: Work, page_id: int) -> int:
+def _time_of(work: Work, page_id: PageId) -> int:
     page = facts.read_page(work.store, page_id)
     return 0 if page is None or page.visits is None else page.visits.due
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..pages.edits import FingerprintOf
+    from ..store.keys import PageId
     from ..store.leveldb import Store
     from ..store.page_rows import Page
 
@@ -75,7 +76,7 @@ class Work:
             self.rows += 1
             yield row
 
-    def pages_having(self, flags: int, but_not: int) -> Iterator[tuple[int, Page]]:
+    def pages_having(self, flags: int, but_not: int) -> Iterator[tuple[PageId, Page]]:
         """The pages that have all of *flags* and none of *but_not*, with their ids, in order; a lookup
         each."""
         for page_id in self.ledger.having(KNOWN | flags, but_not):
@@ -83,7 +84,7 @@ class Work:
             if page is not None:
                 yield page_id, page
 
-    def enter(self, page_id: int, page: Page) -> None:
+    def enter(self, page_id: PageId, page: Page) -> None:
         """Note a page that can be read, and count it for its host."""
         host = host_of_page(page)
         self.tally.counts.attempts += page.attempts
@@ -93,6 +94,6 @@ class Work:
         self.ledger.enter(page_id, flags, host)
 
 
-def subject(page_id: int, page: Page) -> str:
+def subject(page_id: PageId, page: Page) -> str:
     """A page as a finding names it: its id, and its URL if that is legible."""
     return f"page {page_id} {page.url}".rstrip()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..pages.traps import TrapLimits
+    from ..store.keys import PageId
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .facts import DelayOf, HostView, Trail
@@ -44,7 +45,13 @@ class Facts(NamedTuple):
 
 
 def gather(
-    store: Store, page_id: int, page: Page, delay_of: DelayOf, max_attempts: int, now: float, agent: str = ""
+    store: Store,
+    page_id: PageId,
+    page: Page,
+    delay_of: DelayOf,
+    max_attempts: int,
+    now: float,
+    agent: str = "",
 ) -> Facts:
     """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""
@@ -78,7 +85,7 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
     return f"It was never seen: no link to it was accepted, and it was no seed{known}."
 
 
-def why_unreadable(store: Store, page_id: int) -> str:
+def why_unreadable(store: Store, page_id: PageId) -> str:
     """One sentence on a page whose record does not decode: whether that was set aside. One lookup."""
     is_aside = store.get(keys.aside_key(page_id)) is not None
     done = "was set aside and is not fetched" if is_aside else "will be set aside when its turn comes"

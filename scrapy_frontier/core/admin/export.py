@@ -22,6 +22,7 @@ from .page_visits import exported
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..store.keys import PageId
     from ..store.leveldb import Store
     from .export_line import Line
 
@@ -73,7 +74,7 @@ def _pages(store: Store, now: float) -> Iterator[Line]:
         yield _page_line(page_id, page)
 
 
-def _page_line(page_id: int, page: page_rows.Page) -> Line:
+def _page_line(page_id: PageId, page: page_rows.Page) -> Line:
     line: Line = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
     plain = page_rows.Page(page.url, page.state, payload=page.payload, visits=page.visits)
     for name, value, default in zip(page._fields, page, plain, strict=True):

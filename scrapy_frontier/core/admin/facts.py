@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator
 
+    from ..store.keys import PageId
     from ..store.leveldb import Store
 
     # The delay of a host by the settings, in seconds, and the name of the setting it comes from.
@@ -197,24 +198,24 @@ def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
 # -- pages -------------------------------------------------------------------------------------------------
 
 
-def read_page(store: Store, page_id: int) -> page_rows.Page | None:
+def read_page(store: Store, page_id: PageId) -> page_rows.Page | None:
     """What is kept of a page; None where there is no row. One lookup. Raises `UnreadableRow`."""
     stored = store.get(keys.page_key(page_id))
     return None if stored is None else page_rows.decode_page(stored)
 
 
-def legible_page(store: Store, page_id: int) -> page_rows.Page | None:
+def legible_page(store: Store, page_id: PageId) -> page_rows.Page | None:
     """What is kept of a page; None where there is no row, or none that can be read. One lookup."""
     return lenient(page_rows.decode_page, store.get(keys.page_key(page_id)))
 
 
-def find_page(store: Store, fingerprint: bytes) -> int | None:
+def find_page(store: Store, fingerprint: bytes) -> PageId | None:
     """The id of the page with *fingerprint*, or None; one lookup."""
     stored = store.get(keys.INDEX + fingerprint)
     return None if stored is None else keys.id_in(stored)
 
 
-def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, page_rows.Page]]:
+def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, page_rows.Page]]:
     """Every page that can be read, oldest first; revisits of known pages come last, or not at all."""
     for key, value in store.scan(keys.PAGE):
         page_id = keys.key_id(key)
@@ -226,12 +227,12 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, page_ro
 
 
 def matching(
-    pages: Iterable[tuple[int, page_rows.Page]],
+    pages: Iterable[tuple[PageId, page_rows.Page]],
     pattern: re.Pattern[str] | None = None,
     host: str | None = None,
     states: frozenset[State] | None = None,
     changed_since: float | None = None,
-) -> Iterator[tuple[int, page_rows.Page]]:
+) -> Iterator[tuple[PageId, page_rows.Page]]:
     """Those *pages* whose URL *pattern* is found in, of *host*, in one of *states*, new or changed since
     *changed_since* (POSIX seconds); None stands for all. Reads no more than *pages* does."""
     for page_id, page in pages:
@@ -276,7 +277,7 @@ def _trail(store: Store, page: page_rows.Page, onward: Callable[[page_rows.Page]
     return list(trail.values())
 
 
-def describe(page_id: int, page: page_rows.Page) -> dict[str, object]:
+def describe(page_id: PageId, page: page_rows.Page) -> dict[str, object]:
     """A page as named values, times in POSIX seconds; the same names in `dump`, `find` and `page`."""
     return {
         "id": page_id,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..pages.edits import FingerprintOf
+    from ..store.keys import PageId
     from ..store.leveldb import Store
     from .export_line import Line
 
@@ -163,7 +164,7 @@ class Importer:
         is_back = bool(self._tally.enter(host_of_page(page), page))
         self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
 
-    def _enter(self, page_id: int, page: Page) -> bool:
+    def _enter(self, page_id: PageId, page: Page) -> bool:
         """Write the index row of a page; false if the same page is there already."""
         fingerprint = self._fingerprint_of(page)
         if fingerprint is None:
@@ -288,7 +289,7 @@ def filling(directory: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _sort_key(line: Line, page_id: int) -> bytes:
+def _sort_key(line: Line, page_id: PageId) -> bytes:
     """The sort key in a line of a queue."""
     if "sort_key" in line:
         return bytes.fromhex(text(line, "sort_key"))

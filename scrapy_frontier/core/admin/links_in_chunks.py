@@ -18,6 +18,7 @@ from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..store.keys import PageId
     from ..store.leveldb import Store
 
 _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
@@ -55,14 +56,14 @@ def every_link(store: Store) -> Iterator[graph.Links]:
         yield links
 
 
-def links_out(store: Store, page_id: int) -> list[Edge]:
+def links_out(store: Store, page_id: PageId) -> list[Edge]:
     """The links of a page, ascending, none for one nobody has read; one or two lookups, 1 ms. Raises
     `UnreadableRow`."""
     with readable():
         return graph.find_row(page_id, store.get)
 
 
-def links_to(store: Store, page_id: int) -> Iterator[Edge]:
+def links_to(store: Store, page_id: PageId) -> Iterator[Edge]:
     """The links to a page, their ``target`` being the page they are on; one pass over all links. Raises
     `UnreadableRow`."""
     for links in every_link(store):
@@ -71,7 +72,7 @@ def links_to(store: Store, page_id: int) -> Iterator[Edge]:
             yield Edge(source, flags, weight)
 
 
-def count_links_to(store: Store, page_id: int, most: int) -> int | None:
+def count_links_to(store: Store, page_id: PageId, most: int) -> int | None:
     """How many pages link to a page; None in a graph of more than *most* links. One pass over the links.
     Raises `UnreadableRow`."""
     count = walked = 0

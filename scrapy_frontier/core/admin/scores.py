@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..ranking.matrix import Ranking
     from ..ranking.scorer import Codes, Floats
+    from ..store.keys import PageId
     from ..store.leveldb import Store
     from ..store.page_rows import Page
 
@@ -49,7 +50,7 @@ class Leader(NamedTuple):
     """A page with its id and its score, about 1 for an average one."""
 
     score: float
-    page_id: int
+    page_id: PageId
     page: Page
 
 
@@ -96,7 +97,7 @@ def column(store: Store, name: str, pages: int, otherwise: int = 0) -> Codes | N
     return found
 
 
-def kept_score(store: Store, page_id: int) -> float | None:
+def kept_score(store: Store, page_id: PageId) -> float | None:
     """The score of one page as the scorer kept it last, None where it did not; one lookup."""
     first = page_id // BLOCK * BLOCK
     row = store.get(column_rows.column_key("score", first)) or b""

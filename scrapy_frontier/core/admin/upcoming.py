@@ -16,6 +16,7 @@ from . import facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..store.keys import PageId
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .facts import DelayOf
@@ -25,7 +26,7 @@ class Turn(NamedTuple):
     """A page and the earliest time (POSIX seconds) it can be handed out."""
 
     when: float
-    page_id: int
+    page_id: PageId
     page: Page
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.host_rows import HostRow
+    from ..store.keys import PageId
 
 KEPT = 10  # a unit keeps so many times its budget for later; what is linked beyond that is only counted
 
@@ -149,7 +150,7 @@ class Budgets:
 
     # -- who waits, and who may come back ----------------------------------------------------------------
 
-    def deferred(self, unit: str, page_id: int) -> None:
+    def deferred(self, unit: str, page_id: PageId) -> None:
         """A page of *unit* waits from now on; one that stands before those taken back last will be found
         too."""
         cursor = self.units.get(unit)

@@ -10,12 +10,15 @@ come back together.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
 from ..errors import lenient
 from ..parse.headers import TOO_BUSY, retry_after
 from ..store.host_rows import LONGEST_ASKED, Cooldown, decode_cooldown
+
+if TYPE_CHECKING:
+    from ..store.keys import PageId
 
 JITTER = 0.1  # a rest is up to this much longer, never shorter
 # Strikes in a row without one answer, over all runs. After these the host is given up, so that its pages end
@@ -47,7 +50,7 @@ class Trouble(NamedTuple):
     asked: float | None = None
     may_be_page: bool = False
     sent: float | None = None
-    page_id: int | None = None
+    page_id: PageId | None = None
     attempts: int = 0
     origin: str = ""
     is_silent: bool = False

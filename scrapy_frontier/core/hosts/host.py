@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..store.host_rows import Cooldown
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from .cooldown import GivenUpOrigin, Trouble
     from .domain import Domain
@@ -197,7 +198,7 @@ class Host(KeptHost):
         self.concurrency = self.usual if UNASKED.issuperset(asked) else 1
         return (self.delay, self.concurrency) != before
 
-    def suspect(self, page_id: int) -> None:
+    def suspect(self, page_id: PageId) -> None:
         """Remember a page whose trouble may be its own, of the last hundred such pages."""
         if len(self.suspects) >= _MOST_SUSPECTS:
             self.suspects = _NO_PAGES

@@ -10,6 +10,7 @@ from ..store import keys, queue_keys
 if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from .queue import Queue
 
 LONGEST_BACKOFF = 3600.0  # seconds, unless the first is more; ten attempts of 1 s and on come to nine minutes
@@ -32,9 +33,9 @@ class Backoffs:
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
         self._cursor = b""
-        self.cut_short: set[int] = set()  # ids of pages whose backoff was, until they are handed out
+        self.cut_short: set[PageId] = set()  # pages whose backoff was, until they are handed out
 
-    def handed_out(self, page_id: int) -> None:
+    def handed_out(self, page_id: PageId) -> None:
         """A page whose backoff was ``cut_short`` is handed out."""
         self.cut_short.remove(page_id)
 

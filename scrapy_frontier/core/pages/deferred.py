@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from .queue import Queue
     from .rescoring import Rescoring
@@ -68,7 +69,7 @@ class Deferral:
 
     def put(
         self,
-        page_id: int,
+        page_id: PageId,
         page: Page,
         host: Host,
         over: OverBudget,
@@ -83,12 +84,12 @@ class Deferral:
         self._batch.count_deferred(host, 1)
         self._budgets.note(host)
 
-    def _put_row(self, page_id: int, unit: str, depth: int, bucket: int) -> None:
+    def _put_row(self, page_id: PageId, unit: str, depth: int, bucket: int) -> None:
         value = page_rows.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
         self._batch.rows[keys.deferred_key(unit, page_id)] = value
         self._budgets.deferred(unit, page_id)
 
-    def remove(self, page_id: int, host: Host) -> None:
+    def remove(self, page_id: PageId, host: Host) -> None:
         """Remove the row of a page that waits no more, under whatever unit it is, and count it for *host* no
         more.
 

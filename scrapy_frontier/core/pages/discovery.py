@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from .deferred import Deferral
     from .leases import Lease
-    from .links import PageId
     from .queue import Queue
     from .rescoring import Rescoring
     from .revisit_queue import RevisitQueue
@@ -54,12 +54,12 @@ class UrlCache:
         self.latest: dict[str, int] = {}
         self._before: dict[str, int] = {}
 
-    def find(self, url: str) -> int | None:
+    def find(self, url: str) -> PageId | None:
         """The page of *url*, which stays for another generation; None where it was not met lately. .2 us."""
         found = self.latest.get(url)
         return self.recall(url) if found is None else found
 
-    def recall(self, url: str) -> int | None:
+    def recall(self, url: str) -> PageId | None:
         """`find` of what ``latest`` does not hold as it is, with a fragment or of the older generation."""
         if "#" in url:
             url = url[: url.index("#")]
@@ -70,7 +70,7 @@ class UrlCache:
             self.put(url, found)
         return found
 
-    def put(self, url: str, page_id: int) -> None:
+    def put(self, url: str, page_id: PageId) -> None:
         """*url* is page *page_id*; forgets the older generation when the newer one has `LATELY` texts."""
         if "#" in url:
             url = url[: url.index("#")]
@@ -121,7 +121,7 @@ class PageIndex:
             source.edges.append((page_id, flags, weight))
         return True
 
-    def cache_url(self, url: str, page_id: int, is_seen: bool) -> None:
+    def cache_url(self, url: str, page_id: PageId, is_seen: bool) -> None:
         """Know page *page_id*, which was only seen if *is_seen*, by the text of *url* from now on."""
         (self._only_seen if is_seen else self.url_cache).put(url, page_id)
 
@@ -165,7 +165,7 @@ class PageIndex:
         """Whether a page was discovered since the frontier was opened; a revisit always. No store read."""
         return page_id >= self._first_of_run
 
-    def fate_of(self, page_id: int) -> Fate:
+    def fate_of(self, page_id: PageId) -> Fate:
         """Whether a page of which `look_up` says that it may be only seen is so: then ``SEEN``; ``ABSENT``
         where it waits and another process has its request; else ``KNOWN``, a row that cannot be read too. A
         lookup."""
@@ -252,7 +252,7 @@ class Discovery:
         return self._queue_page(link, host, parent, now)
 
     def _again(
-        self, link: Link, known: int, page_id: PageId, parent: PageId | None, now: float
+        self, link: Link, known: PageId, page_id: PageId, parent: PageId | None, now: float
     ) -> Discovered:
         """A link to a page that is known."""
         if link.only_seen:

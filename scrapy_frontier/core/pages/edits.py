@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from ..store.queue_keys import QueuePlace
     from .deferred import Deferral
     from .discovery import PageIndex
     from .leases import Leases
-    from .links import PageId
     from .queue import Queue
     from .recompute_due import RecomputeDue
     from .rescoring import Rescoring

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.link_rows import PlainEdge
     from .backoffs import Backoffs
     from .discovery import PageIndex
@@ -130,7 +131,7 @@ class Endings:
             self._queue.place_moved(now)
         return not may_wait
 
-    def last_lease(self, page_id: int, now: float) -> Lease | None:
+    def last_lease(self, page_id: PageId, now: float) -> Lease | None:
         """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
         other page. It is no lease of the store's: the row stays, and nobody has to release it. Commits, then
         a lookup; raises `FrontierUnwritable`."""

@@ -16,6 +16,7 @@ from ..store.states import State
 if TYPE_CHECKING:
     from ..hosts.robots_and_sitemaps import RobotsAndSitemaps
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
 
 
@@ -33,7 +34,7 @@ class ForbiddenPages:
         self._sites = sites
         self._after = b""  # of the pages that are taken, the last
 
-    def note(self, page_id: int, page: Page) -> bool:
+    def note(self, page_id: PageId, page: Page) -> bool:
         """Have a forbidden page come back with its robots.txt, in the open batch. Whether it has to come by
         itself too, as the first of its site. One seek."""
         prefix = keys.forbidden_prefix(origin_of(page.url) or "")
@@ -41,7 +42,7 @@ class ForbiddenPages:
         found = self._batch.store.keys_of(prefix, b"", 1)
         return not found or keys.id_bytes(page_id) <= found[0]
 
-    def remove(self, page_id: int, page: Page) -> None:
+    def remove(self, page_id: PageId, page: Page) -> None:
         """Have a page come back with its robots.txt no more, in the open batch. *page* is as it was: where
         that was not forbidden nothing is done."""
         if is_forbidden(page):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..revisits.policy import Result
     from ..revisits.visits import Fetched, VisitEnd
+    from ..store.keys import PageId
     from ..store.link_rows import PlainEdge
     from ..store.page_rows import Page
-    from .links import PageId
 
     OutcomeFields = tuple[
         Event, int, str, PageId | None, bytes | None, int | None, float, str, bool, int, float | None,
@@ -147,7 +147,7 @@ class Leases(dict[int, Lease]):
         self._last_id = 0
 
     def grant(
-        self, page_id: int, page: Page, host: Host, sort_key: bytes, now: float, given_up: Trouble | None
+        self, page_id: PageId, page: Page, host: Host, sort_key: bytes, now: float, given_up: Trouble | None
     ) -> Lease:
         """A new lease of a page of *host*, out and on the wire, whose deadline is ``timeout`` seconds from
         *now*.

@@ -14,11 +14,11 @@ from ..store.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..store.keys import PageId
+
     LinkFields = tuple[
         bytes, str, str, int, bytes, int, float, int, str, bool, str, bool, str, int | None, int, bool
     ]
-
-PageId = int  # opaque to callers
 
 
 class Link(NamedTuple):

@@ -14,8 +14,8 @@ from .leases import Outcome
 
 if TYPE_CHECKING:
     from ..parse.directives import Consequences
+    from ..store.keys import PageId
     from .leases import Lease
-    from .links import PageId
 
     Pair = tuple[bytes, bytes]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from .rescoring import Rescoring
 
 
@@ -52,7 +53,7 @@ class Queue:
         self._batch.unqueue(host, sort_key)
         host.drop_sort_key(sort_key)
 
-    def sort_key_again(self, page_id: int, priority: int) -> bytes:
+    def sort_key_again(self, page_id: PageId, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered: behind its equals that wait by
         now. Its bucket is what the scorer thinks of it."""
         bucket = NEUTRAL if self._scores is None else self._scores.opened(page_id)

@@ -17,6 +17,7 @@ from .revisit_queue import COMES_BACK, RevisitQueue
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
 
 
@@ -61,7 +62,7 @@ class RecomputeDue:
         self._note()
         self._batch.commit()
 
-    def look(self, page_id: int, page: Page) -> None:
+    def look(self, page_id: PageId, page: Page) -> None:
         """Have a page come back when the rule and its request say now, in the open batch. Its record stays as
         it is where it never ended, stands in a queue as one that came back, or its time is the same. Some
         lookups."""
@@ -89,13 +90,13 @@ class RecomputeDue:
             page = page._replace(visits=visits._replace(due=when))
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
 
-    def _time_of_forbidden(self, page_id: int, page: Page, visits: Visits) -> int:
+    def _time_of_forbidden(self, page_id: PageId, page: Page, visits: Visits) -> int:
         if not self._forbidden.note(page_id, page):
             return 0
         plan = self._revisit_queue.plan_of(page_id, page, host_of_page(page), visits, 0)
         return 0 if plan.span == inf else self._revisit_queue.due_at(float(page.changed), plan.span)
 
-    def _time(self, page_id: int, page: Page, visits: Visits) -> tuple[int, bool]:
+    def _time(self, page_id: PageId, page: Page, visits: Visits) -> tuple[int, bool]:
         revisit_queue, host = self._revisit_queue, host_of_page(page)
         since = float(max(visits.last, page.changed))
         plan = revisit_queue.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
@@ -104,7 +105,7 @@ class RecomputeDue:
             return 0, False
         return revisit_queue.due_at(since, after), plan.is_hub
 
-    def _weight(self, page_id: int, due: int) -> int:
+    def _weight(self, page_id: PageId, due: int) -> int:
         key = due_rows.due_key(due, page_id)
         weight = due_rows.decode_due(key, self._batch.get(key) or b"").weight if due else 0
         if not weight:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..hosts.ready_hosts import Hosts
     from ..ranking.scorer import Change, Scorer
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.link_rows import PlainEdge
     from ..store.meta_rows import LastRanking
 
@@ -84,7 +85,7 @@ class Rescoring:
     # -- a page at a time ------------------------------------------------------------------------------
 
     def discovered(
-        self, page_id: int, parent: int | None, host: str, priority: int, link_score: float
+        self, page_id: PageId, parent: PageId | None, host: str, priority: int, link_score: float
     ) -> int:
         """The bucket, 2 to 65535, of a page about to be queued in its own turn; the scorer learns of it."""
         score = self.scorer.discovered(page_id, parent, host, link_score)
@@ -96,7 +97,7 @@ class Rescoring:
         self._hosts_of[page_id] = self._number(host)
         return its_bucket
 
-    def opened(self, page_id: int, kept: int = 0) -> int:
+    def opened(self, page_id: PageId, kept: int = 0) -> int:
         """The bucket of a page about to be queued again, or for the first time after it was only seen.
 
         The one it had before holds unless the scorer thinks more of the page by now.
@@ -106,7 +107,7 @@ class Rescoring:
             return max(kept, LEAST_BUCKET)
         return max(kept, its_bucket)
 
-    def bucket_of(self, page_id: int | None) -> int:
+    def bucket_of(self, page_id: PageId | None) -> int:
         """The bucket for one more visit of a page: as it is queued, or that of an average page."""
         kept = self._buckets[page_id] if page_id is not None and page_id < len(self._buckets) else 0
         return kept if kept >= LEAST_BUCKET else AVERAGE
@@ -118,25 +119,25 @@ class Rescoring:
         if page_id < keys.FIRST_VISIT and not sort_key.startswith(RETURNS):
             self._put(page_id, self._number(host), sort_key)
 
-    def score_of(self, page_id: int) -> float | None:
+    def score_of(self, page_id: PageId) -> float | None:
         """What the scorer thinks of a page now; None where it remembers nothing, or not yet."""
         if self._loading is not None or page_id >= len(self._buckets):
             return None
         found = self.scorer.current_scores(np.array((page_id,)))
         return None if found is None else float(found[0])
 
-    def waits(self, page_id: int) -> None:
+    def waits(self, page_id: PageId) -> None:
         """A page waits for the end of a backoff: `changed` has no row of it to move until it is `queued`
         again."""
         if page_id < keys.FIRST_VISIT:
             self._set(page_id, _ELSEWHERE)
 
-    def closed(self, page_id: int) -> None:
+    def closed(self, page_id: PageId) -> None:
         """A page is not queued any more, or was never, and its links are not known."""
         self._set(page_id, _NOWHERE)
         self.scorer.closed(page_id)
 
-    def parsed(self, page_id: int, edges: Sequence[PlainEdge]) -> None:
+    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge]) -> None:
         """The links of a page are known: pay its targets, and move those whose score that changes enough."""
         self._set(page_id, _NOWHERE)
         # A link with nofollow carries nothing, nor one that weighs nothing.
@@ -151,7 +152,7 @@ class Rescoring:
         elif changes := self.scorer.parsed(page_id, targets, weights):
             self.changed(changes)
 
-    def _set(self, page_id: int, bucket: int) -> None:
+    def _set(self, page_id: PageId, bucket: int) -> None:
         more = page_id + 1 - len(self._buckets)
         if more > 0:
             self._buckets.extend([_NOWHERE] * more)
@@ -159,7 +160,7 @@ class Rescoring:
             self._hosts_of.extend([0] * more)
         self._buckets[page_id] = bucket
 
-    def _put(self, page_id: int, host: int, sort_key: bytes) -> None:
+    def _put(self, page_id: PageId, host: int, sort_key: bytes) -> None:
         is_own = len(sort_key) == OWN_TURN.size
         self._has_other_turns |= not is_own
         self._set(page_id, max(sort_key_bucket(sort_key), LEAST_BUCKET) if is_own else _ELSEWHERE)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..revisits.revisit_budget import RevisitBudget
     from ..revisits.share import RevisitShare
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from .forbidden_pages import ForbiddenPages
     from .leases import Lease
@@ -183,7 +184,7 @@ class RevisitQueue:
         after, visits = self.after_end(page, visits, plan, now)
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
-    def plan_of(self, page_id: int, page: Page, host: str, visits: Visits, weight: int) -> Plan:
+    def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """When a page of *host* is to come back, by settings, request, what its *visits* showed and its
         *weight* (as a due row holds it)."""
         return self._budget.plan(page_id, page, host, visits, score_codes.number_of(weight) or 1.0)
@@ -237,13 +238,13 @@ class RevisitQueue:
         if key[1:] <= self._cursor:
             self._cursor = b""
 
-    def finished(self, page_id: int) -> Page | None:
+    def finished(self, page_id: PageId) -> Page | None:
         """The record of a page that was visited, and came to an end; None for any other. A lookup."""
         page = self._batch.read_page(page_id)
         is_it = page is not None and page.visits is not None and page.state in FINISHED
         return page if is_it else None
 
-    def take_over_due_visit(self, page_id: int, payload: bytes, now: float) -> bool:
+    def take_over_due_visit(self, page_id: PageId, payload: bytes, now: float) -> bool:
         """Have the visit of a page that comes back in this run, and has not yet, be made by the request that
         is wanted now; false where there is none. A lookup where anything comes back."""
         if self.rule is None or payload.startswith(IN_MEMORY):
@@ -263,7 +264,7 @@ class RevisitQueue:
             self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))
         return True
 
-    def remove(self, page_id: int, page: Page, host: Host | None = None) -> None:
+    def remove(self, page_id: PageId, page: Page, host: Host | None = None) -> None:
         """A page that is queued anew, or forgotten, does not come back by itself; nor does it stand in the
         queue of *host* any more, where that is given: O(its queue) if it does."""
         due, batch = 0 if page.visits is None else page.visits.due, self._batch
@@ -278,7 +279,7 @@ class RevisitQueue:
                 batch.count_queued(host, -1)
                 batch.count_revisits(host, -1)
 
-    def make_due(self, page_id: int, now: float) -> bool:
+    def make_due(self, page_id: PageId, now: float) -> bool:
         """See `Edits.make_due`."""
         page = self.finished(page_id) if self.rule is not None else None
         visits = page.visits if page is not None else None

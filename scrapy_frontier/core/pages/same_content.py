@@ -14,7 +14,7 @@ from ..store.states import State
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
-    from .links import PageId
+    from ..store.keys import PageId
 
 
 @dataclass(eq=False, repr=False)

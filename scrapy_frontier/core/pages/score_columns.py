@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..ranking.scorer import Scorer
     from ..store.batch import Batch
+    from ..store.keys import PageId
 
 BLOCK = 4096  # pages in a piece of a column
 
@@ -28,7 +29,7 @@ class ScoreColumns:
         self._pages = pages
         self._judged: set[int] = set()  # content scores with rows of their own
 
-    def judged(self, page_id: int, content_score: float) -> None:
+    def judged(self, page_id: PageId, content_score: float) -> None:
         """Keep the content score of a page; it counts from the next ranking or parsed page on."""
         self._batch.rows[keys.content_key(page_id)] = rate_rows.encode_content(content_score)
         self._judged.add(page_id)

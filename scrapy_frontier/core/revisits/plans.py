@@ -14,6 +14,7 @@ from .crawl_value import Bounds
 from .estimate_change_rates import DAY, by_counts, rate
 
 if TYPE_CHECKING:
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
 
@@ -102,7 +103,7 @@ class Plans:
     *page_of* finds a page by its id."""
 
     def __init__(
-        self, rule: RevisitRule, page_of: Callable[[int], Page | None], read_payload: PayloadReader
+        self, rule: RevisitRule, page_of: Callable[[PageId], Page | None], read_payload: PayloadReader
     ) -> None:
         self._rule = rule
         self.page_of = page_of
@@ -111,7 +112,7 @@ class Plans:
         self._hubs = [(_matcher(pattern), span) for pattern, span in rule.hubs if pattern != SEEDS]
         self._seeds = dict(rule.hubs).get(SEEDS)
 
-    def of(self, page_id: int, page: Page) -> Plan:
+    def of(self, page_id: PageId, page: Page) -> Plan:
         """When *page* comes back: as a hub if its request or a pattern says so, or if it is a sitemap; else
         after the span that its request or a pattern names, or the shelf life of the rule.
 
@@ -136,7 +137,7 @@ class Plans:
                 return Plan(span, is_fixed=True)
         return Plan(self._rule.shelf_life)
 
-    def _hub_span(self, page_id: int, page: Page) -> float | None:
+    def _hub_span(self, page_id: PageId, page: Page) -> float | None:
         """The span of a hub, or of the page that one leads to."""
         if not self._hubs and self._seeds is None:
             return None

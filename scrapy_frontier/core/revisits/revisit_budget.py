@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
     from .learnt_change_rates import LearntChangeRates
@@ -69,7 +70,7 @@ class RevisitBudget:
     """
 
     _batch: Batch
-    _score_of: Callable[[int], float | None]
+    _score_of: Callable[[PageId], float | None]
     _rule: RevisitRule
     _plans: Plans
     _rates: LearntChangeRates
@@ -105,7 +106,7 @@ class RevisitBudget:
 
     # -- when ------------------------------------------------------------------------------------------
 
-    def plan(self, page_id: int, page: Page, host: str, visits: Visits, weight: float) -> Plan:
+    def plan(self, page_id: PageId, page: Page, host: str, visits: Visits, weight: float) -> Plan:
         """When a page of *host* comes back: as its plan says, or after the span with which a visit is worth
         what it costs, unless somebody named one. *weight* is 1 for an average page."""
         plan, policy = self._plans.of(page_id, page), self._policy(host)
@@ -152,7 +153,7 @@ class RevisitBudget:
         if len(self._sample) >= SAMPLE or self._drawn >= min(DRAWS, 4 * pages):
             self._solve(now)
 
-    def _draw(self, page_id: int) -> None:
+    def _draw(self, page_id: PageId) -> None:
         self._drawn += 1
         page, rates = self._plans.page_of(page_id), self._rates
         visits = None if page is None else page.visits
@@ -165,7 +166,7 @@ class RevisitBudget:
         rate, recall = rates.rate_of(host, visits), rates.hints_of(page).recall
         self._sample.append((self._weight(page_id, visits), rate, recall, host))
 
-    def _weight(self, page_id: int, visits: Visits) -> float:
+    def _weight(self, page_id: PageId, visits: Visits) -> float:
         """0 where nobody knows: of a page in a queue, in a crawl that scores none."""
         score = self._score_of(page_id)
         if score is not None:

@@ -8,9 +8,12 @@ so now and then the page is asked for as if for the first time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.validators import is_same_tag
+
+if TYPE_CHECKING:
+    from ..store.keys import PageId
 
 # The bits of the byte; 0 is the trust in a page that was visited once.
 _CHANGED_TAGS = 0x03  # how often in a row the tag was another under equal content
@@ -34,7 +37,7 @@ class Served(NamedTuple):
     digest: bytes = b""
 
 
-def may_send(trust: int, page_id: int, etag: bytes, last_modified: bytes) -> tuple[bytes, bytes]:
+def may_send(trust: int, page_id: PageId, etag: bytes, last_modified: bytes) -> tuple[bytes, bytes]:
     """With which of the kept validators a page may be asked for now; both b"": unconditionally.
 
     So it is after 9 to 14 304s in a row, after 2 where one is doubted, and always after one that was false. A

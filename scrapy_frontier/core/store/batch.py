@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .bloom import BloomFilter
     from .host_rows import KeptHost
+    from .keys import PageId
     from .leveldb import Store
     from .link_rows import PlainEdge
     from .page_rows import Page
@@ -85,7 +86,7 @@ class Batch:
         """The value of a row as it is once the open batch is written; None where there is none."""
         return self.rows[key] if key in self.rows else self.store.get(key)
 
-    def read_page(self, page_id: int) -> Page | None:
+    def read_page(self, page_id: PageId) -> Page | None:
         """The record of a page as it is once the open batch is written; None where there is none, or none
         that can be read. A lookup."""
         return lenient(page_rows.decode_page, self.get(keys.page_key(page_id)))
@@ -112,7 +113,7 @@ class Batch:
         url: str,
         priority: int,
         now: float,
-        parent: int | None,
+        parent: PageId | None,
         payload: bytes,
         bucket: int,
     ) -> bytes:
@@ -148,7 +149,7 @@ class Batch:
         self.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         return page_id
 
-    def index(self, fingerprint: bytes, page_id: int, is_marked: bool) -> None:
+    def index(self, fingerprint: bytes, page_id: PageId, is_marked: bool) -> None:
         """Have *fingerprint* lead to a page from now on; *is_marked*: whoever finds it has to ask the page's
         own row."""
         self.seen.add(fingerprint)
@@ -174,7 +175,7 @@ class Batch:
         self.rows[key] = None
         self.counts.due -= 1
 
-    def end(self, host: KeptHost, sort_key: bytes, page_id: int, page: Page) -> None:
+    def end(self, host: KeptHost, sort_key: bytes, page_id: PageId, page: Page) -> None:
         """A queued page has come to an end, as its new row says; a revisit leaves no trace."""
         rows = self.rows
         rows[host.prefix + sort_key] = None
@@ -189,7 +190,7 @@ class Batch:
             rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = page_rows.encode_page(page)
             self.count_ended(host, page.state, status=page.status)
 
-    def put_links(self, page_id: int, links: Iterable[PlainEdge]) -> list[PlainEdge]:
+    def put_links(self, page_id: PageId, links: Iterable[PlainEdge]) -> list[PlainEdge]:
         """The links of a page, in place of those it had; each target once, ascending, as they are returned.
 
         An empty row stands for no links. Raises `ValueError` for a target or flags that no edge has.

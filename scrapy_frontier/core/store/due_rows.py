@@ -7,10 +7,13 @@ so that finding what is due costs what that is, however many pages there are.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys
 from .score_codes import TOP
+
+if TYPE_CHECKING:
+    from .keys import PageId
 
 # What comes back stands behind all that is new, whatever the priority of that: no priority has this code.
 RETURNS = b"\xff\xff\xff\xff"
@@ -26,13 +29,13 @@ class Due(NamedTuple):
     changes, as `score_codes.code` makes them (0: not known)."""
 
     when: int
-    page_id: int
+    page_id: PageId
     is_hub: bool = False
     weight: int = 0
     rate: int = 0
 
 
-def due_key(when: int, page_id: int) -> bytes:
+def due_key(when: int, page_id: PageId) -> bytes:
     """The key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits."""
     return keys.DUE + when.to_bytes(4, "big") + keys.id_bytes(page_id)
 
@@ -70,7 +73,7 @@ def is_due_key(key: bytes) -> bool:
     return len(key) == 1 + 4 + keys.ID_BYTES
 
 
-def revisit_key(place: int, weight: int, visited: int, page_id: int) -> bytes:
+def revisit_key(place: int, weight: int, visited: int, page_id: PageId) -> bytes:
     """The sort key of a page that was due: those with the largest *place* first, then those *visited*
     longest ago. The *weight* is carried along."""
     turn = min(visited // _HOUR, 0xFFFFFF).to_bytes(3, "big") + weight.to_bytes(2, "big")

@@ -33,6 +33,8 @@ page's own id, the page id (5): `queue_keys` makes it. ``docs/internals/format.m
 
 from __future__ import annotations
 
+PageId = int  # opaque to callers of the frontier
+
 FORMAT_VERSION = 2
 # Of these the rows are read as they are, and written as those of `FORMAT_VERSION`.
 READABLE_FORMATS = (b"1", b"2")
@@ -77,7 +79,7 @@ SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single 
 DEPTH_UNIT = "@depth"
 
 
-def index_value(page_id: int, is_seen: bool = False) -> bytes:
+def index_value(page_id: PageId, is_seen: bool = False) -> bytes:
     """What an index row says: the page, and whether it may be no more than seen (state ``SEEN``)."""
     return page_id.to_bytes(ID_BYTES, "big") + (b"\0" if is_seen else b"")
 
@@ -87,22 +89,22 @@ def id_in(value: bytes) -> int:
     return int.from_bytes(value[:ID_BYTES], "big")
 
 
-def id_bytes(page_id: int) -> bytes:
+def id_bytes(page_id: PageId) -> bytes:
     """An id in the five bytes of a key, in which byte order is the order of ids."""
     return page_id.to_bytes(ID_BYTES, "big")
 
 
-def page_key(page_id: int) -> bytes:
+def page_key(page_id: PageId) -> bytes:
     """Key of the row of a page, or of a revisit."""
     return PAGE + page_id.to_bytes(ID_BYTES, "big")
 
 
-def aside_key(page_id: int) -> bytes:
+def aside_key(page_id: PageId) -> bytes:
     """Key of the bytes of a page row that nobody can read."""
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
 
 
-def content_key(page_id: int) -> bytes:
+def content_key(page_id: PageId) -> bytes:
     """Key of what a callback says a page is worth."""
     return CONTENT + id_bytes(page_id)
 
@@ -134,7 +136,7 @@ def deferred_prefix(unit: str) -> bytes:
     return DEFERRED + unit.encode() + b"\0"
 
 
-def deferred_key(unit: str, page_id: int) -> bytes:
+def deferred_key(unit: str, page_id: PageId) -> bytes:
     """Key of the row of a page that waits for room in the budget of *unit*."""
     return deferred_prefix(unit) + id_bytes(page_id)
 

@@ -18,6 +18,7 @@ from .visit_rows import Visits, decode_visits, encode_visits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from .keys import PageId
     from .leveldb import Store
 
     PageFields = tuple[
@@ -51,12 +52,12 @@ class Page(NamedTuple):
     attempts: int = 0
     priority: int = 0
     discovered: int = 0
-    parent: int | None = None
+    parent: PageId | None = None
     host: str = ""  # only where it is not the URL's hostname
     payload: bytes = b""
     status: int = 0
     changed: int = 0
-    target: int | None = None
+    target: PageId | None = None
     reason: str = ""
     is_deferred: bool = False
     visits: Visits | None = None
@@ -150,7 +151,7 @@ def decode_page(value: bytes) -> Page:
         raise UnreadableRow(f"page row of {len(value)} bytes: {error}") from error
 
 
-def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[int, Page]:
+def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[PageId, Page]:
     """The id and the row of the page with that sort key, in the *rows* of the open batch or in *store*.
     Raises `UnreadableRow`."""
     name = sort_key[-keys.ID_BYTES :]

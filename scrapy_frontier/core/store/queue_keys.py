@@ -14,6 +14,7 @@ from . import keys
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .keys import PageId
     from .leveldb import Store
 
 MAX_PRIORITY = (1 << 31) - 1
@@ -28,7 +29,7 @@ def queue_prefix(host: str) -> bytes:
     return keys.QUEUE + host.encode() + b"\0"
 
 
-def sort_key(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
+def sort_key(priority: int, bucket: int, turn: int, page_id: PageId) -> bytes:
     """The place of a page in its host's queue: smaller bytes come first.
 
     *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the id of the page
@@ -76,7 +77,7 @@ def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
     return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
 
 
-def waiting_key(when: float, page_id: int) -> bytes:
+def waiting_key(when: float, page_id: PageId) -> bytes:
     """The key of the waiting row of a page whose backoff ends at *when* (POSIX seconds), to the
     microsecond."""
     return keys.WAITING + max(0, int(when * 1e6)).to_bytes(8, "big") + keys.id_bytes(page_id)
@@ -170,7 +171,7 @@ def waiting_places(store: Store) -> Iterator[QueuePlace]:
             yield place
 
 
-def find_place(store: Store, page_id: int, host: str, most: int | None = None) -> QueuePlace | None:
+def find_place(store: Store, page_id: PageId, host: str, most: int | None = None) -> QueuePlace | None:
     """The place of a page; None if no row leads to it. O(queue of the host + waiting pages).
 
     With *most* no more than so many rows of the queue are looked at, and behind them the place ``is_far``.

@@ -29,6 +29,7 @@ from ..responses.digests import digest_of, of_content
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...core.frontier import PageId
     from ...core.pages.leases import Lease
     from ...core.parse.directives import Consequences
     from ..responses.follow_rules import Way
@@ -151,7 +152,7 @@ class Flight:
         a middleware of ours."""
         self.outcome = outcome
 
-    def leads_to(self, target: int) -> None:
+    def leads_to(self, target: PageId) -> None:
         """The request that follows from it is queued as the page *target*, which its outcome names from now
         on."""
         if self.outcome is not None:
@@ -252,7 +253,7 @@ def _content_type(value: bytes) -> str:
 
 
 def outcome_of(
-    flight: Flight, is_closing: bool = False, find: Callable[[Request], int | None] | None = None
+    flight: Flight, is_closing: bool = False, find: Callable[[Request], PageId | None] | None = None
 ) -> Outcome:
     """What becomes of the page.
 

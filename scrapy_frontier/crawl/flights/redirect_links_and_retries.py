@@ -69,7 +69,7 @@ def outcome_of_postponed(flight: Flight, follow_up: Request) -> Outcome:
     return Outcome(Event.POSTPONED, flight.status, reason, delay=delay, host=host)
 
 
-def redirected(follow_up: Request, target: int | None, status: int = 0) -> Outcome:
+def redirected(follow_up: Request, target: PageId | None, status: int = 0) -> Outcome:
     """The page led to *follow_up*, answered with *status*; *target* is the page of that, None while nobody
     knows it."""
     reason = reasons.LED(url=follow_up.url[: reasons.LONGEST_URL])
