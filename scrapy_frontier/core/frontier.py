@@ -105,7 +105,6 @@ class Frontier:
     - *scorer*: what a page is worth; without one equals of one priority are first in, first out.
     - *traps*: URLs that look endless, and leave no trace; *limits*: the budgets, over which pages wait. None.
     - *domain_of*: the registered domain of a host, for budgets, turns and rates; the host itself by default.
-    - *give_up_rule*: for a store to which nobody comes back. None.
     - *revisits*: when finished pages come back, else none does; *read_payload* reads requests for that.
     - *on_commit*: is called with the rows of each batch that was written; None for a key that is deleted.
     - *at_risk*: pages that a kill may repeat. While fewer are under way, the ends of others are written

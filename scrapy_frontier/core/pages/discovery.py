@@ -44,7 +44,7 @@ class UrlCache:
     """Page ids by URL, without fragments: those tell no pages apart in Scrapy's default fingerprint. What is
     met again stays.
 
-    ``latest``, always the same dictionary, answers for most at once; what it does not hold `recall` may know.
+    ``latest``, always the same dictionary, answers for most at once; what it does not hold `find` may know.
     It does not have to know anything.
     """
 
@@ -56,17 +56,10 @@ class UrlCache:
 
     def find(self, url: str) -> PageId | None:
         """The page of *url*, which stays for another generation; None where it was not met lately. .2 us."""
-        found = self.latest.get(url)
-        return self.recall(url) if found is None else found
-
-    def recall(self, url: str) -> PageId | None:
-        """`find` of what ``latest`` does not hold as it is, with a fragment or of the older generation."""
         if "#" in url:
             url = url[: url.index("#")]
-            if (found := self.latest.get(url)) is not None:
-                return found
-        found = self._before.get(url)
-        if found is not None:
+        found = self.latest.get(url)
+        if found is None and (found := self._before.get(url)) is not None:
             self.put(url, found)
         return found
 
@@ -112,7 +105,7 @@ class PageIndex:
         """
         page_id = self.url_cache.latest.get(url)
         if page_id is None:
-            page_id = self.url_cache.recall(url)
+            page_id = self.url_cache.find(url)
             if page_id is None:
                 page_id = self._only_seen.find(url) if only_seen else None
                 if page_id is None:
