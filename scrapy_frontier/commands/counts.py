@@ -65,7 +65,7 @@ def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
 def _coming_back(found: facts.Summary) -> str | None:
     """Which of the ended pages; None where none does."""
     due = [f"{found.due:,}, the first on {moment(found.first_due)}"] if found.first_due else []
-    queued = [f"{found.queued_revisits:,} queued again"] if found.queued_revisits else []
+    queued = [f"{found.queued_again:,} queued again"] if found.queued_again else []
     return "; ".join(due + queued) or None
 
 
@@ -142,4 +142,4 @@ def _visit(view: facts.HostView, now: float) -> str:
         return "blocked"
     if view.ready_at > now:
         return span(view.ready_at - now)
-    return "now" if view.queued or view.queued_revisits else "-"
+    return "now" if view.queued or view.queued_again else "-"

@@ -274,8 +274,8 @@ class Frontier:
     wake_at = Verb("_hand_out", HandOut.wake_at)
 
     def identify(self, lease: Lease, fingerprint: bytes) -> None:
-        """Say which page a lease without a ``node`` is for, a revisit: its links gather on that page, or are
-        not kept where nobody knows the *fingerprint*. One lookup."""
+        """Say which page a lease without a ``node`` is for, a further visit: its links gather on that page,
+        or are not kept where nobody knows the *fingerprint*. One lookup."""
         lease.node = self.find(fingerprint)
 
     release = Verb("_endings", Endings.release)

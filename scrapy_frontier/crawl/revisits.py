@@ -44,7 +44,7 @@ def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:
 
 def has_changed(flight: Flight) -> bool | None:
     """Whether the body of a page that came back is another; None where nobody can tell."""
-    visits = flight.lease.page.visits if flight.lease.is_revisit else None
+    visits = flight.lease.page.visits if flight.lease.comes_back else None
     return None if visits is None else differ(visits.digest, flight.digest)
 
 
@@ -55,7 +55,7 @@ def with_result(flight: Flight, outcome: Outcome) -> Outcome:
     digest = as_given(flight.content) or flight.digest
     if fetched is not None and digest and not fetched.digest:
         fetched = fetched._replace(digest=digest, was_asked=flight.asked_with != NOTHING)
-    if not (flight.lease.is_revisit or flight.lease.node != flight.lease.page_id):
+    if not (flight.lease.comes_back or flight.lease.node != flight.lease.page_id):
         result = None
     elif result is None:
         notes = reasons.BETWEEN.join((*flight.notes, outcome.reason))

@@ -271,7 +271,7 @@ class FrontierScheduler(BaseScheduler):
             lease.force()
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)
-        if lease.is_revisit:
+        if lease.comes_back:
             if not lease.page.attempts:  # those of another visit
                 meta.pop("retry_times", None)
             if lease.page.visits is not None and lease.page.visits.visits:

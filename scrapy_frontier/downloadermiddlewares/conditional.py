@@ -59,7 +59,7 @@ class ConditionalMiddleware(Component):
     def process_request(self, request: Request) -> None:
         """Ask for a page that comes back with the validators that are kept of it."""
         crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None or not flight.lease.is_revisit or not self._may_ask(request):
+        if crawl is None or flight is None or not flight.lease.comes_back or not self._may_ask(request):
             return
         etag, last_modified = crawl.frontier.validators(flight.lease)
         flight.asks_with(etag, last_modified)

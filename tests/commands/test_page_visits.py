@@ -188,7 +188,7 @@ def test_queue_tells_what_comes_back_and_when(returning: Frontiers) -> None:
 
 def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontiers) -> None:
     told = returning("stats", "--json").json
-    assert (told["states"]["done"], told["states"]["queued"], told["due"], told["queued_revisits"]) == (
+    assert (told["states"]["done"], told["states"]["queued"], told["due"], told["queued_again"]) == (
         3,
         0,
         2,
@@ -197,9 +197,9 @@ def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontier
     assert "coming back   2, the first on 2023-11-13" in returning("stats").out
     assert "1 queued again" in returning("stats").out
     (host,) = returning("hosts", "--json").lines
-    assert (host["queued"], host["queued_revisits"], host["ok"]) == (0, 1, 3)
+    assert (host["queued"], host["queued_again"], host["ok"]) == (0, 1, 3)
     (row,) = returning("dump", "--what", "queue").lines
-    assert (row["is_revisit"], row["priority"]) == (True, None)
+    assert (row["comes_back"], row["priority"]) == (True, None)
 
 
 def test_what_comes_back_does_so_in_a_copy_too(returning: Frontiers, tmp_path: Path) -> None:
@@ -218,4 +218,4 @@ def test_a_visit_that_is_tried_again_waits_in_a_copy_too(returning: Frontiers, t
     assert Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz").code == 0
     assert rows(tmp_path / "copy") == rows(returning.directory)
     (row,) = (row for row in returning("dump", "--what", "queue").lines if row["due"])
-    assert row["is_revisit"]
+    assert row["comes_back"]

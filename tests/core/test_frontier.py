@@ -1154,11 +1154,11 @@ def test_pages_of_earlier_runs_have_numbers_below_the_first_of_this_run(tmp_path
     frontier.close()
 
 
-@pytest.mark.parametrize("is_revisit", [False, True])
-def test_a_page_without_a_request_is_only_known_or_fails_unless_it_came_back(is_revisit: bool) -> None:
-    page = Page("http://a.example/", State.DONE if is_revisit else State.QUEUED)
-    lease = Lease("a.example", page, NOW, 0, 0.0, {}, None, is_revisit=is_revisit)
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_page_without_a_request_is_only_known_or_fails_unless_it_came_back(comes_back: bool) -> None:
+    page = Page("http://a.example/", State.DONE if comes_back else State.QUEUED)
+    lease = Lease("a.example", page, NOW, 0, 0.0, {}, None, comes_back=comes_back)
     lost, unreadable = without_request(lease, ""), without_request(lease, "no callback")
     assert lost == Outcome(Event.LOST, reason=reasons.LOST())
-    assert unreadable.event is (Event.LOST if is_revisit else Event.FAILED)
+    assert unreadable.event is (Event.LOST if comes_back else Event.FAILED)
     assert unreadable.reason == reasons.UNREADABLE(cause="no callback")

@@ -171,7 +171,7 @@ GOLDEN_PARTS = {
         "80000000 ffff 0000000007 8000000001",
     ),
     "sort key of a page that comes back": (
-        due_rows.revisit_key(0x0203, 0x0405, 3600 * 7, 258),
+        due_rows.sort_key_of_due(0x0203, 0x0405, 3600 * 7, 258),
         "ffffffff fdfc 000007 0405 0000000102",
     ),
     "waiting value": (

@@ -22,12 +22,12 @@ FAILED = Outcome(Event.FAILED, 304, "HTTP 304")
 ONCE_MORE = Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
 
 
-def lease(is_revisit: bool = True, status: int = 200, is_last: bool = False, page_id: int = 7) -> Lease:
-    state = State.DONE if is_revisit else State.QUEUED
+def lease(comes_back: bool = True, status: int = 200, is_last: bool = False, page_id: int = 7) -> Lease:
+    state = State.DONE if comes_back else State.QUEUED
     visits = Visits(1, 1, visits=1, validators=Validators(*TAG))
     page = Page("http://a.example/", state, status=status, target=5, reason=ALIAS, visits=visits)
     return Lease(
-        "a.example", page, 0.0, page_id, 0.0, {}, None, is_revisit=is_revisit, is_last=is_last, node=page_id
+        "a.example", page, 0.0, page_id, 0.0, {}, None, comes_back=comes_back, is_last=is_last, node=page_id
     )
 
 
@@ -77,7 +77,7 @@ def test_a_page_that_was_never_fetched_is_asked_once_more() -> None:
     """Its record says what it was answered; nothing else is kept of it."""
     false_304s = False304s()
     for status, outcome in ((0, ONCE_MORE), (304, FAILED)):
-        first = lease(is_revisit=False, status=status)
+        first = lease(comes_back=False, status=status)
         assert false_304s.judge_304(first, NOTHING, NOTHING, NO_CONSEQUENCES) == outcome
     assert false_304s.validators(lease()) == TAG
 

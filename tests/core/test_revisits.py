@@ -217,12 +217,12 @@ def test_a_page_stays_what_it_is_until_its_visit_ends(tmp_path: Path) -> None:
     with opened(tmp_path, later) as frontier:
         lease = next_lease(frontier, later)
         assert lease is not None
-        assert lease.is_revisit
+        assert lease.comes_back
         assert (lease.page_id, lease.node, lease.page.attempts) == (page_id, page_id, 0)
         assert record(frontier, page_id)[0].state is State.DONE
         assert frontier.totals().states["done"] == 1
         assert frontier.totals().states["queued"] == 0
-        assert (frontier.totals().due, frontier.totals().queued_revisits) == (0, 1)
+        assert (frontier.totals().due, frontier.totals().queued_again) == (0, 1)
         released = frontier.release(lease, Outcome(Event.RETRIED, 503, delay=10), later)
         assert released.state is State.QUEUED
         page, _ = record(frontier, page_id)
@@ -230,13 +230,13 @@ def test_a_page_stays_what_it_is_until_its_visit_ends(tmp_path: Path) -> None:
     with opened(tmp_path, later + 11) as frontier:
         lease = next_lease(frontier, later + 11)
         assert lease is not None
-        assert lease.is_revisit
+        assert lease.comes_back
         assert lease.page.attempts == 1
         frontier.release(lease, READ, later + 11)
         page, visits = record(frontier, page_id)
         assert (page.state, visits.visits, visits.last) == (State.DONE, 2, int(later + 11))
         assert frontier.totals().states["done"] == 1
-        assert (frontier.totals().due, frontier.totals().queued_revisits) == (1, 0)
+        assert (frontier.totals().due, frontier.totals().queued_again) == (1, 0)
 
 
 def test_what_comes_back_counts_against_no_budget_and_is_never_deferred(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def shares(
         for host, count in news.items():
             find(frontier, *[f"new{number}" for number in range(count)], host=host, now=later, priority=100)
         while found.total() < visits and (lease := next_lease(frontier, later)) is not None:
-            found[lease.host.upper() if lease.is_revisit else lease.host] += 1
+            found[lease.host.upper() if lease.comes_back else lease.host] += 1
             frontier.release(lease, READ, later)
     return found
 
@@ -319,7 +319,7 @@ def test_no_page_comes_back_again_while_its_end_waits_to_be_written(tmp_path: Pa
         assert sorted(visit_all(frontier, later)) == [
             f"{kind}{number}" for kind in ("new", "old") for number in range(6)
         ]
-        assert (frontier.pending, frontier.totals().queued_revisits) == (0, 0)
+        assert (frontier.pending, frontier.totals().queued_again) == (0, 0)
 
 
 def test_the_share_holds_after_a_restart(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_the_share_holds_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path, later) as frontier:
         seen = []
         while len(seen) < 40 and (lease := next_lease(frontier, later)) is not None:
-            seen.append(lease.is_revisit)
+            seen.append(lease.comes_back)
             frontier.release(lease, READ, later)
     assert seen.count(True) == pytest.approx(20, abs=4)
 
@@ -353,7 +353,7 @@ def test_switched_off_nothing_comes_back_and_switched_on_again_all_of_it(tmp_pat
     with opened(tmp_path, later) as frontier:
         lease = next_lease(frontier, later)
         assert lease is not None
-        assert frontier.totals().queued_revisits == 2
+        assert frontier.totals().queued_again == 2
         frontier.release(lease, Outcome(Event.POSTPONED), later)
     with opened(tmp_path, later, rule=None) as frontier:
         assert visit_all(frontier, later) == []
@@ -820,7 +820,7 @@ def test_a_page_that_is_queued_anew_comes_back_once(tmp_path: Path, is_queued: b
         assert frontier.requeue(page_id, later)
         assert visit_all(frontier, later) == ["page"]
         assert record(frontier, page_id)[1].visits == 2
-        assert (frontier.totals().due, frontier.totals().queued_revisits) == (1, 0)
+        assert (frontier.totals().due, frontier.totals().queued_again) == (1, 0)
 
 
 def test_a_page_that_is_visited_again_right_now_is_not_queued_anew(tmp_path: Path) -> None:
@@ -836,7 +836,7 @@ def test_a_page_that_is_visited_again_right_now_is_not_queued_anew(tmp_path: Pat
         assert next_lease(frontier, later) is None
         frontier.release(lease, Outcome(Event.FAILED, 500), later)
         frontier.commit()
-        assert frontier.totals().queued_revisits == 0
+        assert frontier.totals().queued_again == 0
 
 
 def test_a_revisit_that_goes_to_the_queue_of_another_host_takes_its_counts_along(tmp_path: Path) -> None:
@@ -893,7 +893,7 @@ def test_a_page_that_is_forgotten_does_not_come_back(
         else:
             assert frontier.forget(page_id, fingerprint_of, later)
         assert visit_all(frontier, later) == []
-        assert (frontier.totals().due, frontier.totals().queued_revisits) == (0, 0)
+        assert (frontier.totals().due, frontier.totals().queued_again) == (0, 0)
 
 
 # -- what it costs ---------------------------------------------------------------------------------------
@@ -1068,7 +1068,7 @@ def test_changed_settings_count(tmp_path: Path) -> None:
         visit_all(frontier, NOW)
     other = RevisitRule(shelf_life=inf, shelf_lives=(("news", DAY),), hubs=(("/hub", HOUR),))
     with opened(tmp_path, NOW + 2 * DAY, other) as frontier:
-        assert frontier.totals().due + frontier.totals().queued_revisits == 2
+        assert frontier.totals().due + frontier.totals().queued_again == 2
         assert visit_all(frontier, NOW + 2 * DAY) == ["hub", "news"]
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
         assert frontier.totals().due == 4
@@ -1126,7 +1126,7 @@ def damage(directory: Path, name: str) -> None:
             db.put(keys.rates_key("a.example"), b"?")
         elif name == "counts":
             counts = decode_counts(db.get(keys.COUNTS))
-            counts.due, counts.queued_revisits = 7, 9
+            counts.due, counts.queued_again = 7, 9
             db.put(keys.COUNTS, encode_counts(counts))
 
 
@@ -1388,9 +1388,9 @@ def test_a_changed_robots_txt_counts_after_a_restart_and_costs_a_handful_at_a_ti
     with opened(tmp_path, NOW + DAY) as frontier:
         frontier.keep_robots_copy(SITE, robots(b"new"))
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
-        seen, most, before = [], 0, frontier.totals().due + frontier.totals().queued_revisits
+        seen, most, before = [], 0, frontier.totals().due + frontier.totals().queued_again
         while (lease := frontier.lease(NOW + 2 * DAY)) is not None or frontier.is_refilling:
-            waiting = frontier.totals().due + frontier.totals().queued_revisits
+            waiting = frontier.totals().due + frontier.totals().queued_again
             most, before = max(most, waiting - before), waiting
             if lease is not None:
                 seen.append(name_of(lease))

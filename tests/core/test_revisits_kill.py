@@ -53,9 +53,9 @@ while True:
     if step % 7 == 3 and lease.page.attempts == 0:
         frontier.release(lease, Outcome(Event.RETRIED, 503, delay=2.0), now)
         continue
-    if lease.is_revisit and step % 5 == 2:
+    if lease.comes_back and step % 5 == 2:
         outcome = Outcome(Event.FETCHED, 304, result=Result.UNCHANGED)
-    elif lease.is_revisit and step % 11 == 4:
+    elif lease.comes_back and step % 11 == 4:
         outcome = Outcome(Event.GONE, 404)
     else:
         outcome = Outcome(Event.FETCHED, 200, fetched=Fetched(digest=b"%5d" % (step % 3)))
@@ -85,7 +85,7 @@ def test_a_killed_crawl_comes_back_to_the_same_pages(tmp_path: Path, seed: int) 
         assert list(Check(store, None, now).run()) == []
         frontier = Frontier(store, now, revisits=RevisitRule())
         totals = frontier.totals()
-        assert totals.due + totals.queued_revisits == sum(
+        assert totals.due + totals.queued_again == sum(
             count for state, count in totals.states.items() if state not in ("queued", "seen")
         ), "every page that ended comes back"
         for number, when in visited.items():

@@ -97,7 +97,7 @@ class Machine(RuleBasedStateMachine):
             return
         name = lease.page.url.rpartition("/")[2]
         assert name in self.expected()
-        assert lease.is_revisit is (name in self.due)
+        assert lease.comes_back is (name in self.due)
         before = self.frontier.page(lease.page_id)
         assert before is not None
         assert not self.frontier.requeue(lease.page_id, self.now), "it is under way"
@@ -109,7 +109,7 @@ class Machine(RuleBasedStateMachine):
             self.queued.add(name)
             return
         assert after.visits is not None
-        if outcome.event is not Event.FETCHED and lease.is_revisit and outcome.status != 410:
+        if outcome.event is not Event.FETCHED and lease.comes_back and outcome.status != 410:
             assert before.visits is not None
             assert after.visits.last == before.visits.last, "no observation"
         self.queued.discard(name)

@@ -249,7 +249,7 @@ def test_golden_bytes_of_hosts() -> None:
     golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001 00000002"
     assert host_rows.encode_host(row).hex() == golden.replace(" ", "")
     assert host_rows.decode_host(bytes.fromhex(golden)) == row
-    before = replace(row, queued_revisits=0)
+    before = replace(row, queued_again=0)
     assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == before, "as it was before"
     assert host_rows.decode_host(bytes.fromhex(golden)[:-8]) == replace(before, answered=0), "long before"
 
@@ -260,9 +260,9 @@ def test_golden_bytes_of_counts() -> None:
     assert meta_rows.encode_counts(counts).hex() == golden
     found = meta_rows.decode_counts(bytes.fromhex(golden))
     assert (found.next_page, found.next_visit, found.attempts) == (7, 8, 9)
-    assert (found.states, found.hosts, found.queued_revisits, found.due) == (counts.states, 12, 1, 5)
+    assert (found.states, found.hosts, found.queued_again, found.due) == (counts.states, 12, 1, 5)
     before = meta_rows.decode_counts(bytes.fromhex(golden)[:-16])
-    assert (before.states, before.hosts, before.queued_revisits) == (counts.states, 12, 0), "as it was before"
+    assert (before.states, before.hosts, before.queued_again) == (counts.states, 12, 0), "as it was before"
 
 
 def test_golden_bytes_of_rates() -> None:

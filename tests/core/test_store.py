@@ -561,7 +561,7 @@ def test_a_count_that_went_wrong_stops_the_crawl_clearly_and_loses_nothing(tmp_p
     frontier.discover([link(1)], NOW)
     frontier.commit()
     frontier.discover([link(2)], NOW)
-    frontier._hosts.by_name["h2.example"].queued_revisits = -1
+    frontier._hosts.by_name["h2.example"].queued_again = -1
     for _ in range(2):
         with pytest.raises(FrontierUnwritable, match=r"counts are wrong .*check --repair.*start the same"):
             frontier.commit()

@@ -47,7 +47,7 @@ def test_times_and_validators_of_a_page_are_kept(tmp_path: Path) -> None:
     frontier = opened(tmp_path)
     page_id = found(frontier)
     lease = leased(frontier)
-    assert not lease.is_revisit
+    assert not lease.comes_back
     frontier.release(lease, Outcome(Event.FETCHED, 200, fetched=PAGE._replace(digest=b"")), NOW + 5)
     frontier.close()
 

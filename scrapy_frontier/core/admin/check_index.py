@@ -58,7 +58,7 @@ def _doubled(work: Work, doubled: set[int]) -> Iterator[Finding]:
 
 def not_indexed(work: Work) -> Iterator[Finding]:
     """Pages that no index row leads to, after `index`: each gets one, by the request in its row, or goes
-    where that leads to another page. Revisits need none."""
+    where that leads to another page. Further visits need none."""
     kind = "page without an index row"
     for page_id, page in work.pages_having(KNOWN, INDEXED | UNREADABLE):
         if page_id >= keys.FIRST_VISIT:

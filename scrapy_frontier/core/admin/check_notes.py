@@ -1,7 +1,7 @@
 """What a check finds, what can be read of a damaged page, and what it notes of all others.
 
 Of each page it notes flags and a checksum of its host, five bytes; of each host its pages. Kept in pieces of
-4096 ids, so that ids that are far apart (revisits of pages, damaged keys) cost no more than a piece
+4096 ids, so that ids that are far apart (further visits, damaged keys) cost no more than a piece
 each.
 """
 
@@ -154,8 +154,8 @@ class HostTally:
         due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
         if due == due_rows.QUEUED_AGAIN:
             self.count(host, State.QUEUED)  # besides, for a finished page that was due and is queued
-            self.of(host).queued_revisits += 1
-            self.counts.queued_revisits += 1
+            self.of(host).queued_again += 1
+            self.counts.queued_again += 1
         self.counts.due += due > due_rows.QUEUED_AGAIN
         return due
 

@@ -158,7 +158,7 @@ def not_placed(work: Work) -> Iterator[Finding]:
         host = host_of_page(page)
         sort_key = queue_keys.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
         if page.state is not State.QUEUED and page.visits is not None:
-            sort_key = due_rows.revisit_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
+            sort_key = due_rows.sort_key_of_due(NEUTRAL, NEUTRAL, page.visits.last, page_id)
         work.put(queue_keys.queue_prefix(host) + sort_key, b"")
         if not work.ledger[page_id] & MISPLACED:
             yield work.found("queued page without a row", subject(page_id, page))

@@ -96,7 +96,7 @@ def hosts(work: Work) -> Iterator[Finding]:
 
 def _differences(row: host_rows.HostRow, expected: host_rows.HostRow) -> str:
     """What a host row says of its pages where that is not so."""
-    names = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_revisits")
+    names = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")
     return "; ".join(_wrong((name, getattr(row, name), getattr(expected, name)) for name in names))
 
 
@@ -127,7 +127,7 @@ def counts(work: Work) -> Iterator[Finding]:
         wrong.append(f"next page {counts.next_page}, but page {last_page} is there")
     if counts.next_visit <= last_visit:
         wrong.append(f"next visit {counts.next_visit}, but visit {last_visit} is there")
-    names = ("due", "queued_revisits", "hosts")
+    names = ("due", "queued_again", "hosts")
     wrong += _wrong((name, getattr(counts, name), getattr(expected, name)) for name in names)
     if wrong:
         work.put(keys.COUNTS, meta_rows.encode_counts(expected))

@@ -44,9 +44,9 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
             page_id = queue_keys.sort_key_id(place.sort_key)
             page = facts.legible_page(store, page_id)
             url = page.url if page is not None else None
-            is_revisit = due_rows.is_revisit_key(place.sort_key)
-            found = _NOWHERE if is_revisit else queue_keys.read_sort_key(place.sort_key)._asdict()
-            about = {"host": place.host, **found, "due": place.due, "is_revisit": is_revisit}
+            comes_back = due_rows.is_sort_key_of_due(place.sort_key)
+            found = _NOWHERE if comes_back else queue_keys.read_sort_key(place.sort_key)._asdict()
+            about = {"host": place.host, **found, "due": place.due, "comes_back": comes_back}
             yield {"id": page_id, "url": url, **about}
 
 
@@ -54,6 +54,6 @@ _PLACE = ("priority", "bucket", "turn")
 _NOWHERE = dict.fromkeys(_PLACE)
 DUMPS = {
     "pages": Dump("pages", tuple(facts.describe(0, page_rows.Page(""))), _pages),
-    "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "due", "is_revisit"), _queue),
+    "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "due", "comes_back"), _queue),
     "links": Dump("links", ("source", "target", "flags", "weight"), _links),
 }

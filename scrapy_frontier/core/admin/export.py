@@ -119,8 +119,8 @@ def _queues(store: Store) -> Iterator[Line]:
 
 def _place(sort_key: bytes) -> Line:
     """Where a page stands in its queue; as bytes for one that comes back."""
-    is_revisit = due_rows.is_revisit_key(sort_key)
-    return {"sort_key": sort_key.hex()} if is_revisit else queue_keys.read_sort_key(sort_key)._asdict()
+    comes_back = due_rows.is_sort_key_of_due(sort_key)
+    return {"sort_key": sort_key.hex()} if comes_back else queue_keys.read_sort_key(sort_key)._asdict()
 
 
 def _hosts(store: Store) -> Iterator[Line]:

@@ -46,7 +46,7 @@ REQUEUED = {state.name.lower(): state for state in State if (state, Event.REQUEU
 class Summary(NamedTuple):
     """The kept counters, and the last ranking: pages by state, and those that ended ``ok`` (done, redirected)
     and in ``errors`` (gone, failed). ``known`` counts every page that was ever given an id. Of those that
-    ended ``due`` ones come back, the first at ``first_due`` (POSIX seconds), and ``queued_revisits`` ones are
+    ended ``due`` ones come back, the first at ``first_due`` (POSIX seconds), and ``queued_again`` ones are
     queued again."""
 
     states: dict[str, int]
@@ -60,7 +60,7 @@ class Summary(NamedTuple):
     is_clean: bool
     ranking: meta_rows.LastRanking | None
     due: int = 0
-    queued_revisits: int = 0
+    queued_again: int = 0
     first_due: int | None = None
 
 
@@ -72,7 +72,7 @@ class HostView(NamedTuple):
     when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
     trouble the host rests until ``cooling_until`` (0: no trouble), for its last ``trouble`` in words and as
     many ``strikes``. ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
-    ``queued_revisits`` pages were due and are queued again, besides: they are counted as what they are.
+    ``queued_again`` pages were due and are queued again, besides: they are counted as what they are.
     """
 
     host: str
@@ -90,7 +90,7 @@ class HostView(NamedTuple):
     trouble: str = ""
     deferred: int = 0
     fetched: int = 0
-    queued_revisits: int = 0
+    queued_again: int = 0
 
     def is_in_trouble(self, now: float) -> bool:
         """Whether its last trouble is not forgiven yet at *now*: it rests, or has since less than `FORGIVEN`
@@ -114,7 +114,7 @@ def summary(store: Store) -> Summary:
     ok, errors = (sum(counts.states[state] for state in group) for group in (OK, ERRORS))
     first_due = next((due_rows.due_time(key) for key, _ in store.scan(keys.DUE, limit=1)), None)
     known, about = totals.known, (totals.attempts, totals.hosts, links, store.size(), is_clean, ranking)
-    return Summary(totals.states, ok, errors, known, *about, totals.due, totals.queued_revisits, first_due)
+    return Summary(totals.states, ok, errors, known, *about, totals.due, totals.queued_again, first_due)
 
 
 def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
@@ -131,7 +131,7 @@ def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
     ready_at = max(row.visited + delay if row.visited else 0.0, rest.until)
     pages = row.pending, row.done - row.excluded, row.failed, row.excluded
     clock = row.visited, delay, by, ready_at
-    besides = row.deferred, row.fetched, row.queued_revisits
+    besides = row.deferred, row.fetched, row.queued_again
     return HostView(name, *pages, *clock, orders.blocked, rest.until, rest.strikes, rest.reason, *besides)
 
 
@@ -216,7 +216,7 @@ def find_page(store: Store, fingerprint: bytes) -> PageId | None:
 
 
 def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, page_rows.Page]]:
-    """Every page that can be read, oldest first; revisits of known pages come last, or not at all."""
+    """Every page that can be read, oldest first; further visits of known ones come last, or not at all."""
     for key, value in store.scan(keys.PAGE):
         page_id = keys.key_id(key)
         if page_id >= keys.FIRST_VISIT and not with_visits:

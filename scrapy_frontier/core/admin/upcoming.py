@@ -45,7 +45,7 @@ class Preview:
         self._waiting = (place for place in waiting if self._is_wanted(place.host))
         self._next_waiting = next(self._waiting, None)
         views = facts.hosts(store, delay_of)
-        queued = (view.host for view in views if view.queued or view.queued_revisits)
+        queued = (view.host for view in views if view.queued or view.queued_again)
         for name in filter(self._is_wanted, queued if only is None else (only,)):
             self._hosts.put(self._host(name), now)
 

@@ -134,7 +134,7 @@ class Host(KeptHost):
         self.prefix = queue_keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row.queued, row.done, row.failed, row.visited
         self.deferred, self.excluded, self.answered = row.deferred, row.excluded, row.answered
-        self.queued_revisits = row.queued_revisits
+        self.queued_again = row.queued_again
         self.response_time = row.response_time
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency

@@ -57,7 +57,7 @@ def _knows_its_head(host: Host) -> bool:
     """Whether all it has is in memory, or the best of it. Of those with more on disk one to which pages come
     back stays awake: their share is given to hosts in memory."""
     if host.more:
-        return not (host.queued_revisits or host.needs_sort_keys())
+        return not (host.queued_again or host.needs_sort_keys())
     return len(host.heads) == host.queued
 
 

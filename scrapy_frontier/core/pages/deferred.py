@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import UnreadableRow, lenient
 from ..hosts.host import host_of_page
 from ..store import keys, page_rows, queue_keys
-from ..store.due_rows import RETURNS
+from ..store.due_rows import COMES_BACK
 from ..store.score_codes import NEUTRAL
 from ..store.states import State
 
@@ -148,13 +148,13 @@ class Deferral:
     def spill(self, host: Host, now: float) -> bool:
         """Defer the head of a host whose budget of pages is used up; false where it may be fetched.
 
-        Never a revisit, nor a page that comes back. A head whose record cannot be read is set aside
+        Never a further visit, nor a page that comes back. A head whose record cannot be read is set aside
         instead. In the open batch; the host gets its next head and its place.
         """
         over = self._budgets.spent(host)
         sort_key = host.heads[0]
         page_id = queue_keys.sort_key_id(sort_key)
-        if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(RETURNS):
+        if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
             return False
         del host.heads[0]
         try:

@@ -155,7 +155,8 @@ class PageIndex:
         return page_rows.decode_page(stored) if stored is not None else None
 
     def is_of_this_run(self, page_id: PageId) -> bool:
-        """Whether a page was discovered since the frontier was opened; a revisit always. No store read."""
+        """Whether a page was discovered since the frontier was opened; a further visit always was. No store
+        read."""
         return page_id >= self._first_of_run
 
     def fate_of(self, page_id: PageId) -> Fate:

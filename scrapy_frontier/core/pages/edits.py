@@ -222,7 +222,7 @@ class Edits:
             host.forget(place.sort_key)
             batch.count_queued(host, -1)
             if is_ended:  # one that comes back
-                batch.count_revisits(host, -1)
+                batch.count_queued_again(host, -1)
         if is_ended:
             self._revisit_queue.remove(page_id, page)
             self._uncount_page(host, page_id, page)

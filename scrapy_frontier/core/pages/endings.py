@@ -75,7 +75,7 @@ class Endings:
         batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure
-        page = None if lease.is_revisit else self.after(lease, outcome, now)
+        page = None if lease.comes_back else self.after(lease, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
         if self._leases.pop(lease.id, None) is None:
             return self._late(lease)

@@ -41,7 +41,7 @@ class Lease(UnderWay):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
     ``page_id`` is opaque to callers; ``node`` is the page whose links gather on it as ``edges``: the same,
-    but for a revisit, of which `Frontier.identify` has to say what page it is for.
+    but for a further visit, of which `Frontier.identify` has to say what page it is for.
     """
 
     page_id: PageId
@@ -53,7 +53,7 @@ class Lease(UnderWay):
     deadline: float = FOREVER
     is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
     is_last_attempt: bool = False  # if it has to be tried again, the page has failed
-    is_revisit: bool = False  # it ended before, and stays so until this visit ends
+    comes_back: bool = False  # it ended before, and stays so until this visit ends
     is_forced: bool = False  # it is asked for unconditionally, and its callback called
     node: PageId | None = None
     edges: list[PlainEdge] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Outcome(NamedTuple):
 
     def led_to(self, state: State) -> Sequence[PlainEdge]:
         """The link of a page that was not read, and is in *state* now: to where it led, with the ``flags``.
-        Empty where it led nowhere, or to a revisit, which is no page."""
+        Empty where it led nowhere, or to a further visit, which is no page."""
         if state is not State.REDIRECTED or self.target is None or self.target >= FIRST_VISIT:
             return ()
         return (Edge(self.target, REDIRECT | self.flags),)
@@ -117,7 +117,7 @@ def without_request(lease: Lease, cause: str) -> Outcome:
     """How *lease* ends where no request can be made for its page, because of this *cause*; empty: it was in
     the memory of another process alone, and a link or a seed brings it back. Else the page fails, but one
     that came back stays as it is."""
-    event = Event.LOST if lease.is_revisit or not cause else Event.FAILED
+    event = Event.LOST if lease.comes_back or not cause else Event.FAILED
     return Outcome(event, reason=reasons.UNREADABLE(cause=cause) if cause else reasons.LOST())
 
 
@@ -159,7 +159,7 @@ class Leases(dict[int, Lease]):
         until, asked = now + self.timeout, host.asked
         lease = Lease(host.name, page, now, page_id, host.delay, asked, given_up, number, sort_key, until)
         lease.before = host.visited, host.ready_at
-        lease.is_revisit = page.state is not QUEUED
+        lease.comes_back = page.state is not QUEUED
         lease.is_last_attempt = page.attempts + 1 >= self._max_attempts
         if page_id < FIRST_VISIT:
             lease.node = page_id

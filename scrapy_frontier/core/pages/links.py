@@ -77,7 +77,7 @@ class Fate(Enum):
 
 
 class Discovered(NamedTuple):
-    """The answer to a link: its ``page`` (the revisit of it; None where there is none), whether that
+    """The answer to a link: its ``page`` (the further visit of it; None where there is none), whether that
     ``is_head`` of its host's queue, and for one that is deferred or refused of what ``kind`` that is and why:
     ``over_budget``, or the kind of a trap."""
 

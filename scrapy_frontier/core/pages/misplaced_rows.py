@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ranking.scorer import buckets
 from ..store import keys, queue_keys
-from ..store.due_rows import RETURNS
+from ..store.due_rows import COMES_BACK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +34,9 @@ def misplaced_keys(scorer: Scorer, sort_keys: list[bytes], pages: int) -> list[t
     each."""
     ids = np.array([queue_keys.sort_key_id(sort_key) for sort_key in sort_keys], np.int64)
     known = np.flatnonzero(ids < pages)
-    returns = [index for index, each in enumerate(sort_keys) if each.startswith(RETURNS)]
-    if returns:  # their places are not scores
-        known = np.setdiff1d(known, returns)
+    coming_back = [index for index, each in enumerate(sort_keys) if each.startswith(COMES_BACK)]
+    if coming_back:  # their places are not scores
+        known = np.setdiff1d(known, coming_back)
     kept = np.array([queue_keys.sort_key_bucket(sort_key) for sort_key in sort_keys], np.int64)
     far, wanted = misplaced(scorer, ids[known], kept[known])
     return [
@@ -48,5 +48,5 @@ def misplaced_keys(scorer: Scorer, sort_keys: list[bytes], pages: int) -> list[t
 def has_other_turn(sort_key: bytes) -> bool:
     """Whether a row of the queue has the turn of another page: a page that was queued again."""
     is_own = len(sort_key) == queue_keys.OWN_TURN.size
-    is_revisit = sort_key.startswith(RETURNS) or queue_keys.sort_key_id(sort_key) >= keys.FIRST_VISIT
+    is_revisit = sort_key.startswith(COMES_BACK) or queue_keys.sort_key_id(sort_key) >= keys.FIRST_VISIT
     return not (is_own or is_revisit)

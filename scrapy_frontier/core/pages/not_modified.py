@@ -67,9 +67,9 @@ class False304s:
             reason = reasons.BETWEEN.join(filter(None, (*noindex, page.reason)))
             result = Result.NOINDEX if noindex else Result.UNCHANGED
             return Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=Fetched(*received))
-        is_second = page_id in self._contradicted if lease.is_revisit else page.status == 304
+        is_second = page_id in self._contradicted if lease.comes_back else page.status == 304
         if is_second or lease.is_last:  # as it answers whoever asks
             return Outcome(event_at(304), 304, reasons.STATUS(status=304))
-        if lease.is_revisit:
+        if lease.comes_back:
             self._contradicted.add(page_id)
         return Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())

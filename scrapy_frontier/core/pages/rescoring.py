@@ -20,7 +20,7 @@ import numpy as np
 
 from ..ranking.scorer import scores_of
 from ..store import keys, queue_keys
-from ..store.due_rows import RETURNS
+from ..store.due_rows import COMES_BACK
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import encode_ranking, last_ranking
 from ..store.queue_keys import MAX_PRIORITY, OWN_TURN, priority_code, sort_key_bucket
@@ -113,10 +113,10 @@ class Rescoring:
         return kept if kept >= LEAST_BUCKET else AVERAGE
 
     def queued(self, host: str, sort_key: bytes) -> None:
-        """A row with *sort_key* was put into the queue of *host*: remember where. Not of revisits, nor
+        """A row with *sort_key* was put into the queue of *host*: remember where. Not of further visits, nor
         of pages that come back. No store read."""
         page_id = queue_keys.sort_key_id(sort_key)
-        if page_id < keys.FIRST_VISIT and not sort_key.startswith(RETURNS):
+        if page_id < keys.FIRST_VISIT and not sort_key.startswith(COMES_BACK):
             self._put(page_id, self._number(host), sort_key)
 
     def score_of(self, page_id: PageId) -> float | None:
@@ -308,7 +308,7 @@ class Rescoring:
         nodes, kept = [], []
         for sort_key, name in sort_keys:
             page_id = queue_keys.sort_key_id(sort_key)
-            if page_id >= self._pages_at_start or sort_key.startswith(RETURNS):
+            if page_id >= self._pages_at_start or sort_key.startswith(COMES_BACK):
                 continue
             self._put(page_id, self._number(name), sort_key)
             if waits:

@@ -77,7 +77,7 @@ class RevisitEndings:
             return Released(State.QUEUED)
         links = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
-        self._batch.count_revisits(host, -1)
+        self._batch.count_queued_again(host, -1)
         self._false_304s.note(lease.host, lease.page_id, 0 if page.visits is None else page.visits.trust)
         if ended.result is None:
             return Released(page.state)
@@ -163,7 +163,7 @@ class RevisitEndings:
         if queue is not host:
             page = page._replace(host=queue.name)
             for its, change in ((host, -1), (queue, 1)):
-                self._batch.count_revisits(its, change)
+                self._batch.count_queued_again(its, change)
                 self._batch.count_ended(its, page.state, change, page.status)
         self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         if due <= now:

@@ -84,7 +84,7 @@ class RevisitQueue:
     def is_alone(self) -> bool:
         """Whether all that is queued are pages that come back: no crawl is kept open for these. No store
         read."""
-        return self._batch.counts.states[State.QUEUED] == self._batch.counts.queued_revisits
+        return self._batch.counts.states[State.QUEUED] == self._batch.counts.queued_again
 
     def until(self, now: float) -> float:
         """What is due by then is visited now (POSIX seconds): *now* where the crawl waits, else its start."""
@@ -162,9 +162,9 @@ class RevisitQueue:
         if not self._hubs.let_in(due.is_hub):
             value = self._rates.value(host.name, page, visits, score_codes.number_of(due.weight) or 1.0, now)
             place = min(score_codes.code(value), score_codes.TOP - 1)
-        sort_key = due_rows.revisit_key(place, weight, visits.last, page_id)
+        sort_key = due_rows.sort_key_of_due(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
-        batch.count_revisits(host, 1)
+        batch.count_queued_again(host, 1)
         host.add(sort_key)
         self._hosts.put(host, now)
         if self._share is not None:
@@ -277,7 +277,7 @@ class RevisitQueue:
                 batch.rows[place.key] = None
                 host.forget(place.sort_key)
                 batch.count_queued(host, -1)
-                batch.count_revisits(host, -1)
+                batch.count_queued_again(host, -1)
 
     def make_due(self, page_id: PageId, now: float) -> bool:
         """See `Edits.make_due`."""
@@ -305,7 +305,7 @@ class RevisitQueue:
         when = _second(now)
         batch.unqueue(host, sort_key)
         host.drop_sort_key(sort_key)
-        batch.count_revisits(host, -1)
+        batch.count_queued_again(host, -1)
         due = Due(when, page_id, weight=due_rows.weight_in(sort_key))
         batch.put_due(due_rows.due_key(when, page_id), due_rows.encode_due(due))
         page = page._replace(visits=visits._replace(due=when))

@@ -89,7 +89,7 @@ class RevisitBudget:
         opened = Opened(*rate_rows.decode_opened(stored))
         counts, before = self._batch.counts, opened.noted
         # A pause counts where it left something undone: who had visited all that was due had time enough.
-        if counts.queued_revisits > _BEHIND * (counts.queued_revisits + counts.due):
+        if counts.queued_again > _BEHIND * (counts.queued_again + counts.due):
             opened = went_on(opened, opened_at, is_running=False)
         self._bounds = rule.bounds
         if not rule.waits:  # a page is visited once a run: what is planned for between two of them is lost

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ..hosts.domain import OVER_HARD, HostState
-from ..store.due_rows import RETURNS
+from ..store.due_rows import COMES_BACK
 from ..store.states import State
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ class RevisitShare:
         """A page is handed out, of whichever kind: count it, while both kinds wait, against the share of its
         own."""
         counts = self._batch.counts
-        gain = self._share - sort_key.startswith(RETURNS)
-        if 0 < counts.queued_revisits < counts.states[State.QUEUED]:
+        gain = self._share - sort_key.startswith(COMES_BACK)
+        if 0 < counts.queued_again < counts.states[State.QUEUED]:
             self.credit = min(max(self.credit + gain, -_MOST), _MOST)
-        if 0 < host.queued_revisits < host.queued:
+        if 0 < host.queued_again < host.queued:
             own = self._own.get(host.name, 0.0)
             self._own[host.name] = min(max(own + gain, -_MOST), _MOST)
         elif self._own:
@@ -84,7 +84,7 @@ class RevisitShare:
             name = next(iter(self._line))
             del self._line[name]
             host = self._hosts.find(name)
-            if host is None or not host.queued_revisits:
+            if host is None or not host.queued_again:
                 self._own.pop(name, None)
                 continue
             self._line[name] = None
@@ -92,7 +92,7 @@ class RevisitShare:
                 continue
             if host.domain is not None and host.domain.level == OVER_HARD:
                 continue
-            if not host.heads[0].startswith(RETURNS) and self._own.get(name, 0.0) < 1.0:
+            if not host.heads[0].startswith(COMES_BACK) and self._own.get(name, 0.0) < 1.0:
                 continue
             sort_key = self._best_of(host)
             if sort_key is not None:
@@ -102,13 +102,13 @@ class RevisitShare:
     def _find(self) -> None:
         """Those that earlier runs left."""
         self._unasked -= 1
-        if self._unasked < 0 and self._batch.counts.queued_revisits:
+        if self._unasked < 0 and self._batch.counts.queued_again:
             self._unasked = _FIND_AGAIN
-            self._line = {name: None for name, host in self._hosts.by_name.items() if host.queued_revisits}
+            self._line = {name: None for name, host in self._hosts.by_name.items() if host.queued_again}
 
     def _best_of(self, host: Host) -> bytes | None:
         batch = self._batch
-        for sort_key in self._batch.store.keys_of(host.prefix, RETURNS, 1 + len(host.leased) + batch.ends):
+        for sort_key in self._batch.store.keys_of(host.prefix, COMES_BACK, 1 + len(host.leased) + batch.ends):
             # Its end may not be written yet.
             is_there = batch.rows.get(host.prefix + sort_key, b"") is not None
             if is_there and sort_key not in host.leased:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
-_COUNTS_OF_HOST = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_revisits")
+_COUNTS_OF_HOST = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")
 
 
 class Batch:
@@ -176,7 +176,7 @@ class Batch:
         self.counts.due -= 1
 
     def end(self, host: KeptHost, sort_key: bytes, page_id: PageId, page: Page) -> None:
-        """A queued page has come to an end, as its new row says; a revisit leaves no trace."""
+        """A queued page has come to an end, as its new row says; a further visit leaves no trace."""
         rows = self.rows
         rows[host.prefix + sort_key] = None
         host.queued -= 1
@@ -208,10 +208,10 @@ class Batch:
             self.withheld += change
         self.touch(host)
 
-    def count_revisits(self, host: KeptHost, change: int) -> None:
+    def count_queued_again(self, host: KeptHost, change: int) -> None:
         """Of the pages queued on *host* so many more are finished ones that come back."""
-        host.queued_revisits += change
-        self.counts.queued_revisits += change
+        host.queued_again += change
+        self.counts.queued_again += change
         self.touch(host)
 
     def count_ended(self, host: KeptHost, state: State, change: int = 1, status: int = 0) -> None:

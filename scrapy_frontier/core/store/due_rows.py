@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .keys import PageId
 
 # What comes back stands behind all that is new, whatever the priority of that: no priority has this code.
-RETURNS = b"\xff\xff\xff\xff"
+COMES_BACK = b"\xff\xff\xff\xff"
 QUEUED_AGAIN = 1  # `Visits.due` of a page that was due, and stands in a queue
 _VALUE = struct.Struct(">BHH")
 _IS_HUB = 1
@@ -73,20 +73,20 @@ def is_due_key(key: bytes) -> bool:
     return len(key) == 1 + 4 + keys.ID_BYTES
 
 
-def revisit_key(place: int, weight: int, visited: int, page_id: PageId) -> bytes:
+def sort_key_of_due(place: int, weight: int, visited: int, page_id: PageId) -> bytes:
     """The sort key of a page that was due: those with the largest *place* first, then those *visited*
     longest ago. The *weight* is carried along."""
     turn = min(visited // _HOUR, 0xFFFFFF).to_bytes(3, "big") + weight.to_bytes(2, "big")
-    return RETURNS + (TOP - place).to_bytes(2, "big") + turn + keys.id_bytes(page_id)
+    return COMES_BACK + (TOP - place).to_bytes(2, "big") + turn + keys.id_bytes(page_id)
 
 
-def is_revisit_key(sort_key: bytes) -> bool:
+def is_sort_key_of_due(sort_key: bytes) -> bool:
     """Whether the page with that sort key stands in its queue as one that came back."""
-    return sort_key.startswith(RETURNS)
+    return sort_key.startswith(COMES_BACK)
 
 
 def weight_in(sort_key: bytes) -> int:
     """The weight of a page that was handed out: carried along, or the score bucket of a page that was new."""
-    if is_revisit_key(sort_key):
+    if is_sort_key_of_due(sort_key):
         return int.from_bytes(sort_key[9:11], "big")
     return TOP - int.from_bytes(sort_key[4:6], "big")

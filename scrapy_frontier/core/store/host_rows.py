@@ -42,7 +42,7 @@ class HostRow:
     excluded: int = 0
     response_time: float = 0.0
     answered: int = 0
-    queued_revisits: int = 0
+    queued_again: int = 0
 
     def count_ended(self, state: State, change: int = 1, status: int = 0) -> None:
         """Count a page that ended in *state* with this HTTP *status*, or with -1 one that is taken back from
@@ -64,7 +64,7 @@ class HostRow:
     @property
     def pending(self) -> int:
         """Pages that count against a budget of queued pages: not those that came back."""
-        return self.queued - self.queued_revisits
+        return self.queued - self.queued_again
 
 
 class KeptHost(HostRow):
@@ -88,7 +88,7 @@ class KeptHost(HostRow):
 def encode_host(row: HostRow) -> bytes:
     """40 bytes, of which only the counts and times of the row; see ``format.md``."""
     begun = row.queued, row.done, row.failed, row.visited, row.deferred, row.excluded
-    return _HOST.pack(*begun, row.response_time, row.answered, row.queued_revisits)
+    return _HOST.pack(*begun, row.response_time, row.answered, row.queued_again)
 
 
 def decode_host(value: bytes) -> HostRow:

@@ -72,7 +72,7 @@ COOLDOWN = b"t"
 
 ID_BYTES = 5
 MAX_ID = (1 << 40) - 1
-# Ids from here on are not pages of their own but revisits of known ones (``dont_filter``); page ids
+# Ids from here on are not pages of their own but further visits of known ones (``dont_filter``); page ids
 # below stay consecutive, so that they can index an array.
 FIRST_VISIT = 1 << 39
 SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
@@ -95,7 +95,7 @@ def id_bytes(page_id: PageId) -> bytes:
 
 
 def page_key(page_id: PageId) -> bytes:
-    """Key of the row of a page, or of a revisit."""
+    """Key of the row of a page, or of a further visit."""
     return PAGE + page_id.to_bytes(ID_BYTES, "big")
 
 

@@ -34,22 +34,22 @@ _COUNTS_BEFORE = struct.Struct(f">QQQ{len(State)}QQ")  # the numbers it lacks ar
 class Totals(NamedTuple):
     """What a frontier holds, of all runs together: pages by the name of their state, every page that was ever
     given an id, attempts, and hosts with a row. Finished pages that are ``due``, at whatever time, and those
-    that were and are queued: ``queued_revisits``."""
+    that were and are queued: ``queued_again``."""
 
     states: dict[str, int]
     known: int
     attempts: int
     hosts: int
     due: int = 0
-    queued_revisits: int = 0
+    queued_again: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
-    Revisits of a page (``dont_filter``) count while they are queued, and no longer. Of the queued ones
-    so many are ``queued_revisits``: finished pages, which count as that too, until their visit ends. ``due``
+    Further visits of a page (``dont_filter``) count while they are queued, and no longer. Of the queued ones
+    so many are ``queued_again``: finished pages, which count as that too, until their visit ends. ``due``
     counts those that come back later.
     """
 
@@ -58,7 +58,7 @@ class Counts:
     attempts: int
     states: list[int]
     hosts: int = 0
-    queued_revisits: int = 0
+    queued_again: int = 0
     due: int = 0
 
     @classmethod
@@ -69,14 +69,14 @@ class Counts:
     def totals(self) -> Totals:
         """What there is, for people: of the queued pages those that came back are counted apart."""
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
-        states["queued"] -= self.queued_revisits
-        return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.queued_revisits)
+        states["queued"] -= self.queued_again
+        return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.queued_again)
 
 
 def encode_counts(counts: Counts) -> bytes:
     """112 bytes, 14 numbers; see ``format.md``."""
     begun = counts.next_page, counts.next_visit, counts.attempts
-    return _COUNTS.pack(*begun, *counts.states, counts.hosts, counts.queued_revisits, counts.due)
+    return _COUNTS.pack(*begun, *counts.states, counts.hosts, counts.queued_again, counts.due)
 
 
 def decode_counts(value: bytes) -> Counts:

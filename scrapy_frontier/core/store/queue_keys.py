@@ -47,7 +47,7 @@ def sort_key_head(priority: int, bucket: int) -> bytes:
 
 
 def sort_key_id(sort_key: bytes) -> int:
-    """The page id in a sort key, or that of a revisit."""
+    """The page id in a sort key, or that of a further visit."""
     return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")
 
 
