@@ -18,7 +18,7 @@ from ..core.reasons import LONGEST_URL
 from .assembly import Component
 from .hosts.private_network import is_from_private
 from .links.outlinks import AT_A_TIME
-from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
+from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, ONLY_SEEN
 from .requests.fingerprints import page_fingerprint
 from .requests.pattern_and_force import pattern_and_force_of
 from .responses.fast_link_extractor import references_of, tree_of
@@ -214,7 +214,7 @@ class PageRules:
             return None
         if is_nofollow:
             request.meta[NOFOLLOW] = True
-        request.meta[REFUSED] = reason
+        request.meta[ONLY_SEEN] = reason
         return request
 
     def _more(self) -> Iterator[Request]:

@@ -11,7 +11,7 @@ PATTERN = "frontier_pattern"  # meta: only links in whose URL this regular expre
 FORCE = "frontier_force"  # meta: POSIX seconds; fetch the page if it was visited last before
 DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
-REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
+ONLY_SEEN = "frontier_only_seen"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 FOLLOW = "frontier_follow"  # meta: whether the links of the page are followed, or the callback they get
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
@@ -31,7 +31,7 @@ OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, NOFOLLOW, DIRECTIVES, START, SHELF_LIFE, REFRESH),
+        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, ONLY_SEEN, NOFOLLOW, DIRECTIVES, START, SHELF_LIFE, REFRESH),
         *(LAST_VISIT, CHANGED, "retry_times"),
         *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     )
@@ -44,7 +44,7 @@ MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belo
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset(
     (
-        *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND),
+        *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, ONLY_SEEN, DIRECTIVES, DUPLICATE, ERRAND),
         *(LAST_VISIT, CHANGED, CONTENT_HASH),
     )
 )

@@ -19,7 +19,7 @@ from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal
 from ..core.reasons import LONGEST_URL
 from ..crawl.flights.redirect_links_and_retries import redirected
 from ..crawl.hosts.response_troubles import pause_in
-from ..crawl.meta_keys import NOT_BEFORE, REFUSED
+from ..crawl.meta_keys import NOT_BEFORE, ONLY_SEEN
 from ..crawl.redirect_limits import Limited, forget_copied_chain, was_to_be_followed
 from ..crawl.requests.fingerprints import is_same_page
 from ..crawl.responses.head import is_text, refresh_of
@@ -117,7 +117,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         led = found.led(response.status, self._forbids_links(request, response))
         if led is Led.FORBIDDEN:
             count(self.crawler, "frontier/nofollow/links")
-            target.meta[REFUSED] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
+            target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
         else:
             count(self.crawler, "frontier/redirects/refresh")
         compat.engine_of(self.crawler).crawl(target)

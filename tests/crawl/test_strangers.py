@@ -218,7 +218,7 @@ OURS = {
     "frontier_postponed": "because",
     "frontier_postponed_for": 1e9,
     "frontier_moved": "elsewhere",
-    "frontier_refused": "because",
+    "frontier_only_seen": "because",
     "frontier_directives": {"noindex": True, "nofollow": True},
     "frontier_duplicate": "http://a.example/",
     "frontier_slot": "mine",

@@ -13,7 +13,7 @@ from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
 from ..flights.in_flight import UNNOTED
 from ..flights.redirect_links_and_retries import is_answer, is_seed, times
-from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
+from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
 from ..requests.plain_data import Unstorable
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _NEW = Fate.NEW
 _ORDINARY = False, "", False, "", None, NEUTRAL, False  # the rest of a `Link`
 # meta
-_UNUSUAL = frozenset((POSTPONED, REFUSED, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
+_UNUSUAL = frozenset((POSTPONED, ONLY_SEEN, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
 
 
 class Listed(NamedTuple):
@@ -126,7 +126,7 @@ class Intake:
 
     def _enqueue_other(self, request: Request) -> bool:
         """`enqueue` for seeds, forms, and requests that follow from others."""
-        if REFUSED in request.meta:
+        if ONLY_SEEN in request.meta:
             return self._refuse(request)
         original, flight = request, self._flights.leading_to(request)
         if flight is None:
@@ -193,7 +193,7 @@ class Intake:
             request.priority,
             text=self._text(original, request),
             kept_host=kept_host,
-            only_seen=str(request.meta.pop(REFUSED)),
+            only_seen=str(request.meta.pop(ONLY_SEEN)),
         )
         self._discover(original, link)
         return False
