@@ -20,7 +20,7 @@ VISIT_IDS = st.integers(keys.FIRST_VISIT, keys.MAX_ID)
 class Queued(NamedTuple):
     priority: int
     bucket: int
-    turn: int
+    arrival: int
     page_id: int
 
     @property
@@ -29,8 +29,8 @@ class Queued(NamedTuple):
 
     @property
     def wanted(self) -> tuple[int, int, int, bool, int]:
-        """What the order should be: a page in its own turn comes before what was queued in the same turn."""
-        return -self.priority, -self.bucket, self.turn, self.turn != self.page_id, self.page_id
+        """What the order should be: a new page comes before what else has the same arrival."""
+        return -self.priority, -self.bucket, self.arrival, self.arrival != self.page_id, self.page_id
 
 
 def queued(page_ids: st.SearchStrategy[int]) -> st.SearchStrategy[Queued]:
@@ -39,7 +39,7 @@ def queued(page_ids: st.SearchStrategy[int]) -> st.SearchStrategy[Queued]:
 
 
 @given(queued(PAGE_IDS | VISIT_IDS), queued(PAGE_IDS | VISIT_IDS))
-def test_sort_keys_order_by_priority_then_score_then_turn(one: Queued, other: Queued) -> None:
+def test_sort_keys_order_by_priority_then_score_then_arrival(one: Queued, other: Queued) -> None:
     assert (one.sort_key < other.sort_key) == (one.wanted < other.wanted)
     assert (one.sort_key == other.sort_key) == (one == other)
 
@@ -50,14 +50,14 @@ def test_a_sort_key_tells_its_page(entry: Queued) -> None:
 
 
 @given(PRIORITIES, BUCKETS, PAGE_IDS, VISIT_IDS)
-def test_a_further_visit_comes_right_behind_its_turn(
-    priority: int, bucket: int, turn: int, visit: int
+def test_a_further_visit_comes_right_behind_the_newest_page(
+    priority: int, bucket: int, arrival: int, visit: int
 ) -> None:
     page, next_page = (
-        queue_keys.sort_key(priority, bucket, turn, turn),
-        queue_keys.sort_key(priority, bucket, turn + 1, turn + 1),
+        queue_keys.sort_key(priority, bucket, arrival, arrival),
+        queue_keys.sort_key(priority, bucket, arrival + 1, arrival + 1),
     )
-    assert page < queue_keys.sort_key(priority, bucket, turn, visit) < next_page
+    assert page < queue_keys.sort_key(priority, bucket, arrival, visit) < next_page
 
 
 @given(st.integers())

@@ -159,7 +159,7 @@ class Model:
         return NEUTRAL if self.scores is None else bucket(self.scores.get(page_id, 1.0))
 
     def standing(self, page_id: int) -> int:
-        """The score bucket for a revisit: that of the row the page has in its own turn."""
+        """The score bucket for a revisit: that of the row that the page has as a new one."""
         entry = self.entry(page_id)
         if self.scores is None or entry is None or entry.due is not None or len(entry.sort_key) > 11:
             return NEUTRAL if self.scores is None else bucket(1.0)
@@ -170,7 +170,7 @@ class Model:
         return self.queue.get(page_id) or leased.get(page_id)
 
     def pay(self, targets: list[int]) -> None:
-        """The rows of the pages that were linked move, those in their own turn and not leased."""
+        """The rows of the pages that were linked move, those of new ones, not leased."""
         assert self.scores is not None
         for target in targets:
             self.scores[target] = min(self.scores.get(target, 1.0) * 2, 2.0**20)
@@ -274,7 +274,7 @@ class Model:
         return min(heads.values(), key=self._turn, default=None)
 
     @property
-    def turn(self) -> int:
+    def arrival(self) -> int:
         """The id of the page discovered last."""
         return max(self.next_page - 1, 0)
 
@@ -332,7 +332,7 @@ class Model:
                 is_better = clamped(outcome.priority) > entry.priority
                 entry.priority = clamped(outcome.priority)
                 if is_better:  # else it keeps its place
-                    entry.sort_key = queue_keys.sort_key(entry.priority, standing, self.turn, entry.id)
+                    entry.sort_key = queue_keys.sort_key(entry.priority, standing, self.arrival, entry.id)
             if outcome.delay > 0:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
@@ -480,7 +480,7 @@ class FrontierMachine(RuleBasedStateMachine):
                     continue
                 assert page_id == model.seen[name]
                 model.ids[name] = model.seen.pop(name)
-                sort_key = queue_keys.sort_key(found.priority, model.place(page_id), model.turn, page_id)
+                sort_key = queue_keys.sort_key(found.priority, model.place(page_id), model.arrival, page_id)
                 entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
                 if defers:
                     model.defer(entry)
@@ -497,16 +497,16 @@ class FrontierMachine(RuleBasedStateMachine):
                 continue
             assert page_id is not None
             if known:
-                turn, place = model.turn, model.standing(model.ids[name])
+                arrival, place = model.arrival, model.standing(model.ids[name])
                 assert page_id >= keys.FIRST_VISIT
                 assert page_id not in model.queue
             else:
-                turn, place = model.next_page, model.place()
-                assert page_id == turn
+                arrival, place = model.next_page, model.place()
+                assert page_id == arrival
                 model.next_page += 1
             if not known:
                 model.ids[name] = page_id
-            sort_key = queue_keys.sort_key(found.priority, place, turn, page_id)
+            sort_key = queue_keys.sort_key(found.priority, place, arrival, page_id)
             entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
             if defers:
                 model.defer(entry)
@@ -669,7 +669,7 @@ class FrontierMachine(RuleBasedStateMachine):
             model.ended.pop(page_id, None)
             model.deferred.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
-            sort_key = queue_keys.sort_key(priority, model.place(page_id), model.turn, page_id)
+            sort_key = queue_keys.sort_key(priority, model.place(page_id), model.arrival, page_id)
             model.queue[page_id] = Entry(page_id, name, sort_key, clamped(priority))
             if was_seen:
                 self.committed()

@@ -97,7 +97,7 @@ def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
         lines.append(page)
     for number, url in enumerate(urls):
         host = url.split("/")[2].partition(":")[0]
-        lines.append({"queued": number, "host": host, "priority": 0, "bucket": 16384, "turn": number})
+        lines.append({"queued": number, "host": host, "priority": 0, "bucket": 16384, "arrival": number})
     lines.append({"end": len(lines)})
     with gzip.open(directory / "hostile.gz", "wt") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)

@@ -50,7 +50,7 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
             yield {"id": page_id, "url": url, **about}
 
 
-_PLACE = ("priority", "bucket", "turn")
+_PLACE = ("priority", "bucket", "arrival")
 _NOWHERE = dict.fromkeys(_PLACE)
 DUMPS = {
     "pages": Dump("pages", tuple(facts.describe(0, page_rows.Page(""))), _pages),

@@ -293,8 +293,8 @@ def _sort_key(line: Line, page_id: PageId) -> bytes:
     """The sort key in a line of a queue."""
     if "sort_key" in line:
         return bytes.fromhex(text(line, "sort_key"))
-    priority, bucket, turn = (number(line, name) for name in ("priority", "bucket", "turn"))
-    return queue_keys.sort_key(priority, bucket, turn, page_id)
+    priority, bucket, arrival = (number(line, name) for name in ("priority", "bucket", "arrival"))
+    return queue_keys.sort_key(priority, bucket, arrival, page_id)
 
 
 def _page_of(line: Line) -> Page:

@@ -283,9 +283,9 @@ class Discovery:
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue one more visit of the *known* page."""
         batch, host = self._batch, self._table.get(link.host)
-        turn, page_id = batch.turn, batch.new_visit()
+        arrival, page_id = batch.arrival, batch.new_visit()
         bucket = link.bucket if self._scores is None else self._scores.bucket_of(known)
-        sort_key = queue_keys.sort_key(link.priority, bucket, turn, page_id)
+        sort_key = queue_keys.sort_key(link.priority, bucket, arrival, page_id)
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
         return Discovered(Fate.VISIT, page_id)

@@ -1,4 +1,4 @@
-"""How the end of a lease becomes the state of its page: rows of the page, its links, its next turn."""
+"""How the end of a lease becomes the state of its page: its rows, its links, its place in a queue."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Endings:
         # would put it behind every page that is yet to be found.
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
-            sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.turn, page_id)
+            sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(host, sort_key, now)

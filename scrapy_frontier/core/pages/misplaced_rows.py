@@ -45,8 +45,8 @@ def misplaced_keys(scorer: Scorer, sort_keys: list[bytes], pages: int) -> list[t
     ]
 
 
-def has_other_turn(sort_key: bytes) -> bool:
-    """Whether a row of the queue has the turn of another page: a page that was queued again."""
-    is_own = len(sort_key) == queue_keys.OWN_TURN.size
+def arrived_later(sort_key: bytes) -> bool:
+    """Whether a row of the queue is one of a page that was queued later than it was discovered."""
+    is_own = len(sort_key) == queue_keys.OWN_ARRIVAL.size
     is_revisit = sort_key.startswith(COMES_BACK) or queue_keys.sort_key_id(sort_key) >= keys.FIRST_VISIT
     return not (is_own or is_revisit)

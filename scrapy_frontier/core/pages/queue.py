@@ -57,7 +57,7 @@ class Queue:
         """The sort key of a page that is queued later than it was discovered: behind its equals that wait by
         now. Its bucket is what the scorer thinks of it."""
         bucket = NEUTRAL if self._scores is None else self._scores.opened(page_id)
-        return queue_keys.sort_key(priority, bucket, self._batch.turn, page_id)
+        return queue_keys.sort_key(priority, bucket, self._batch.arrival, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
         """The page with that row cannot be read: keep its bytes where they block nothing; it fails.

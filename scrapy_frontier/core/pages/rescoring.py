@@ -23,10 +23,10 @@ from ..store import keys, queue_keys
 from ..store.due_rows import COMES_BACK
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import encode_ranking, last_ranking
-from ..store.queue_keys import MAX_PRIORITY, OWN_TURN, priority_code, sort_key_bucket
+from ..store.queue_keys import MAX_PRIORITY, OWN_ARRIVAL, priority_code, sort_key_bucket
 from ..store.score_codes import bucket, buckets_of
 from ..store.states import State
-from .misplaced_rows import LEAST_BUCKET, has_other_turn, misplaced, misplaced_keys
+from .misplaced_rows import LEAST_BUCKET, arrived_later, misplaced, misplaced_keys
 from .score_columns import ScoreColumns, Steps
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..store.meta_rows import LastRanking
 
 _NOWHERE = 0  # no queue row, or none that was met yet after a restart
-_ELSEWHERE = 1  # a row that only the disk knows: with a turn of another page, or waiting for a backoff
+_ELSEWHERE = 1  # a row that only the disk knows: of a page that arrived later, or waiting for a backoff
 AVERAGE = bucket(1.0)
 _FIRST_RANKING = 30  # pages known or read
 _NO_PAGES = np.zeros(0, np.int64)
@@ -73,7 +73,7 @@ class Rescoring:
         self._loading: Steps | None = Steps(tasks) if pages else None
         self._walk: Steps | None = None
         self.rows_moved = 0  # by the last walk
-        self._has_other_turns = False  # rows of the queue that only the disk knows
+        self._any_arrived_later = False  # rows of the queue that only the disk knows
         self.last_ranking = last_ranking(batch.store) or {}
         self._ranked_at: float | None = None  # or when we were first asked
 
@@ -87,7 +87,7 @@ class Rescoring:
     def discovered(
         self, page_id: PageId, parent: PageId | None, host: str, priority: int, link_score: float
     ) -> int:
-        """The bucket, 2 to 65535, of a page about to be queued in its own turn; the scorer learns of it."""
+        """The bucket, 2 to 65535, of a page about to be queued as a new one; the scorer learns of it."""
         score = self.scorer.discovered(page_id, parent, host, link_score)
         its_bucket = max(bucket(score), LEAST_BUCKET) if score > 0 else LEAST_BUCKET
         if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
@@ -161,8 +161,8 @@ class Rescoring:
         self._buckets[page_id] = bucket
 
     def _put(self, page_id: PageId, host: int, sort_key: bytes) -> None:
-        is_own = len(sort_key) == OWN_TURN.size
-        self._has_other_turns |= not is_own
+        is_own = len(sort_key) == OWN_ARRIVAL.size
+        self._any_arrived_later |= not is_own
         self._set(page_id, max(sort_key_bucket(sort_key), LEAST_BUCKET) if is_own else _ELSEWHERE)
         self._priorities[page_id] = priority_code(sort_key)
         self._hosts_of[page_id] = host
@@ -190,8 +190,8 @@ class Rescoring:
             if old < LEAST_BUCKET or old == new:
                 continue
             priority, high, low = priorities[page_id], page_id >> 32, page_id & 0xFFFFFFFF
-            before = OWN_TURN.pack(priority, 0xFFFF - old, high, low)
-            after = OWN_TURN.pack(priority, 0xFFFF - new, high, low)
+            before = OWN_ARRIVAL.pack(priority, 0xFFFF - old, high, low)
+            after = OWN_ARRIVAL.pack(priority, 0xFFFF - new, high, low)
             moved.setdefault(hosts_of[page_id], []).append((before, after))
         return sum(self._move(self._names[number], pairs) for number, pairs in moved.items())
 
@@ -209,8 +209,8 @@ class Rescoring:
         for before, after in pairs:
             rows[prefix + before] = None
             rows[prefix + after] = b""
-            if len(after) == OWN_TURN.size:
-                _, below_best, high, low = OWN_TURN.unpack(after)
+            if len(after) == OWN_ARRIVAL.size:
+                _, below_best, high, low = OWN_ARRIVAL.unpack(after)
                 self._buckets[high << 32 | low] = max(0xFFFF - below_best, LEAST_BUCKET)
         return len(pairs)
 
@@ -253,7 +253,7 @@ class Rescoring:
         self._late.clear()
 
     def _walk_columns(self, after: bytes, limit: int) -> bytes | None:
-        """Rows with turns of their own: found in memory, fifty times as fast as on the disk."""
+        """Rows of pages that were queued as new ones: found in memory, fifty times as fast as on the disk."""
         first, pages = keys.id_in(after), len(self._buckets)
         stop = min(first + _IDS_A_ROW * limit, pages)
         kept = np.array(self._buckets[first:stop], np.int64)
@@ -266,14 +266,14 @@ class Rescoring:
         return keys.id_bytes(stop) if stop < pages else None
 
     def _walk_queue(self, after: bytes, limit: int) -> bytes | None:
-        """Rows with the turn of another page, of which there are none most of the time, are on the disk."""
-        if not after and not self._has_other_turns:
+        """Rows of pages that arrived later, of which there are none most of the time, are on the disk."""
+        if not after and not self._any_arrived_later:
             return None
-        self._has_other_turns &= bool(after)  # until one is met
+        self._any_arrived_later &= bool(after)  # until one is met
         rows = self._batch.store.keys_of(keys.QUEUE, after, limit)
         split = [row.partition(b"\0") for row in rows]
         sort_keys = [sort_key for _, _, sort_key in split]
-        self._has_other_turns |= any(map(has_other_turn, sort_keys))
+        self._any_arrived_later |= any(map(arrived_later, sort_keys))
         moved: dict[bytes, list[tuple[bytes, bytes]]] = {}
         for index, sort_key in misplaced_keys(self.scorer, sort_keys, len(self._buckets)):
             name, _, before = split[index]

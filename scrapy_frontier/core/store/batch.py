@@ -97,8 +97,9 @@ class Batch:
         return bool(self.rows or self._touched)
 
     @property
-    def turn(self) -> int:
-        """Whose turn comes now among equals: that of the page discovered last; 0 where there is none."""
+    def arrival(self) -> int:
+        """Behind whom a page that is queued now comes among equals: the page discovered last, 0 where there
+        is none."""
         return max(self.counts.next_page - 1, 0)
 
     def new_visit(self) -> int:

@@ -76,8 +76,8 @@ def is_due_key(key: bytes) -> bool:
 def sort_key_of_due(place: int, weight: int, visited: int, page_id: PageId) -> bytes:
     """The sort key of a page that was due: those with the largest *place* first, then those *visited*
     longest ago. The *weight* is carried along."""
-    turn = min(visited // _HOUR, 0xFFFFFF).to_bytes(3, "big") + weight.to_bytes(2, "big")
-    return COMES_BACK + (TOP - place).to_bytes(2, "big") + turn + keys.id_bytes(page_id)
+    behind = min(visited // _HOUR, 0xFFFFFF).to_bytes(3, "big") + weight.to_bytes(2, "big")
+    return COMES_BACK + (TOP - place).to_bytes(2, "big") + behind + keys.id_bytes(page_id)
 
 
 def is_sort_key_of_due(sort_key: bytes) -> bool:

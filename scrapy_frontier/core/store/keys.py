@@ -27,7 +27,7 @@ cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
 
 A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
-A *sort key* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
+A *sort key* is priority (4, inverted), score bucket (2, inverted), arrival (5) and, where that is not the
 page's own id, the page id (5): `queue_keys` makes it. ``docs/internals/format.md`` describes the values.
 """
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MAX_PRIORITY = (1 << 31) - 1
 _SCORE = struct.Struct(">IH")
-# A sort key whose turn is the page's own id: priority, bucket, the upper byte of the id, its lower four.
-OWN_TURN = struct.Struct(">IHBI")
+# A sort key whose arrival is the page's own id: priority, bucket, the upper byte of the id, its lower four.
+OWN_ARRIVAL = struct.Struct(">IHBI")
 SCORE_BYTES = _SCORE.size  # priority and score, at the head of a sort key
 
 
@@ -29,19 +29,19 @@ def queue_prefix(host: str) -> bytes:
     return keys.QUEUE + host.encode() + b"\0"
 
 
-def sort_key(priority: int, bucket: int, turn: int, page_id: PageId) -> bytes:
+def sort_key(priority: int, bucket: int, arrival: int, page_id: PageId) -> bytes:
     """The place of a page in its host's queue: smaller bytes come first.
 
-    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the id of the page
-    discovered last when this one was queued, so that equals are served in order of queueing.
+    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *arrival* is the id of the page
+    discovered last when this one was queued, its own if it is new: equals are served in order of queueing.
     """
-    head = sort_key_head(priority, bucket) + turn.to_bytes(keys.ID_BYTES, "big")
-    return head if turn == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
+    head = sort_key_head(priority, bucket) + arrival.to_bytes(keys.ID_BYTES, "big")
+    return head if arrival == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
 
 
 @lru_cache(maxsize=1024)  # packing takes three times as long
 def sort_key_head(priority: int, bucket: int) -> bytes:
-    """What a sort key begins with, as `sort_key` says; the turn follows."""
+    """What a sort key begins with, as `sort_key` says; the arrival follows."""
     clamped = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
     return _SCORE.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket)
 
@@ -88,7 +88,7 @@ def waiting_time(key: bytes) -> float:
     return int.from_bytes(key[1:9], "big") / 1e6
 
 
-_HEAD = 11  # priority, score bucket and turn
+_HEAD = 11  # priority, score bucket and arrival
 
 
 class QueuePlace(NamedTuple):
@@ -116,14 +116,14 @@ class SortKey(NamedTuple):
 
     priority: int
     bucket: int
-    turn: int
+    arrival: int
 
 
 def read_sort_key(sort_key: bytes) -> SortKey:
-    """Priority, score bucket and turn of a sort key, as `sort_key` was given them; the priority clamped."""
+    """Priority (clamped), score bucket and arrival of a sort key, as `sort_key` was given them."""
     priority, bucket = _SCORE.unpack_from(sort_key)
-    turn = int.from_bytes(sort_key[SCORE_BYTES:_HEAD], "big")
-    return SortKey(MAX_PRIORITY - priority, 0xFFFF - bucket, turn)
+    arrival = int.from_bytes(sort_key[SCORE_BYTES:_HEAD], "big")
+    return SortKey(MAX_PRIORITY - priority, 0xFFFF - bucket, arrival)
 
 
 def is_sort_key(sort_key: bytes) -> bool:
