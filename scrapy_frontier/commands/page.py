@@ -44,7 +44,8 @@ def page(call: Call) -> int:
     answer["redirects"] = [step.url if step else None for step in redirects]
     if (place := gathered.place) is not None:
         bucket = None if place.is_far else place.bucket
-        answer["queue"] = {"ahead": place.ahead, "is_far": place.is_far, "due": place.due, "bucket": bucket}
+        queue = {"ahead": place.ahead, "is_far": place.is_far, "waits_until": place.waits_until}
+        answer["queue"] = {**queue, "bucket": bucket}
     answer["why"] = _why(gathered, path[-1] if path else None)
     output.document(answer)
     output.fields(_page_lines(answer, found))

@@ -215,12 +215,12 @@ class Frontier:
     def is_refilling(self) -> bool:
         """Whether queues may be about to fill by themselves: with deferred pages for which there is room,
         those of hosts not loaded yet, or those that are due."""
-        return bool(self._budgets.due) or self._earlier_runs.is_filling or self._revisit_queue.is_filling
+        is_filling = self._earlier_runs.is_filling or self._revisit_queue.is_filling
+        return is_filling or bool(self._budgets.with_room)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether what queued pages need of earlier runs is there: hosts, deferred units, scores; see
-        `load`."""
+        """Whether what `load` reads of earlier runs is there: hosts, deferred units, scores."""
         return self._earlier_runs.is_loaded
 
     def left_over(self, now: float) -> Left:

@@ -465,7 +465,7 @@ def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:
     store = Store(tmp_path)
     place = find_place(store, 3, "a.example")
     assert place is not None
-    assert (place.ahead, place.due, queue_keys.sort_key_id(place.sort_key)) == (2, None, 3)
+    assert (place.ahead, place.waits_until, queue_keys.sort_key_id(place.sort_key)) == (2, None, 3)
     assert find_place(store, 0, "a.example") is None
     store.close()
 

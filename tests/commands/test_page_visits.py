@@ -217,5 +217,5 @@ def test_a_visit_that_is_tried_again_waits_in_a_copy_too(returning: Frontiers, t
     assert returning("export", tmp_path / "x.gz").code == 0
     assert Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz").code == 0
     assert rows(tmp_path / "copy") == rows(returning.directory)
-    (row,) = (row for row in returning("dump", "--what", "queue").lines if row["due"])
+    (row,) = (row for row in returning("dump", "--what", "queue").lines if row["waits_until"])
     assert row["comes_back"]

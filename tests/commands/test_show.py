@@ -255,7 +255,7 @@ def test_page_tells_the_path_from_its_seed(tmp_path: Path, capsys: pytest.Captur
     frontier.close()
     told = Frontiers(tmp_path, capsys)("page", "http://a.example/3", "--json").json
     assert told["path"] == [f"http://a.example/{number}" for number in range(3)]
-    assert told["queue"] == {"ahead": 2, "is_far": False, "due": None, "bucket": 0x8000}
+    assert told["queue"] == {"ahead": 2, "is_far": False, "waits_until": None, "bucket": 0x8000}
     text = Frontiers(tmp_path, capsys)("page", "http://a.example/3").out
     assert "linked by     http://a.example/2\n" in text
     seed = Frontiers(tmp_path, capsys)("page", "http://a.example/0").out
@@ -279,7 +279,7 @@ def test_a_page_far_back_in_its_queue_is_not_looked_for(
         command("why", far).out.split()
     )
     told = command("page", far, "--json").json["queue"]
-    assert told == {"ahead": 2, "is_far": True, "due": None, "bucket": None}
+    assert told == {"ahead": 2, "is_far": True, "waits_until": None, "bucket": None}
     assert "score bucket" not in command("page", far).out
     assert command("page", near, "--json").json["queue"]["ahead"] == 1
     assert "It waits until" in command("why", "http://a.example/0").out  # is found behind them
@@ -305,7 +305,7 @@ def test_dump_of_the_queue_gives_every_row(frontier: Frontiers) -> None:
     told = frontier("dump", "--what", "queue").lines
     queued = {page_id for page_id, page in pages(frontier.directory).items() if page.state is State.QUEUED}
     assert {row["id"] for row in told} == queued
-    assert any(row["due"] for row in told)
+    assert any(row["waits_until"] for row in told)
     table = list(csv.DictReader(io.StringIO(frontier("dump", "--what", "queue", "--format", "csv").out)))
     assert len(table) == len(told)
 

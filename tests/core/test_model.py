@@ -109,7 +109,7 @@ class Entry:
     in_memory: bool = False  # only this process has its request
     is_lost: bool = False  # only an earlier process had it
     attempts: int = 0
-    due: float | None = None  # waits for the end of a backoff
+    waits_until: float | None = None  # waits for the end of a backoff
 
     @property
     def host(self) -> str:
@@ -145,7 +145,7 @@ class Model:
     sent: dict[int, bool] = field(default_factory=dict)  # leases of which that is told
     deferred: dict[int, Entry] = field(default_factory=dict)
     units: set[str] = field(default_factory=set)
-    due: dict[str, None] = field(default_factory=dict)
+    with_room: dict[str, None] = field(default_factory=dict)
     limits: Limits = LIMITS[0]
     clocks: dict[str, Clock] = field(default_factory=lambda: {host: Clock() for host in HOSTS})
     next_page: int = 0
@@ -161,7 +161,7 @@ class Model:
     def standing(self, page_id: int) -> int:
         """The score bucket for a revisit: that of the row that the page has as a new one."""
         entry = self.entry(page_id)
-        if self.scores is None or entry is None or entry.due is not None or len(entry.sort_key) > 11:
+        if self.scores is None or entry is None or entry.waits_until is not None or len(entry.sort_key) > 11:
             return NEUTRAL if self.scores is None else bucket(1.0)
         return bucket_of(entry.sort_key)
 
@@ -176,7 +176,7 @@ class Model:
             self.scores[target] = min(self.scores.get(target, 1.0) * 2, 2.0**20)
         for target in targets:
             entry = self.queue.get(target)
-            if entry is not None and entry.due is None and len(entry.sort_key) == 11:
+            if entry is not None and entry.waits_until is None and len(entry.sort_key) == 11:
                 entry.sort_key = moved(entry.sort_key, bucket(self.scores[target]))
 
     def pending(self) -> list[Entry]:
@@ -232,14 +232,14 @@ class Model:
 
     def freed(self, host: str) -> None:
         if host in self.units and self.has_room(host):
-            self.due[host] = None
+            self.with_room[host] = None
 
     def refill(self) -> None:
         """Queue what waits in the first host with room, until that is used up."""
-        if not self.due:
+        if not self.with_room:
             return
-        host = next(iter(self.due))
-        del self.due[host]
+        host = next(iter(self.with_room))
+        del self.with_room[host]
         for entry in self.waiting(host):
             if self.is_over(host):
                 return
@@ -269,7 +269,7 @@ class Model:
 
     def best(self, now: float) -> Entry | None:
         free = {host for host, clock in self.clocks.items() if clock.has_room(host) and clock.ready_at <= now}
-        ready = [entry for entry in self.queue.values() if entry.host in free and entry.due is None]
+        ready = [entry for entry in self.queue.values() if entry.host in free and entry.waits_until is None]
         heads = {entry.host: entry for entry in sorted(ready, key=lambda entry: entry.sort_key, reverse=True)}
         return min(heads.values(), key=self._turn, default=None)
 
@@ -284,10 +284,10 @@ class Model:
 
     def next_chance(self) -> float | None:
         """When a page can be had next if no lease ends before."""
-        times = [entry.due for entry in self.queue.values() if entry.due is not None]
+        times = [entry.waits_until for entry in self.queue.values() if entry.waits_until is not None]
         times += [lease.deadline for _, lease in self.leases.values()]
         for host, clock in self.clocks.items():
-            wanted = any(entry.host == host and entry.due is None for entry in self.queue.values())
+            wanted = any(entry.host == host and entry.waits_until is None for entry in self.queue.values())
             if wanted and clock.has_room(host):
                 times.append(clock.ready_at)
         return min(times, default=None)
@@ -334,7 +334,7 @@ class Model:
                 if is_better:  # else it keeps its place
                     entry.sort_key = queue_keys.sort_key(entry.priority, standing, self.arrival, entry.id)
             if outcome.delay > 0:
-                entry.due = now + outcome.delay
+                entry.waits_until = now + outcome.delay
             self.queue[entry.id] = entry
             return State.QUEUED
         if not entry.is_visit:
@@ -376,7 +376,7 @@ class Model:
             entry.is_lost = entry.in_memory
         self.limits = limits
         self.units = {entry.host for entry in self.deferred.values()}
-        self.due = {host: None for host in sorted(self.units) if self.has_room(host)}
+        self.with_room = {host: None for host in sorted(self.units) if self.has_room(host)}
         if self.scores is not None:
             queued = [entry for entry in self.queue.values() if not entry.is_visit]
             self.scores = {entry.id: 2 ** (bucket_of(entry.sort_key) / 1024 - 40) for entry in queued}
@@ -523,7 +523,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.model.spill(self.now)
                 self.committed()
                 expected = self.model.best(self.now)
-                if expected is not None or not self.model.due:
+                if expected is not None or not self.model.with_room:
                     break
                 assert found is None
                 assert self.frontier.wake_at() == 0.0
@@ -560,8 +560,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def wake_and_expire(self) -> None:
         for entry in self.model.queue.values():
-            if entry.due is not None and entry.due <= self.now:
-                entry.due = None
+            if entry.waits_until is not None and entry.waits_until <= self.now:
+                entry.waits_until = None
         for lease_id, (_, lease) in sorted(self.model.leases.items()):
             if lease.deadline <= self.now:
                 self.model.release(lease_id, Outcome(Event.EXPIRED), self.now)
@@ -741,10 +741,16 @@ class FrontierMachine(RuleBasedStateMachine):
             assert [edge.target for edge in decode_row(page_id, row)] == model.links[page_id]
 
         queued = {
-            queue_keys.queue_prefix(entry.host) + entry.sort_key for entry in pending if entry.due is None
+            queue_keys.queue_prefix(entry.host) + entry.sort_key
+            for entry in pending
+            if entry.waits_until is None
         }
         assert {key for key, _ in self.store.scan(keys.QUEUE)} == queued
-        waiting = {queue_keys.waiting_key(entry.due, entry.id) for entry in pending if entry.due is not None}
+        waiting = {
+            queue_keys.waiting_key(entry.waits_until, entry.id)
+            for entry in pending
+            if entry.waits_until is not None
+        }
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:

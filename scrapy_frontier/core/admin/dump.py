@@ -46,7 +46,7 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
             url = page.url if page is not None else None
             comes_back = due_rows.is_sort_key_of_due(place.sort_key)
             found = _NOWHERE if comes_back else queue_keys.read_sort_key(place.sort_key)._asdict()
-            about = {"host": place.host, **found, "due": place.due, "comes_back": comes_back}
+            about = {"host": place.host, **found, "waits_until": place.waits_until, "comes_back": comes_back}
             yield {"id": page_id, "url": url, **about}
 
 
@@ -54,6 +54,6 @@ _PLACE = ("priority", "bucket", "arrival")
 _NOWHERE = dict.fromkeys(_PLACE)
 DUMPS = {
     "pages": Dump("pages", tuple(facts.describe(0, page_rows.Page(""))), _pages),
-    "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "due", "comes_back"), _queue),
+    "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "waits_until", "comes_back"), _queue),
     "links": Dump("links", ("source", "target", "flags", "weight"), _links),
 }

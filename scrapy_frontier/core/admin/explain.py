@@ -120,8 +120,8 @@ def _queued(facts: Facts) -> str:
     attempt = f"attempt {facts.page.attempts + 1} of {facts.max_attempts}"
     if facts.page.reason:
         attempt += f", because the last one ended with: {facts.page.reason}"
-    if place.due is not None and place.due > facts.now:
-        return f"It waits until {moment(place.due)} (in {span(place.due - facts.now)}) for {attempt}."
+    if (until := place.waits_until) is not None and until > facts.now:
+        return f"It waits until {moment(until)} (in {span(until - facts.now)}) for {attempt}."
     again = f"; this will be {attempt}" if facts.page.attempts else ""
     return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{again}."
 
@@ -149,7 +149,7 @@ def _asked(facts: Facts, copy: site_rows.RobotsCopy) -> str:
 
 def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
     ahead, name = place.ahead, facts.host.host or "its host"
-    if place.due is not None:
+    if place.waits_until is not None:
         return f"its backoff has passed and it joins the queue of {name} when a crawl runs"
     if not ahead:
         return f"it is the next page of {name}"

@@ -102,8 +102,8 @@ def _queues(store: Store) -> Iterator[Line]:
             head = {"queued": queue_keys.sort_key_id(place.sort_key), "host": place.host}
             yield {**head, **_place(place.sort_key)}
     for place in queue_keys.waiting_places(store):
-        head = {"waiting": queue_keys.sort_key_id(place.sort_key), "due": place.due, "host": place.host}
-        yield {**head, **_place(place.sort_key)}
+        page_id, until = queue_keys.sort_key_id(place.sort_key), place.waits_until
+        yield {"waiting": page_id, "waits_until": until, "host": place.host, **_place(place.sort_key)}
     for key, value in store.scan(keys.DUE):
         if due_rows.is_due_key(key):
             _, page_id, *rest = due = due_rows.decode_due(key, value)

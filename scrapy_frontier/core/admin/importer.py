@@ -185,7 +185,7 @@ class Importer:
     def _waiting(self, line: Line) -> None:
         page_id = number(line, "waiting")
         # A quarter of a microsecond more, or the float just below a whole one would lose it.
-        key = queue_keys.waiting_key(real(line, "due") + 2.5e-7, page_id)
+        key = queue_keys.waiting_key(real(line, "waits_until") + 2.5e-7, page_id)
         self._put(key, queue_keys.pack_sort_key(_sort_key(line, page_id), text(line, "host")))
 
     def _due(self, line: Line) -> None:

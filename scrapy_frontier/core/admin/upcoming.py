@@ -79,14 +79,14 @@ class Preview:
 
     def _advance(self) -> bool:
         """Move to the next moment at which something can be handed out; false if there is none."""
-        times = self._hosts.next_ready(), self._next_waiting and self._next_waiting.due
+        times = self._hosts.next_ready(), self._next_waiting and self._next_waiting.waits_until
         first = min((when for when in times if when is not None), default=None)
         self._now = max(self._now, first or 0.0)
         return first is not None
 
     def _take(self) -> int | None:
         """The page that is handed out now."""
-        while (place := self._next_waiting) is not None and (place.due or 0.0) <= self._now:
+        while (place := self._next_waiting) is not None and (place.waits_until or 0.0) <= self._now:
             host = self._host(place.host)
             host.add(place.sort_key)
             host.note_waited(place.sort_key)

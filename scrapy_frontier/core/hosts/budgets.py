@@ -60,7 +60,7 @@ class Budgets:
         self._counted_to = b""
         self._counted_early: set[str] = set()
         self.units: dict[str, bytes] = {}  # with deferred pages, and the id behind which they stand
-        self.due: dict[str, None] = {}  # of these, the ones with room, oldest first
+        self.with_room: dict[str, None] = {}  # of these, the ones with room, oldest first
 
     # -- counting domains --------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Budgets:
 
     def found(self, unit: str, host: HostRow | None) -> None:
         """Pages of *unit* wait since an earlier run; *host* is what is known of the host, if the unit is one.
-        Where it has room it is ``due``: its pages are taken back."""
+        Where it has room its pages are taken back."""
         self.units.setdefault(unit, b"")
         limits = self.limits
         if host is not None:
@@ -170,13 +170,13 @@ class Budgets:
         else:
             has_room = True
         if has_room:
-            self.due[unit] = None
+            self.with_room[unit] = None
 
     def next_unit(self) -> tuple[str, bytes]:
         """The unit that has had room for longest, and the id behind which its pages stand; `taken` has to
-        follow. Some unit must be ``due``."""
-        unit = next(iter(self.due))
-        del self.due[unit]
+        follow. Some unit must have room."""
+        unit = next(iter(self.with_room))
+        del self.with_room[unit]
         return unit, self.units[unit]
 
     def taken(self, unit: str, cursor: bytes | None, has_room: bool) -> None:
@@ -187,18 +187,18 @@ class Budgets:
             return
         self.units[unit] = cursor
         if has_room:
-            self.due[unit] = None
+            self.with_room[unit] = None
 
     def freed(self, host: Host) -> None:
         """Something of *host* ended: note which units have room now; O(1)."""
         self.note(host)
         limits, tally = self.limits, host.tally
         if host.name in self.units and _has_room(host, limits.host_pages, limits.host_pending):
-            self.due[host.name] = None
+            self.with_room[host.name] = None
         if tally is not None:
             unit = keys.domain_unit(tally.domain)
             if unit in self.units and _has_room(tally, limits.domain_pages, limits.domain_pending):
-                self.due[unit] = None
+                self.with_room[unit] = None
 
 
 def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: int) -> OverBudget | None:

@@ -70,7 +70,7 @@ class Domain:
     """A registered domain with hosts in memory.
 
     Others come first (``yields_until``) until so many hand-outs have been made in all; ``handed`` pages were
-    handed out, of earlier runs too; ``due`` is the round in which it comes next whatever others offer.
+    handed out, of earlier runs too; ``due_round`` is the one in which it comes next whatever others offer.
     ``line`` are its ready hosts in the order in which they had their last turns, with what ``handed`` was
     then. What has become wrong is left in ``ready`` and ``line`` and skipped when it surfaces.
     """
@@ -82,7 +82,7 @@ class Domain:
     in_flight: int = 0
     yields_until: int = 0
     handed: int = 0
-    due: float = 0.0
+    due_round: float = 0.0
     is_listed: bool = False  # among those that will be due
     is_active: bool = False
     ready: list[_HostOffer] = field(default_factory=lambda: _UNUSED)

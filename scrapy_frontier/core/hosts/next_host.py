@@ -67,12 +67,12 @@ class Turns:
         self._heap: list[Offer] = []
         self._yielding: list[tuple[int, str]] = []
         self._handed_out = 0
-        # The last hand-out: its domain, its `yields_until` and `due`, the round, the host's line before.
+        # The last hand-out: its domain, `yields_until` and `due_round`, the round, the host's line before.
         self._last: tuple[Domain, int, float, float, int] | None = None
         self._active = 0  # domains with a ready host
         self._round = 0.0  # the virtual time
         # No later than when the domain is due; one that is too early is put right when it surfaces.
-        self._due: list[tuple[float, str]] = []
+        self._due_rounds: list[tuple[float, str]] = []
 
     # -- a host has changed ----------------------------------------------------------------------------
 
@@ -147,12 +147,12 @@ class Turns:
                 del self._domains[domain.name]
 
     def _hand_out(self, domain: Domain, host: Member) -> None:
-        self._last = domain, domain.yields_until, domain.due, self._round, host.line_number
+        self._last = domain, domain.yields_until, domain.due_round, self._round, host.line_number
         host.line_number = 0
         self._handed_out += 1
         self._round += 1 / (self._active or 1)
         domain.handed += 1
-        domain.due = self._round + _patience(domain)
+        domain.due_round = self._round + _patience(domain)
         if not domain.sole:
             domain.yields_until = max(domain.yields_until, self._handed_out) + max(self._active - 1, 0)
             heapq.heappush(self._yielding, (domain.yields_until, domain.name))
@@ -162,7 +162,7 @@ class Turns:
         another's."""
         if self._last is not None and self._last[0] is host.domain:
             domain = self._last[0]
-            _, domain.yields_until, domain.due, self._round, host.line_number = self._last
+            _, domain.yields_until, domain.due_round, self._round, host.line_number = self._last
             domain.handed -= 1
             self._handed_out -= 1
             self._last = None
@@ -203,7 +203,7 @@ class Turns:
         round."""
         domain = self._domains[sleeper[1]] = host.domain = Domain(sleeper[1])
         domain.sole, domain.hosts, domain.handed = host.name, 1, host.fetched
-        domain.due, domain.is_active = sleeper[3], True
+        domain.due_round, domain.is_active = sleeper[3], True
         self._enlist(domain)
         self._offer_sole(domain, host)
 
@@ -211,7 +211,7 @@ class Turns:
         """Whose turn it is, if that is one of those asleep; None if it is a host's that is awake. Wakes
         nobody."""
         late, domain = asleep.overdue(self._round), self._overdue()
-        if late is not None and (domain is None or late[3] < domain.due):
+        if late is not None and (domain is None or late[3] < domain.due_round):
             return late
         first = asleep.first() if domain is None else None
         if first is None:
@@ -226,7 +226,7 @@ class Turns:
     def best(self) -> str | None:
         """The name of the ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         domain = None
-        if self._due and self._due[0][0] <= self._round:
+        if self._due_rounds and self._due_rounds[0][0] <= self._round:
             domain = self._overdue()
         if domain is None:
             domain = self._best_domain()
@@ -308,29 +308,31 @@ class Turns:
 
     def _wait(self, domain: Domain) -> None:
         """A domain may be asked from now on; O(log domains)."""
-        domain.due = self._round + _patience(domain)
+        domain.due_round = self._round + _patience(domain)
         if not domain.is_listed:
             self._enlist(domain)
 
     def _enlist(self, domain: Domain) -> None:
         """Have a domain among those that will be due; again where its name or its time changed."""
         domain.is_listed = True
-        heapq.heappush(self._due, (domain.due, domain.name))
-        if len(self._due) > 64 + 4 * len(self._domains):
-            self._due = [(each.due, each.name) for each in self._domains.values() if each.is_listed]
-            heapq.heapify(self._due)
+        heapq.heappush(self._due_rounds, (domain.due_round, domain.name))
+        if len(self._due_rounds) > 64 + 4 * len(self._domains):
+            self._due_rounds = [
+                (each.due_round, each.name) for each in self._domains.values() if each.is_listed
+            ]
+            heapq.heapify(self._due_rounds)
 
     def _overdue(self) -> Domain | None:
         """The domain that is due for the longest time; O(1) where there is none."""
-        due = self._due
-        while due and due[0][0] <= self._round:
-            domain = self._domains.get(due[0][1])
+        due_rounds = self._due_rounds
+        while due_rounds and due_rounds[0][0] <= self._round:
+            domain = self._domains.get(due_rounds[0][1])
             if domain is None or not domain.is_active or domain.level != NORMAL:
-                heapq.heappop(due)
+                heapq.heappop(due_rounds)
                 if domain is not None:
                     domain.is_listed = False
-            elif domain.due > self._round:  # it had turns since
-                heapq.heapreplace(due, (domain.due, domain.name))
+            elif domain.due_round > self._round:  # it had turns since
+                heapq.heapreplace(due_rounds, (domain.due_round, domain.name))
             else:
                 return domain
         return None

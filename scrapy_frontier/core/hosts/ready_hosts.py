@@ -208,7 +208,7 @@ class Hosts:
             if host is not None and may_sleep(host) and not batch.is_touched(host):
                 domain = self._turns.put_to_sleep(host)
                 if domain is not None:
-                    self.asleep.put(host, domain.name, domain.due)
+                    self.asleep.put(host, domain.name, domain.due_round)
                     del self.by_name[host.name]
         self.most_awake = (
             0 if names else max(sleeping_hosts.AWAKE, int(sleeping_hosts.GROWTH * len(self.by_name)))

@@ -61,14 +61,14 @@ def _knows_its_head(host: Host) -> bool:
     return len(host.heads) == host.queued
 
 
-def sleeping(host: Host, domain: str, due: float) -> SleepingHost:
-    """What is kept of *host* while it sleeps: its *domain*, *due* in that round, with at least one head."""
+def sleeping(host: Host, domain: str, due_round: float) -> SleepingHost:
+    """What is kept of *host* while it sleeps: its *domain*, due in *due_round*, with at least one head."""
     heads = host.heads
     is_unasked = host.queued == 1 and not (
         host.visited or host.done or host.failed or host.deferred or host.response_time
     )
     rest = b"" if is_unasked else _pack(encode_host(host), heads, host.cursor if host.more else b"")
-    return heads[0], domain, host.name, due, rest
+    return heads[0], domain, host.name, due_round, rest
 
 
 def _pack(row: bytes, heads: list[bytes], cursor: bytes) -> bytes:
@@ -88,15 +88,15 @@ class _Line:
 
     def __init__(self) -> None:
         self.domains: deque[str] = deque()
-        self.dues: deque[float] = deque()
+        self.due_rounds: deque[float] = deque()
 
-    def put(self, domain: str, due: float) -> float:
+    def put(self, domain: str, due_round: float) -> float:
         """When it is due in this line: nobody overtakes."""
-        if self.dues:
-            due = max(due, self.dues[-1])
+        if self.due_rounds:
+            due_round = max(due_round, self.due_rounds[-1])
         self.domains.append(domain)
-        self.dues.append(due)
-        return due
+        self.due_rounds.append(due_round)
+        return due_round
 
 
 class SleepingHosts:
@@ -115,11 +115,11 @@ class SleepingHosts:
     def __len__(self) -> int:
         return len(self.by_domain)
 
-    def put(self, host: Host, domain: str, due: float) -> None:
-        """Have *host* sleep, the only one of its *domain* that does. The domain is *due* in that round, or
+    def put(self, host: Host, domain: str, due_round: float) -> None:
+        """Have *host* sleep, the only one of its *domain* that does. The domain is due in *due_round*, or
         with the domain before it in line if that is later. O(log hosts)."""
         line = self._old if host.fetched else self._new
-        sleeper = sleeping(host, domain, line.put(domain, due))
+        sleeper = sleeping(host, domain, line.put(domain, due_round))
         self.by_domain[domain] = sleeper
         self.pages += host.queued
         self._push(sleeper)
@@ -130,13 +130,15 @@ class SleepingHosts:
             self._heap = list(self.by_domain.values())
             heapq.heapify(self._heap)
             for line in (self._new, self._old):
-                kept = [place for place in zip(line.domains, line.dues, strict=True) if self._stands(*place)]
+                kept = [
+                    place for place in zip(line.domains, line.due_rounds, strict=True) if self._stands(*place)
+                ]
                 line.domains = deque(domain for domain, _ in kept)
-                line.dues = deque(due for _, due in kept)
+                line.due_rounds = deque(due_round for _, due_round in kept)
 
-    def _stands(self, domain: str, due: float) -> bool:
+    def _stands(self, domain: str, due_round: float) -> bool:
         sleeper = self.by_domain.get(domain)
-        return sleeper is not None and sleeper[3] == due
+        return sleeper is not None and sleeper[3] == due_round
 
     def take(self, sleeper: SleepingHost) -> tuple[HostRow, list[bytes], bytes]:
         """Forget one that wakes, and tell its row, its heads, and its cursor where more of its pages are on
@@ -153,7 +155,7 @@ class SleepingHosts:
     def rekey(self, sleeper: SleepingHost, moved: Sequence[tuple[bytes, bytes]]) -> bool:
         """Rows of its pages moved, each from an old sort key to a new one; false where nothing is changed,
         and it has to wake to read which page comes first now."""
-        head, domain, name, due, rest = sleeper
+        head, domain, name, due_round, rest = sleeper
         row, heads, cursor = _unpack(sleeper) if rest else (b"", [head], b"")
         kept = {*heads}.difference(old for old, _ in moved)
         kept.update(new for _, new in moved if not cursor or new <= cursor)
@@ -164,7 +166,7 @@ class SleepingHosts:
             del heads[HEADS:]
             cursor = heads[-1]
         rest = _pack(row, heads, cursor) if rest else b""
-        again = self.by_domain[domain] = heads[0], domain, name, due, rest
+        again = self.by_domain[domain] = heads[0], domain, name, due_round, rest
         self._push(again)
         return True
 
@@ -182,11 +184,11 @@ class SleepingHosts:
         return min(found, key=itemgetter(3), default=None)
 
     def _due(self, line: _Line, now: float) -> SleepingHost | None:
-        while line.dues and line.dues[0] <= now:
-            if self._stands(line.domains[0], line.dues[0]):
+        while line.due_rounds and line.due_rounds[0] <= now:
+            if self._stands(line.domains[0], line.due_rounds[0]):
                 return self.by_domain[line.domains[0]]
             line.domains.popleft()
-            line.dues.popleft()
+            line.due_rounds.popleft()
         return None
 
     def names(self) -> Iterable[str]:

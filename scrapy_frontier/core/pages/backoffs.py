@@ -39,16 +39,17 @@ class Backoffs:
         """A page whose backoff was ``cut_short`` is handed out."""
         self.cut_short.remove(page_id)
 
-    def put(self, host: Host, sort_key: bytes, due: float) -> None:
-        """Have a page that is in no queue wait until *due* (POSIX seconds), in the open batch; it counts as
+    def put(self, host: Host, sort_key: bytes, until: float) -> None:
+        """Have a page that is in no queue wait *until* then (POSIX seconds), in the open batch; it counts as
         queued.
 
         *sort_key* is its place in the queue of *host* once `wake` has put it back. O(1).
         """
         page_id = queue_keys.sort_key_id(sort_key)
-        self._batch.rows[queue_keys.waiting_key(due, page_id)] = queue_keys.pack_sort_key(sort_key, host.name)
+        key = queue_keys.waiting_key(until, page_id)
+        self._batch.rows[key] = queue_keys.pack_sort_key(sort_key, host.name)
         self._batch.count_queued(host, 1)
-        self.next = min(self.next, due)
+        self.next = min(self.next, until)
 
     def wake(self, now: float, is_over: bool) -> None:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a

@@ -102,8 +102,8 @@ class Deferral:
     def take_back(self, now: float) -> None:
         """Queue pages of one unit that has room, in order of discovery, at most `AT_A_TIME`; 25 us each.
 
-        Some unit must have room (``Budgets.due``), and what was open before must have been committed. The new
-        rows are in the open batch.
+        Some unit must have room (``Budgets.with_room``), and what was open before must have been committed.
+        The new rows are in the open batch.
         """
         unit, cursor = self._budgets.next_unit()
         prefix = keys.deferred_prefix(unit)

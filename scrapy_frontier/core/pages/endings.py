@@ -179,8 +179,8 @@ class Endings:
         )
         return new_page(about)
 
-    def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
-        """Queue the *page* of a lease once more, in the queue of *host*, not before *due*."""
+    def _queue_again(self, lease: Lease, page: Page, host: Host, until: float, now: float) -> None:
+        """Queue the *page* of a lease once more, in the queue of *host*, not before *until*."""
         page_id = lease.page_id
         sort_key = lease.sort_key
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
@@ -189,12 +189,12 @@ class Endings:
             bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
-        if due <= now:
+        if until <= now:
             self._queue.put_back(host, sort_key, now)
             return
         if self._scores is not None:
             self._scores.waits(page_id)
-        self._backoffs.put(host, sort_key, due)
+        self._backoffs.put(host, sort_key, until)
         self._budgets.note(host)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:

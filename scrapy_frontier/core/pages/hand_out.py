@@ -68,7 +68,7 @@ class HandOut:
         budgets, batch = self._budgets, self._batch
         if budgets.is_counting:  # until then nobody knows what a domain has left
             return None
-        if budgets.due:
+        if budgets.with_room:
             self._deferred.take_back(now)
             batch.commit()
         spilled, share = 0, self._share
@@ -169,7 +169,7 @@ class HandOut:
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before (POSIX seconds, 0: now); None: waiting
         does not help. O(1) but for what has become wrong in the heap; no store read."""
-        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
+        if self._budgets.with_room or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
         revisits, out = self._revisit_queue, self._leases
         times = (

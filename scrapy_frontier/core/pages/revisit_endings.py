@@ -159,17 +159,19 @@ class RevisitEndings:
         self._rates.put_blame(host, losses.blame)
         return losses
 
-    def _queue_again(self, lease: Lease, page: Page, host: Host, queue: Host, due: float, now: float) -> None:
+    def _queue_again(
+        self, lease: Lease, page: Page, host: Host, queue: Host, until: float, now: float
+    ) -> None:
         if queue is not host:
             page = page._replace(host=queue.name)
             for its, change in ((host, -1), (queue, 1)):
                 self._batch.count_queued_again(its, change)
                 self._batch.count_ended(its, page.state, change, page.status)
         self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
-        if due <= now:
+        if until <= now:
             self._queue.put_back(queue, lease.sort_key, now)
         else:
-            self._backoffs.put(queue, lease.sort_key, due)
+            self._backoffs.put(queue, lease.sort_key, until)
 
     def _write(self, lease: Lease, ended: _Revisited, host: Host, now: float) -> Page:
         page, before, batch = ended.page, lease.page, self._batch

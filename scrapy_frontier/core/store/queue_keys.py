@@ -93,7 +93,7 @@ _HEAD = 11  # priority, score bucket and arrival
 
 class QueuePlace(NamedTuple):
     """The row of a queued page: its ``key``, its ``sort_key`` in the queue of ``host``, the pages ``ahead``
-    of it there, and when it is ``due`` (POSIX seconds) if it waits for the end of a backoff.
+    of it there, and until when it ``waits_until`` (POSIX seconds) for the end of a backoff, if it does.
 
     ``is_far``: more than ``ahead`` pages are, so many that its row was not looked for any more.
     """
@@ -102,7 +102,7 @@ class QueuePlace(NamedTuple):
     sort_key: bytes
     host: str
     ahead: int = 0
-    due: float | None = None
+    waits_until: float | None = None
     is_far: bool = False
 
     @property
@@ -150,7 +150,7 @@ def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
         return None
     if not is_sort_key(sort_key) or sort_key_id(sort_key) != int.from_bytes(key[9:], "big"):
         return None
-    return QueuePlace(key, sort_key, host, due=waiting_time(key))
+    return QueuePlace(key, sort_key, host, waits_until=waiting_time(key))
 
 
 def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
