@@ -77,13 +77,13 @@ def add(call: Call) -> int:
 def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: float) -> Iterator[bool]:
     """Whether each of *links* was queued; with *meta* a known page gets the new request, too."""
     for link, answer in zip(links, frontier.discover(links, now), strict=True):
-        known = frontier.page(answer.page) if meta and answer.page is not None else None
-        if known is None or answer.page is None or answer.is_taken:
+        known = frontier.page(answer.page_id) if meta and answer.page_id is not None else None
+        if known is None or answer.page_id is None or answer.is_taken:
             yield answer.is_taken
-        elif is_forced(meta, known) and frontier.requeue(answer.page, now, link.payload, link.priority):
+        elif is_forced(meta, known) and frontier.requeue(answer.page_id, now, link.payload, link.priority):
             yield True
         else:
-            frontier.renew(answer.page, link.payload)
+            frontier.renew(answer.page_id, link.payload)
             yield False
 
 

@@ -130,7 +130,7 @@ class Watch:
         if lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
             error = IgnoreRequest(str(result.meta.get(POSTPONED)))  # whoever asked: nobody waits for it
             result = Failure(error)  # type: ignore[no-untyped-call]  # Twisted's
-        response_time = flight.fetched(result)
+        response_time = flight.came_to(result)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)
         if self._is_closed:
@@ -210,5 +210,5 @@ class Watch:
     def _response_received(self, response: Any, request: Request) -> None:
         flight = self._flights.get(id(request))
         if flight is not None:
-            flight.fetched(response)
+            flight.came_to(response)
             self._ended(request)

@@ -142,7 +142,7 @@ class FrontierScheduler(BaseScheduler):
         self._report()
         crawl.revisits.log_summary()
         crawl.log.log_left_over(reason)
-        crawl.log.log_known_seeds(crawl.seeds.known, crawl.seeds.first)
+        crawl.log.log_known_seeds(crawl.seeds.left, crawl.seeds.first)
         self._crawl, self._enqueue = None, _refuse
         try:
             crawl.close(reason)

@@ -110,7 +110,7 @@ def crawl(directory: Path, pages: int = 60, hosts: int = 5, ended: int = 24) -> 
     frontier = start(directory)
     urls = [f"http://h{number % hosts}.example/{number}" for number in range(pages)]
     links = [link(url, priority=number % 3) for number, url in enumerate(urls[1:], 1)]
-    assert [each.page for each in frontier.discover([link(urls[0])], NOW)] == [0]
+    assert [each.page_id for each in frontier.discover([link(urls[0])], NOW)] == [0]
     fetch(frontier)
     frontier.discover([each._replace(parent=0) for each in links], NOW)
     for number in range(ended):

@@ -30,7 +30,7 @@ def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
 
 def assert_queued_by_a_link(directory: Path) -> None:
     found = start(directory)
-    assert found.discover([link(BAD)], NOW)[0].page == 0
+    assert found.discover([link(BAD)], NOW)[0].page_id == 0
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
     assert check(directory) == []

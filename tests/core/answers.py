@@ -9,13 +9,13 @@ from scrapy_frontier.core.store.states import State
 
 def ids(found: Iterable[Discovered]) -> list[PageId | None]:
     """The pages that `discover` queued or keeps for later; None for each link that changed nothing."""
-    return [each.page if each.is_taken else None for each in found]
+    return [each.page_id if each.is_taken else None for each in found]
 
 
 def see(frontier: Frontier, links: Iterable[Link], now: float) -> list[PageId | None]:
     """Make pages known and no more: their ids, also of those known before; None for a trap."""
     found = [link._replace(only_seen="out of scope") for link in links]
-    return [each.page for each in frontier.discover(found, now)]
+    return [each.page_id for each in frontier.discover(found, now)]
 
 
 def release(

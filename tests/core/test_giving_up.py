@@ -256,9 +256,9 @@ def test_with_a_directory_a_site_whose_robots_txt_met_no_answer_ten_times_is_giv
     frontier = start(tmp_path)
     frontier.discover([page("a0", A), page("a1", A)], NOW)
     trouble = Trouble("robots.txt cannot be read", origin=f"http://{A}", failure=failure)
-    frontier.hold(A, NOW, NOW + 60, trouble._replace(attempts=PATIENCE))
+    frontier.hold(A, NOW, NOW + 60, trouble._replace(times=PATIENCE))
     assert frontier.lease(NOW) is None
-    frontier.hold(A, NOW + 60, NOW + 120, trouble._replace(attempts=PATIENCE + 1))
+    frontier.hold(A, NOW + 60, NOW + 120, trouble._replace(times=PATIENCE + 1))
     lease = frontier.lease(NOW + 60)
     if failure is None:
         assert lease is None

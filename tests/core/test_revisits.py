@@ -68,7 +68,7 @@ def link(name: str, host: str = "a.example", **more: object) -> Link:
 
 def find(frontier: Frontier, *names: str, now: float = NOW, **more: object) -> list[PageId]:
     answers = frontier.discover([link(name, **more) for name in names], now)
-    return [answer.page for answer in answers if answer.page is not None]
+    return [answer.page_id for answer in answers if answer.page_id is not None]
 
 
 def name_of(lease: Lease) -> str:
@@ -716,7 +716,7 @@ def test_seeds_are_hubs_and_so_is_where_they_lead(tmp_path: Path) -> None:
         lease = next_lease(frontier, NOW)
         assert lease is not None
         (answer,) = frontier.discover([link("home", parent=seed)], NOW)
-        frontier.release(lease, Outcome(Event.REDIRECTED, 301, target=answer.page), NOW)
+        frontier.release(lease, Outcome(Event.REDIRECTED, 301, target=answer.page_id), NOW)
         lease = next_lease(frontier, NOW)
         assert lease is not None
         frontier.discover([link("article")], NOW, lease)

@@ -81,9 +81,9 @@ class Machine(RuleBasedStateMachine):
         links = [Link(name.encode().rjust(20), f"http://{name[0]}/{name}", name[0]) for name in names]
         for name, answer in zip(names, self.frontier.discover(links, self.now), strict=True):
             assert answer.is_taken is (name not in self.known)
-            assert answer.page is not None
+            assert answer.page_id is not None
             if name not in self.known:
-                self.known[name] = answer.page
+                self.known[name] = answer.page_id
                 self.queued.add(name)
         self.frontier.commit()
 

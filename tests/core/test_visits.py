@@ -26,8 +26,8 @@ def opened(directory: Path, now: float = NOW) -> Frontier:
 
 def found(frontier: Frontier, url: str = "http://a.example/") -> int:
     (answer,) = frontier.discover([Link(url.encode(), url, "a.example")], NOW)
-    assert answer.page is not None
-    return answer.page
+    assert answer.page_id is not None
+    return answer.page_id
 
 
 def leased(frontier: Frontier, now: float = NOW) -> Lease:

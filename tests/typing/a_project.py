@@ -146,7 +146,7 @@ def visit(directory: str, url: str, fingerprint: bytes) -> int:
         frontier.discover([Link(fingerprint, url, "docs.example")], now), list[Discovered]
     )
     assert_type(answer.fate, Fate)
-    assert_type(answer.page, PageId | None)
+    assert_type(answer.page_id, PageId | None)
     lease = frontier.lease(now)
     assert_type(lease, Lease | None)
     if lease is None:

@@ -259,14 +259,14 @@ class Clocks:
         """Give no page of a host in memory away before *until* (POSIX seconds), or before `release_hold`.
 
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
-        from memory is no longer held. *trouble*: what happened so many times as it has attempts; after
+        from memory is no longer held. *trouble*: what happened, and how many ``times``; after
         `PATIENCE` of them its pages are given up.
         """
         host = self._hosts.find(name)
         if host is None:
             return
         host.held_for = trouble
-        if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
+        if trouble is not None and trouble.times > PATIENCE and trouble.failure is not None:
             self._give_up(host, trouble, until, now)
             until = now
         self._hosts.hold(host, until, now)

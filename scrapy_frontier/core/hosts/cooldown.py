@@ -41,9 +41,10 @@ class Trouble(NamedTuple):
 
     ``asked`` is the host's Retry-After in seconds. ``sent`` is when the request was handed out, and
     ``page_id`` its page, where the frontier handed it out. ``may_be_page``: it may be the fault of
-    the page alone (a timeout, a reset, a bare 503), which has had *attempts* that counted before.
+    the page alone (a timeout, a reset, a bare 503), which has had ``attempts`` before that counted.
     ``origin`` is the scheme, host and port that were asked; where nobody answered there, ``is_silent``.
-    ``failure`` is what the spider is told if the pages of that origin are given up: the caller's own.
+    ``failure`` is what the spider is told if the pages of that origin are given up: the caller's own. It has
+    happened so many ``times``, where a host is held for it.
     """
 
     reason: str
@@ -55,6 +56,7 @@ class Trouble(NamedTuple):
     origin: str = ""
     is_silent: bool = False
     failure: object = None
+    times: int = 0
 
 
 class GivenUpOrigin(NamedTuple):

@@ -56,7 +56,7 @@ def give_up(host: Host, trouble: Trouble, until: float, now: float) -> None:
     _open(host, now)
 
 
-def trouble_of(host: Host, page: Page, now: float) -> Trouble | None:
+def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
     """Why *page* of *host* is given up; None where it is to be fetched. No store read."""
     if host.given_up_for is None and not host.given_up:
         return None
@@ -78,7 +78,7 @@ def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
     if host.is_blocked:
         return Trouble(f"{host.name} is blocked")
     where = origin_of(page.url) or ""
-    return trouble_of(host, page, now) or _given_up_for(_why(host, now), where)
+    return why_given_up(host, page, now) or _given_up_for(_why(host, now), where)
 
 
 def shorten_waits(hosts: Iterable[Host], rule: GiveUpRule, now: float) -> list[tuple[Host, Trouble | None]]:
@@ -89,7 +89,7 @@ def shorten_waits(hosts: Iterable[Host], rule: GiveUpRule, now: float) -> list[t
         held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
         if not host.heads or host.is_blocked:
             continue
-        if held_for is not None and now < host.held_until < FOREVER and held_for.attempts >= rule.attempts:
+        if held_for is not None and now < host.held_until < FOREVER and held_for.times >= rule.attempts:
             give_up(host, held_for, host.held_until, now)
             found.append((host, held_for))
         elif trouble is None or rest is None or not trouble.is_silent or rest.until <= now:

@@ -218,7 +218,7 @@ class Discovery:
         known = self._page_index.look_up(link.fingerprint)
         if known is None:
             answer = self._new(link, parent, now)
-            page_id = answer.page
+            page_id = answer.page_id
         else:
             page_id = known if known >= 0 else ~known
             answer = self._again(link, known, page_id, parent, now)

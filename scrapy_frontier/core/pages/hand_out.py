@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRow
 from ..hosts.end_of_crawl import first_to_open
-from ..hosts.giving_up import trouble_of
+from ..hosts.giving_up import why_given_up
 from ..hosts.host import FOREVER
 from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
@@ -119,7 +119,7 @@ class HandOut:
             return None
         given_up = None
         if host.given_up or host.given_up_for is not None:
-            given_up = trouble_of(host, page, now)
+            given_up = why_given_up(host, page, now)
         lease = self._leases.grant(page_id, page, host, sort_key, now, given_up)
         if page_id in self._backoffs.cut_short:
             self._backoffs.handed_out(page_id)

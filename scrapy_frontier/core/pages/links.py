@@ -77,12 +77,12 @@ class Fate(Enum):
 
 
 class Discovered(NamedTuple):
-    """The answer to a link: its ``page`` (the further visit of it; None where there is none), whether that
+    """The answer to a link: its ``page_id`` (that of a further visit; None where there is none), whether that
     ``is_head`` of its host's queue, and for one that is deferred or refused of what ``kind`` that is and why:
     ``over_budget``, or the kind of a trap."""
 
     fate: Fate
-    page: PageId | None = None
+    page_id: PageId | None = None
     is_head: bool = False
     kind: str = ""
     reason: str = ""

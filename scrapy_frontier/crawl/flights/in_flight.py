@@ -63,9 +63,9 @@ class Flight:
     What was seen is read by `outcome_of` when it has ended. ``links`` are
     those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
     request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
-    hear that it went out. ``page`` is what was fetched, ``consequences`` are those of its directives, and its
-    links are followed on the ``ways``. For pages that come back: the ``digest`` of its body or text, that of
-    the ``content`` by the callback, and the validators it was ``asked_with``.
+    hear that it went out. ``fetched`` is what the response was, ``consequences`` are those of its directives,
+    and its links are followed on the ``ways``. For pages that come back: the ``digest`` of its body or
+    text, that of the ``content`` by the callback, and the validators it was ``asked_with``.
     """
 
     request: Request
@@ -82,7 +82,7 @@ class Flight:
     notes: tuple[str, ...] = ()
     led_to: Request | None = None
     links: PageLinks | None = None
-    page: Fetched | None = None
+    fetched: Fetched | None = None
     consequences: Consequences = NO_CONSEQUENCES
     ways: tuple[Way, ...] = ()
     digest: bytes = b""
@@ -95,7 +95,7 @@ class Flight:
         """Whether its page is not asked for, because its site was given up: a proxy may know better."""
         return self.lease.given_up is not None and not self.request.meta.get("proxy")
 
-    def fetched(self, result: Any) -> float | None:
+    def came_to(self, result: Any) -> float | None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure.
 
         Seconds the host took to answer; None where it did not, or only that it wants to be left alone.
@@ -103,7 +103,7 @@ class Flight:
         if isinstance(result, Response):
             self.status = result.status
             self.is_fetched = True
-            self.page = fetched_of(result)
+            self.fetched = fetched_of(result)
         elif isinstance(result, Request):
             self.follow_up = result
         else:
@@ -283,8 +283,8 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
         notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
     reason = reasons.BETWEEN.join(notes)
     has_links, score = found is not None, None if found is None else found.content_score
-    about = FETCHED, flight.status, reason, None, None, None, 0.0, "", has_links, 0, score, None, flight.page
-    return new_outcome(about)
+    end = FETCHED, flight.status, reason, None, None, None, 0.0, "", has_links, 0, score, None, flight.fetched
+    return new_outcome(end)
 
 
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:

@@ -116,7 +116,7 @@ class Intake:
         about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
         link = new_link(about + _ORDINARY)
         answer = self._discover_one(link, self._clock(), lease)
-        page_id = answer.page
+        page_id = answer.page_id
         if answer.fate is _NEW and is_stored and page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
@@ -236,13 +236,13 @@ class Intake:
                 self._refusals.report(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
-            elif answer.page is not None and self._requests.is_missing(answer):
+            elif answer.page_id is not None and self._requests.is_missing(answer):
                 request = self._requests.codec.decode(link.url, link.priority, link.payload)
-                self._requests.queued(answer.page, request, False)
+                self._requests.queued(answer.page_id, request, False)
             elif not link.only_seen:
                 self._tally["dupefilter/filtered"] += 1
-                if known is not None and answer.page is not None:
-                    known.append((answer.page, link))
+                if known is not None and answer.page_id is not None:
+                    known.append((answer.page_id, link))
         self._tally["scheduler/enqueued/disk"] += new
         return new
 
@@ -264,7 +264,7 @@ class Intake:
 
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""
-        page_id = answer.page
+        page_id = answer.page_id
         if answer.kind:
             self._refusals.report(answer, link, request)
         if answer.fate is Fate.REFUSED or page_id is None:

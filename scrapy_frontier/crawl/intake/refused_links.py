@@ -38,7 +38,7 @@ class Refusals:
         due."""
         self._reporter.tally[refusal_stat(answer.kind)] += 1
         words = _WORDS.get(answer.kind, "Refused %s, which looks like a trap (%s)")
-        if answer.page is None and isinstance(what, Request) and is_seed(what):
+        if answer.page_id is None and isinstance(what, Request) and is_seed(what):
             self._reporter.log(logging.WARNING, f"{words}; {_FROM_SEED}", what, answer.reason)
             return
         key = f"{answer.kind} {link.host}"

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Seeds:
-    """Pages of seeds, and of requests that force a visit. ``known`` counts seeds of an earlier run that are
+    """Pages of seeds, and of requests that force a visit. ``left`` counts seeds of an earlier run that are
     not fetched again, ``first`` is the URL of one."""
 
     _frontier: Frontier
     _clock: Callable[[], float]
     _requests: QueuedRequests
     _revisits_pages: bool
-    known = 0
+    left = 0
     first = ""
 
     def note(self, known: PageId | None, request: Request) -> None:
@@ -42,7 +42,7 @@ class Seeds:
         Where pages come back, its page does by this request from now on: callback, arguments, span."""
         page = self._of_earlier_run(known)
         if known is not None and page is not None and page.state in LEFT:
-            self.known += 1
+            self.left += 1
             self.first = self.first or request.url
             if takes_request(page, comes_back=self._revisits_pages):
                 payload, is_stored = self._requests.payload_of(request)

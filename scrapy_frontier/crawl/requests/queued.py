@@ -92,7 +92,7 @@ class QueuedRequests:
 
     def is_missing(self, answer: Discovered) -> bool:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
-        return answer.fate is Fate.ABSENT and answer.page not in self.in_memory
+        return answer.fate is Fate.ABSENT and answer.page_id not in self.in_memory
 
     def replace(self, page_id: PageId, follow_up: Request) -> bytes | None:
         """The payload of *follow_up*, which takes the place of the request of its page; None where there is

@@ -80,7 +80,7 @@ class Site(NamedTuple):
         """Why its pages wait, for `Frontier.hold`: the file cannot be read, or it asks for other hours."""
         reason = reasons.ROBOTS_UNREADABLE if self.copy.failures else reasons.ROBOTS_HOURS
         text = reason(origin=self.origin)
-        return Trouble(text, attempts=self.copy.failures, origin=self.origin, failure=self.failure)
+        return Trouble(text, times=self.copy.failures, origin=self.origin, failure=self.failure)
 
 
 def agent_header(request: Request) -> list[bytes] | None:
