@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .core.revisits.crawl_value import Bounds
-from .core.revisits.plans import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
+from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule
 from .setting_values import FrontierSetting, choice, within
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[
     """Seconds for all pages, and by pattern; an empty pattern stands for all pages."""
     value = _plain(settings.get(name))
     if value is None:
-        return SHELF_LIFE, ()
+        return DEFAULT_SHELF_LIFE, ()
     if not isinstance(value, dict):
         return _seconds(name, value), ()
     given = _by_pattern(name, value)
-    return given.pop("", SHELF_LIFE), tuple(given.items())
+    return given.pop("", DEFAULT_SHELF_LIFE), tuple(given.items())
 
 
 def _hubs(settings: BaseSettings, name: str) -> tuple[tuple[str, float], ...]:

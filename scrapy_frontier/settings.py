@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 PREFIX = "FRONTIER_"
-NOINDEX = ("drop-items", "skip", "ignore")
+NOINDEX_CHOICES = ("drop-items", "skip", "ignore")
 NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
 SCORERS = {
     "mixed": "scrapy_frontier.Mixed",
@@ -48,7 +48,7 @@ SCORERS = {
 LINKS = ("spider", "all", "none")
 POLITENESS_KEYS = HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
 DIGESTS = ("body", "text", "links")
-UNCHANGED = ("skip", "call")
+UNCHANGED_CHOICES = ("skip", "call")
 # Seconds at most for a robots.txt, for which all pages of a host wait; DOWNLOAD_TIMEOUT if less.
 ROBOTS_TIMEOUT = 30.0
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
@@ -126,7 +126,7 @@ class _OfPages:
         # Link types that are not followed, in lower case.
         self.nofollow_rels: Final = words(settings, "FRONTIER_NOFOLLOW", ("nofollow",))
         self.obeyed: Final = Obeyed(
-            choice(settings, "FRONTIER_NOINDEX", NOINDEX),
+            choice(settings, "FRONTIER_NOINDEX", NOINDEX_CHOICES),
             "nofollow" in self.nofollow_rels,
             switch(settings, "FRONTIER_CANONICAL", True),
         )
@@ -138,7 +138,7 @@ class _OfPages:
         self.revisits: Final = revisit_rule(settings)  # None: pages are visited once
         self.digest: Final = choice_or_function(settings, "FRONTIER_DIGEST", DIGESTS, "of a response")
         # Whether the callback sees a page that came back as it was.
-        self.unchanged: Final = choice(settings, "FRONTIER_UNCHANGED", UNCHANGED)
+        self.unchanged: Final = choice(settings, "FRONTIER_UNCHANGED", UNCHANGED_CHOICES)
 
 
 class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):

@@ -14,7 +14,7 @@ import pytest
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import DATABASE, Store
-from scrapy_frontier.crawl.store.upkeep import LOOK, LOOK_IDLE, Upkeep, look_after
+from scrapy_frontier.crawl.store.upkeep import FILES_LOOK, FILES_LOOK_IDLE, Upkeep, look_after
 
 NOW = 1_700_000_000.0
 PATIENCE = 30.0  # seconds; far more than it takes
@@ -46,7 +46,7 @@ def wait_for_no_thread() -> None:
 
 def test_a_store_is_synced_again_and_again_until_it_is_closed(tmp_path: Path) -> None:
     store = Counted(tmp_path)
-    upkeep = Upkeep(store, LOOK / 2)
+    upkeep = Upkeep(store, FILES_LOOK / 2)
     until = time.monotonic() + PATIENCE
     while store.syncs < 3:
         assert time.monotonic() < until
@@ -55,7 +55,7 @@ def test_a_store_is_synced_again_and_again_until_it_is_closed(tmp_path: Path) ->
     store.close()
     syncs = store.syncs
     assert not threads()
-    time.sleep(2 * LOOK)
+    time.sleep(2 * FILES_LOOK)
     assert store.syncs == syncs
 
 
@@ -65,7 +65,7 @@ def test_a_sync_that_fails_is_tried_again_and_told_once(
     store = Counted(tmp_path)
     store.failures = 2
     with caplog.at_level(logging.ERROR):
-        upkeep = Upkeep(store, LOOK / 2)
+        upkeep = Upkeep(store, FILES_LOOK / 2)
         until = time.monotonic() + PATIENCE
         while not store.syncs:
             assert time.monotonic() < until, "it is not tried again"
@@ -124,7 +124,7 @@ def test_what_was_synced_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytes
 def test_an_interval_of_0_leaves_it_to_the_operating_system(tmp_path: Path) -> None:
     store = Counted(tmp_path)
     upkeep = Upkeep(store, 0.0)
-    time.sleep(3 * LOOK)
+    time.sleep(3 * FILES_LOOK)
     upkeep.stop()
     assert store.syncs == 0
     store.close()
@@ -142,7 +142,9 @@ class Waits(threading.Event):
         return len(self.pauses) == 10
 
 
-@pytest.mark.parametrize(("interval", "longest"), [(0.0, LOOK_IDLE), (600.0, LOOK_IDLE), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("interval", "longest"), [(0.0, FILES_LOOK_IDLE), (600.0, FILES_LOOK_IDLE), (1.0, 1.0)]
+)
 def test_files_that_stay_the_same_are_looked_at_less_and_less(
     tmp_path: Path, interval: float, longest: float
 ) -> None:
@@ -150,7 +152,7 @@ def test_files_that_stay_the_same_are_looked_at_less_and_less(
     store, waits = Counted(tmp_path), Waits()
     look_after(weakref.ref(store), interval or float("inf"), waits)
     store.close()
-    assert waits.pauses[:2] == [LOOK, 2 * LOOK] or interval == 1.0
+    assert waits.pauses[:2] == [FILES_LOOK, 2 * FILES_LOOK] or interval == 1.0
     assert max(waits.pauses) <= longest
     assert interval or waits.pauses[-1] == longest
 
@@ -165,9 +167,9 @@ def test_a_store_dropped_without_closing_it_is_let_go_of(tmp_path: Path) -> None
 def test_a_directory_that_went_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = Store(tmp_path / "frontier")
     with caplog.at_level(logging.ERROR):
-        upkeep = Upkeep(store, LOOK / 2)
+        upkeep = Upkeep(store, FILES_LOOK / 2)
         shutil.rmtree(tmp_path / "frontier")
-        time.sleep(4 * LOOK)
+        time.sleep(4 * FILES_LOOK)
         upkeep.stop()
     store.close()
     assert [record.levelname for record in caplog.records] == ["ERROR"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from . import Spec
 
-FAILED = 1
+EXIT_FAILED = 1
 INTERRUPTED = 130  # as shells have it
 
 
@@ -79,7 +79,7 @@ def _fail(output: Output, error: Exception) -> int:
         output.failure(reason, message)
     except BrokenPipeError:
         _close_stdout()
-    return FAILED
+    return EXIT_FAILED
 
 
 def _close_stdout() -> None:

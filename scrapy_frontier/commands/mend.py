@@ -9,7 +9,15 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ..core.admin.check_notes import KINDS
-from ..core.admin.repair import FOLLOW, ROWS, SHOWN, examine, finish_interrupted, mended_copy, salvaging
+from ..core.admin.repair import (
+    MADE_ANEW,
+    ROW_NAMES,
+    SHOWN,
+    examine,
+    finish_interrupted,
+    mended_copy,
+    salvaging,
+)
 from ..core.admin.salvage import copied, mend, put_in_place
 from ..core.errors import FrontierDamaged
 from ..crawl.store.upkeep import open_store, repair_files
@@ -80,7 +88,7 @@ def _as_json(examined: Examined, salvaged: Salvaged | None) -> dict[str, object]
     if salvaged is not None:
         rows = {
             name: {"now": salvaged.rows[prefix], "lost": salvaged.lost[prefix]}
-            for prefix, name in ROWS.items()
+            for prefix, name in ROW_NAMES.items()
         }
         files = [
             {"file": name, "lost": lost, "of": of} for name, (lost, of) in salvaged.damage.files().items()
@@ -98,9 +106,11 @@ def _print_salvaged(call: Call, salvaged: Salvaged) -> None:
     else:
         out.text("Files of the database were damaged, but none that holds rows.")
     out.line()
-    shown = [prefix for prefix in ROWS if salvaged.rows[prefix] or salvaged.lost[prefix]]
+    shown = [prefix for prefix in ROW_NAMES if salvaged.rows[prefix] or salvaged.lost[prefix]]
     out.table(_ROW_COLUMNS, (_row(salvaged, prefix) for prefix in shown))
-    silent = [ROWS[prefix] for prefix in ROWS if prefix not in shown and salvaged.lost[prefix] is None]
+    silent = [
+        ROW_NAMES[prefix] for prefix in ROW_NAMES if prefix not in shown and salvaged.lost[prefix] is None
+    ]
     if silent:
         out.text(f"Not one is there of these, and nobody knows whether any were: {', '.join(silent)}.")
     out.line()
@@ -109,11 +119,11 @@ def _print_salvaged(call: Call, salvaged: Salvaged) -> None:
 def _row(salvaged: Salvaged, prefix: bytes) -> tuple[object, ...]:
     lost = salvaged.lost[prefix]
     number = "perhaps some" if lost is None else f"{lost:,}"
-    if lost and prefix in FOLLOW:
+    if lost and prefix in MADE_ANEW:
         number += ", made anew"
     elif lost and not salvaged.is_exact:
         number = f"at least {number}"
-    return ROWS[prefix], f"{salvaged.rows[prefix]:,}", number
+    return ROW_NAMES[prefix], f"{salvaged.rows[prefix]:,}", number
 
 
 def _print_next(call: Call, salvaged: Salvaged) -> None:

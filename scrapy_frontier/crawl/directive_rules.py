@@ -17,8 +17,8 @@ from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
 from .assembly import Component
 from .hosts.private_network import is_from_private
-from .links.outlinks import AT_A_TIME
-from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, ONLY_SEEN
+from .links.outlinks import ANCHORS_AT_A_TIME
+from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW_META, NOT_INHERITED, ONLY_SEEN
 from .requests.fingerprints import page_fingerprint
 from .requests.pattern_and_force import pattern_and_force_of
 from .responses.fast_link_extractor import references_of, tree_of
@@ -71,7 +71,7 @@ class DirectiveRules(Component):
         """Find the keys of the pages that *response* links with a link type that is not
         followed, one or another, and never without. Uses the tree that the response's selectors share.
 
-        Yields after every `AT_A_TIME` links: 100,000 would stop the event loop for a second and a half.
+        Yields after every `ANCHORS_AT_A_TIME` links: 100,000 would stop the event loop for 1.5 s.
         """
         if not self._may_have_rels(response):
             return frozenset()
@@ -84,7 +84,7 @@ class DirectiveRules(Component):
             if not refused and not is_refused:
                 break
             for number, anchor in enumerate(tree_of(response).iter("a", "area"), 1):
-                if number % AT_A_TIME == 0:
+                if number % ANCHORS_AT_A_TIME == 0:
                     yield
                 href, rel = anchor.get("href"), anchor.get("rel")
                 if href is None or has_rel(rel, types) is not is_refused or 0 < longest < len(href):
@@ -169,7 +169,7 @@ class PageRules:
         if outside:
             count(self._rules.crawler, "frontier/pattern/links")
             return self._refused(request, outside, is_nofollow=False)
-        if request.meta.get(NOFOLLOW) is False:
+        if request.meta.get(NOFOLLOW_META) is False:
             return request
         for _ in self.find_refused():
             pass
@@ -213,7 +213,7 @@ class PageRules:
         if self._rules.crawl is None:
             return None
         if is_nofollow:
-            request.meta[NOFOLLOW] = True
+            request.meta[NOFOLLOW_META] = True
         request.meta[ONLY_SEEN] = reason
         return request
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from .flights.in_flight import Flights
 
-AT_ONCE = 5  # hosts, 0.1 to 0.4 ms
-FIRST = 0.005  # seconds the first requests may wait
-SLICE = 0.001  # seconds the loop is held up at a time; a slice may take one step longer
-BREATH = 0.002  # seconds between two slices, for all else the loop has to do
-AFTER_FAILURE = 1.0  # seconds
+LOADING_AT_ONCE = 5  # hosts, 0.1 to 0.4 ms
+LOADING_FIRST = 0.005  # seconds the first requests may wait
+LOADING_SLICE = 0.001  # seconds the loop is held up at a time; a slice may take one step longer
+LOADING_BREATH = 0.002  # seconds between two slices, for all else the loop has to do
+LOADING_AFTER_FAILURE = 1.0  # seconds
 
 
 @dataclass(eq=False, repr=False)
@@ -38,9 +38,9 @@ class Loading:
     is_by_hand = False
 
     def begin(self) -> None:
-        """Load for `FIRST` seconds, and go on beside the crawl if that was not all. Raises
+        """Load for `LOADING_FIRST` seconds, and go on beside the crawl if that was not all. Raises
         `FrontierError`."""
-        if self._load(FIRST):
+        if self._load(LOADING_FIRST):
             return
         if compat.in_progress(self._crawler) is None:
             self.is_by_hand = True
@@ -48,9 +48,9 @@ class Loading:
             self._timer = compat.call_later(0, self._slice)
 
     def step(self) -> None:
-        """Load for `SLICE` seconds more, where it ``is_by_hand``, which is false once all is loaded. Raises
-        `FrontierError`."""
-        self.is_by_hand = not self._load(SLICE)
+        """Load for `LOADING_SLICE` seconds more, where it ``is_by_hand``, which is false once all is loaded.
+        Raises `FrontierError`."""
+        self.is_by_hand = not self._load(LOADING_SLICE)
 
     def stop(self) -> None:
         """Load no more; to be called before the frontier is closed."""
@@ -59,16 +59,16 @@ class Loading:
 
     def _load(self, seconds: float) -> bool:
         begin = time.perf_counter()
-        while not self._frontier.load(self._clock(), AT_ONCE):
+        while not self._frontier.load(self._clock(), LOADING_AT_ONCE):
             if time.perf_counter() - begin >= seconds:
                 return False
         return True
 
     def _slice(self) -> None:
         try:
-            if not self._load(SLICE):
-                self._timer = compat.call_later(BREATH if len(self._flights) else 0, self._slice)
+            if not self._load(LOADING_SLICE):
+                self._timer = compat.call_later(LOADING_BREATH if len(self._flights) else 0, self._slice)
         except Exception as error:
-            self._timer = compat.call_later(AFTER_FAILURE, self._slice)
+            self._timer = compat.call_later(LOADING_AFTER_FAILURE, self._slice)
             self._failed(error)
         compat.wake(self._crawler)

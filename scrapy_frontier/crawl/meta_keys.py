@@ -12,7 +12,7 @@ FORCE = "frontier_force"  # meta: POSIX seconds; fetch the page if it was visite
 DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 ONLY_SEEN = "frontier_only_seen"  # meta: why a middleware wants the page known, but not fetched
-NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
+NOFOLLOW_META = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 FOLLOW = "frontier_follow"  # meta: whether the links of the page are followed, or the callback they get
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
 CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
@@ -31,7 +31,7 @@ OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, ONLY_SEEN, NOFOLLOW, DIRECTIVES, START, SHELF_LIFE, REFRESH),
+        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, ONLY_SEEN, NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
         *(LAST_VISIT, CHANGED, "retry_times"),
         *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     )

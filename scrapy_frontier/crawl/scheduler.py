@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
+MOST_UNDER_WAY = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 _MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms
 
@@ -63,7 +63,7 @@ class FrontierScheduler(BaseScheduler):
         self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
         self._sweeper: Any = None
         self._stirred = -1  # all that was counted until the last sweep
-        self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or UNLIMITED
+        self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or MOST_UNDER_WAY
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .requests.fingerprints import Identities
 
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
-AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
+ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
 
 
 @dataclass(eq=False, repr=False)
@@ -206,7 +206,7 @@ class SitemapReading:
             self._problem = piece.problem
             await compat.sleep(0)
             entries = iter(piece.entries)
-            while handful := list(islice(entries, AT_A_TIME)):
+            while handful := list(islice(entries, ENTRIES_AT_A_TIME)):
                 self._take(handful)
                 await compat.sleep(0)
             if piece.kind is Kind.INDEX and (limit := self._task.limit_reached(self._taken)):

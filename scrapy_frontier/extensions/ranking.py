@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOK = 0.05  # seconds between two looks at whether a ranking is due, while pages are under way
-LOOK_IDLE = 60.0  # the most it becomes, each time twice as long, while none is: a crawl may wait for days
-SLICE = 0.0003  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
-BREATH = 0.001  # seconds between two slices, for all else the loop has to do
+RANKING_LOOK = 0.05  # seconds between two looks at whether a ranking is due, while pages are under way
+RANKING_LOOK_IDLE = 60.0  # the most it becomes, each time twice as long, while none is: for days, maybe
+RANKING_SLICE = 0.0003  # seconds the loop is held up at a time if idle; a slice may take one step longer
+RANKING_BREATH = 0.001  # seconds between two slices, for all else the loop has to do
 SHARE = 0.1  # of the loop's time, where its turns are long
 LONGEST_SLICE = 0.0015  # seconds
-ROWS = 20  # queue rows a step, 0.2 ms
+RANKING_ROWS = 20  # queue rows a step, 0.2 ms
 REST = 10  # times what a run took is the pause behind it, so that rankings take a tenth at most
-AFTER_FAILURE = 600.0  # seconds
+RANKING_AFTER_FAILURE = 600.0  # seconds
 
 
 class RankingExtension(Component):
@@ -47,7 +47,7 @@ class RankingExtension(Component):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._timer: Any = None
-        self._pause = LOOK
+        self._pause = RANKING_LOOK
         self._run: RankingThread | None = None
         self._not_before = 0.0
         self._next_logged = 1000  # pages from which on the next ranking is told
@@ -55,7 +55,7 @@ class RankingExtension(Component):
         crawler.signals.connect(self._end, signals.engine_stopped)
 
     def _begin(self) -> None:
-        self._timer = compat.call_later(LOOK, self._look)
+        self._timer = compat.call_later(RANKING_LOOK, self._look)
 
     def _end(self) -> None:
         if self._timer is not None:
@@ -72,7 +72,7 @@ class RankingExtension(Component):
             self._run = None
 
     def _look(self) -> None:
-        self._pause = LOOK if self.flights else min(2 * self._pause, LOOK_IDLE)
+        self._pause = RANKING_LOOK if self.flights else min(2 * self._pause, RANKING_LOOK_IDLE)
         self._timer = compat.call_later(self._pause, self._look)
         try:
             if self._run is None:
@@ -101,19 +101,19 @@ class RankingExtension(Component):
             return
         try:
             began = time.perf_counter()
-            until = began + min(max(SLICE, SHARE * (began - run.left_at)), LONGEST_SLICE)
+            until = began + min(max(RANKING_SLICE, SHARE * (began - run.left_at)), LONGEST_SLICE)
             for pause in self._work:
                 run.left_at = time.perf_counter()
                 if pause or run.left_at >= until:
                     run.spent += run.left_at - began
-                    pause = max(pause, BREATH)
+                    pause = max(pause, RANKING_BREATH)
                     run.left_at += pause
                     compat.call_later(pause, self._slice)
                     return
             pause = REST * (run.spent + run.spent_in_thread)
         except Exception as error:
             self._failed(error)
-            pause = AFTER_FAILURE
+            pause = RANKING_AFTER_FAILURE
         self._not_before = time.monotonic() + pause
         run.stop()
         self._run = None
@@ -130,7 +130,7 @@ class RankingExtension(Component):
     def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:
         """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
         rank, is_logged = run.rank, False
-        for pause in crawl.frontier.rank_steps(rank, run.computed(), crawl.clock, ROWS):
+        for pause in crawl.frontier.rank_steps(rank, run.computed(), crawl.clock, RANKING_ROWS):
             if rank.is_adopted and not is_logged:
                 is_logged = True
                 self._report(rank, time.perf_counter() - run.began)

@@ -24,7 +24,7 @@ from stores import (
 )
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.admin.check_notes import KINDS, KNOWN, QUEUED, Ledger
+from scrapy_frontier.core.admin.check_notes import IS_KNOWN, IS_QUEUED, KINDS, Ledger
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.reasons import DAMAGED
@@ -473,10 +473,10 @@ def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:
 def test_the_ledger_holds_ids_that_are_far_apart() -> None:
     ledger = Ledger()
     for page_id in (0, 4095, 4096, keys.FIRST_VISIT + 7):
-        ledger.enter(page_id, KNOWN | QUEUED, "a.example")
-    ledger.enter(9, KNOWN, "b.example")
-    assert list(ledger.having(KNOWN | QUEUED)) == [0, 4095, 4096, keys.FIRST_VISIT + 7]
-    assert list(ledger.having(KNOWN, QUEUED)) == [9]
+        ledger.enter(page_id, IS_KNOWN | IS_QUEUED, "a.example")
+    ledger.enter(9, IS_KNOWN, "b.example")
+    assert list(ledger.having(IS_KNOWN | IS_QUEUED)) == [0, 4095, 4096, keys.FIRST_VISIT + 7]
+    assert list(ledger.having(IS_KNOWN, IS_QUEUED)) == [9]
     assert ledger[1] == ledger[1 << 39] == 0
     assert ledger.is_of(9, "b.example")
     assert not ledger.is_of(9, "a.example")

@@ -28,7 +28,7 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core.admin.repair import ROWS
+from scrapy_frontier.core.admin.repair import ROW_NAMES
 from scrapy_frontier.core.errors import FrontierDamaged
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store import keys
@@ -223,7 +223,7 @@ def test_what_is_legible_is_saved_and_what_is_not_is_told(
         assert lost["page"] == truly
     else:
         assert lost["page"] is None or 0 < lost["page"] <= truly
-    for prefix, name in ROWS.items():
+    for prefix, name in ROW_NAMES.items():
         assert answer["rows"][name]["now"] == sum(key[:1] == prefix for key in now)
         if name not in ("page", "index", "queue", "host") and lost[name] == 0:
             assert {key for key in truth if key[:1] == prefix} <= now.keys(), f"lost rows: {name}"
@@ -416,7 +416,7 @@ def test_every_row_of_the_format_has_its_name_in_a_repair() -> None:
     table = re.findall(r"^\| ([a-z ]+) \| `(\w)`? ?", text, re.MULTILINE)
     # Where two kinds of rows begin with the same byte, both are told by the name of the first.
     described = {prefix.encode(): name for name, prefix in reversed(table) if prefix != "m"}
-    assert described == ROWS
+    assert described == ROW_NAMES
 
 
 def test_somebody_elses_damaged_database_is_not_repaired(

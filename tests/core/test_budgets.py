@@ -11,7 +11,7 @@ from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` w
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Link
-from scrapy_frontier.core.pages.deferred import AT_A_TIME
+from scrapy_frontier.core.pages.deferred import PAGES_AT_A_TIME
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.traps import TrapLimits
 from scrapy_frontier.core.store import host_rows, keys, page_rows
@@ -153,7 +153,7 @@ def test_other_hosts_do_not_notice(tmp_path: Path) -> None:
 
 
 def test_a_smaller_budget_puts_aside_what_was_queued(tmp_path: Path) -> None:
-    count = 3 * AT_A_TIME
+    count = 3 * PAGES_AT_A_TIME
     frontier = start(tmp_path)
     frontier.discover(pages(count), NOW)
     frontier.close()
@@ -254,7 +254,7 @@ def test_a_slice_of_what_comes_back_is_short(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     before = frontier.pending
     assert frontier.lease(NOW) is not None
-    assert 0 < frontier.pending - before < AT_A_TIME
+    assert 0 < frontier.pending - before < PAGES_AT_A_TIME
     frontier.close()
 
 

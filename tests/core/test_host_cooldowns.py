@@ -22,9 +22,9 @@ from scrapy_frontier.core.hosts.cooldown import (
     trouble_at,
 )
 from scrapy_frontier.core.hosts.delay_sources import (
+    FROM_SETTINGS,
     OPERATOR,
     RESPONSE_TIME,
-    SETTINGS,
     ResponseDelay,
     deciding,
 )
@@ -468,9 +468,9 @@ def test_a_delay_set_meanwhile_does_not_end_a_rest(tmp_path: Path) -> None:
 
 
 def test_the_largest_delay_decides_and_the_operator_over_all() -> None:
-    asked = {SETTINGS: 2.0, RESPONSE_TIME: 5.0}
+    asked = {FROM_SETTINGS: 2.0, RESPONSE_TIME: 5.0}
     assert deciding(asked) == (5.0, RESPONSE_TIME)
-    assert deciding({**asked, RESPONSE_TIME: 2.0}) == (2.0, SETTINGS)
+    assert deciding({**asked, RESPONSE_TIME: 2.0}) == (2.0, FROM_SETTINGS)
     assert deciding({**asked, OPERATOR: 1.0}) == (1.0, OPERATOR)
 
 

@@ -166,6 +166,7 @@ SINS: set[tuple[str, str]] = set()
 CIRCLES: set[str] = set()
 LONG: set[str] = set()
 SAME_NAMES: set[str] = set()
+SAID_WITH_MODULE = ("core/store/keys.py", "core/reasons.py")
 # What takes anything, and says why there.
 SAY_ANY = {"core/ranking/scorer.py"}
 
@@ -401,6 +402,28 @@ def test_no_class_name_means_two_things() -> None:
     names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
     found = {name for name, count in names.items() if count > 1 and not name.startswith("_")}
     assert found == SAME_NAMES
+
+
+def constants(file: Path) -> Iterator[str]:
+    """Its public constants."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and inner.id[0].isupper():
+                    yield inner.id
+
+
+def test_no_public_constant_means_two_things() -> None:
+    """Kinds of rows and reasons may be called as what they are of: where there is another they are said with
+    their module."""
+    found = {name_of(file): set(constants(file)) for file in FILES}
+    names = Counter(name for public in found.values() for name in public)
+    shared = {name for name, count in names.items() if count > 1}
+    names.subtract(name for module in SAID_WITH_MODULE for name in found[module])
+    assert {name for name, count in names.items() if count > 1} == set()
+    modules = [name[:-3].replace("/", ".") for name in SAID_WITH_MODULE]
+    bare = {f"scrapy_frontier.{module}.{name}" for module in modules for name in shared}
+    assert [name_of(file) for file in FILES if imports(file) & bare] == []
 
 
 def test_ids_of_pages_are_said_to_be_such() -> None:

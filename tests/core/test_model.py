@@ -63,7 +63,11 @@ priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 @pytest.fixture(autouse=True, scope="module")
 def nobody_is_due() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((next_host, "FIRST"), (next_host, "MOST"), (host_module, "WAITED_TURN")):
+        for module, name in (
+            (next_host, "FIRST_ROUNDS"),
+            (next_host, "MOST_ROUNDS"),
+            (host_module, "WAITED_TURN"),
+        ):
             patch.setattr(module, name, 10**9)
         yield
 

@@ -15,7 +15,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.domain import WITHIN, HostState
 from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
-from scrapy_frontier.core.hosts.next_host import FIRST, MOST
+from scrapy_frontier.core.hosts.next_host import FIRST_ROUNDS, MOST_ROUNDS
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import queue_keys
@@ -327,12 +327,12 @@ def test_no_domain_that_may_be_asked_waits_longer_than_the_bound(
     """In virtual time: a round is a hand-out for each domain that may be asked. Hosts come and go."""
     supply = Supply({f"www.site{each}.org": priority for each, priority in enumerate(priorities)})
     waited = dict.fromkeys(supply.priorities, 0.0)
-    for _ in range(MOST * len(priorities) * 3):
+    for _ in range(MOST_ROUNDS * len(priorities) * 3):
         ready = [name for name, host in supply.hosts.by_name.items() if host.state is HostState.READY]
         chosen = supply.hand_out()
         for name in ready:
             waited[name] += 1 / len(ready)
-            assert waited[name] <= MOST + 1, name
+            assert waited[name] <= MOST_ROUNDS + 1, name
         waited[chosen] = 0.0
         if not rng.randrange(20):  # somebody is left alone for a while, or comes back
             host = supply.hosts.by_name[rng.choice(list(supply.priorities))]
@@ -346,7 +346,7 @@ def test_an_endless_host_does_not_keep_others_from_their_first_pages() -> None:
     supply = Supply({"endless.org": 9, **{f"www.site{each}.org": 0 for each in range(7)}})
     order = [supply.hand_out() for _ in range(8 * 100)]
     firsts = [order.index(f"www.site{each}.org") for each in range(7)]
-    assert max(firsts) <= 8 * (FIRST + 1)
+    assert max(firsts) <= 8 * (FIRST_ROUNDS + 1)
     shares = Counter(order)
     assert min(shares.values()) >= 8
     assert shares["endless.org"] >= len(order) * 0.8, "best first otherwise"
@@ -367,8 +367,8 @@ def test_what_an_earlier_run_fetched_counts() -> None:
         supply.hosts.by_name[name] = Host(name, HostRow(done=done), Politeness(0.0, 8))
         supply.priorities[name] = 0
         supply.refill(name)
-    order = [supply.hand_out() for _ in range(3 * MOST)]
-    assert order.index("www.new.org") <= 3 * (FIRST + 1)
+    order = [supply.hand_out() for _ in range(3 * MOST_ROUNDS)]
+    assert order.index("www.new.org") <= 3 * (FIRST_ROUNDS + 1)
     assert "www.old.org" not in order
 
 

@@ -15,7 +15,7 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     FRESH_FLOOR,
     FRESH_LIMIT,
     LONGEST_PAUSE,
-    LONGEST_WAIT,
+    LONGEST_REST,
     Answer,
     AtHandOut,
     RobotsAnswer,
@@ -156,7 +156,7 @@ def test_a_redirect_is_waited_for_unless_it_rests_too_long_or_is_blocked() -> No
         why_not_awaited("b.example", FOREVER, is_cooling=False) == "it leads to b.example, which is blocked"
     )
     assert why_not_awaited("b.example", 61, True) == "it leads to b.example, which rests after trouble"
-    assert why_not_awaited("b.example", LONGEST_WAIT, is_cooling=True) == ""
+    assert why_not_awaited("b.example", LONGEST_REST, is_cooling=True) == ""
     assert why_not_awaited("b.example", 3600, is_cooling=False) == "", "its own delay"
 
 

@@ -85,7 +85,7 @@ class Run:
             patch.setattr(sleeping_hosts, "GROWTH", 0)
             if not self.awake:
                 self.frontier._hosts.most_awake = 0
-            for which in "FIRST", "MOST":
+            for which in "FIRST_ROUNDS", "MOST_ROUNDS":
                 patch.setattr(next_host, which, 10**9)
             getattr(self, kind)(name, number)
         self.most_asleep = max(self.most_asleep, len(self.frontier._hosts.asleep))
@@ -230,7 +230,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
     frontier.discover(links(*poor, numbers=numbers), NOW)
     frontier.discover(links("rich.org", "rich.org", numbers=numbers, priority=9), NOW)
     order = []
-    for _ in range(len(poor) * next_host.FIRST * 4):
+    for _ in range(len(poor) * next_host.FIRST_ROUNDS * 4):
         frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW)
         lease = frontier.lease(NOW)
         assert lease is not None
@@ -239,7 +239,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
         if len(order) == 3:
             assert len(frontier._hosts.asleep) == len(poor)
     assert set(poor) < set(order)
-    assert max(map(order.index, poor)) <= (len(poor) + 1) * (next_host.FIRST + 1)
+    assert max(map(order.index, poor)) <= (len(poor) + 1) * (next_host.FIRST_ROUNDS + 1)
     frontier.close()
 
 

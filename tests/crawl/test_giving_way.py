@@ -16,7 +16,7 @@ from scrapy.settings import Settings
 from scrapy_frontier import FrontierSpiderMiddleware
 from scrapy_frontier.crawl.directive_rules import DirectiveRules
 from scrapy_frontier.crawl.links import callback_requests
-from scrapy_frontier.crawl.links.outlinks import AT_A_TIME
+from scrapy_frontier.crawl.links.outlinks import ANCHORS_AT_A_TIME
 from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_the_oldest_of_two_is_done_first_however_much_others_have_to_do() -> Non
     async def work() -> None:
         await asyncio.gather(take(0), take(1))
 
-    turns_while(work, seconds=2 * compat.IDLE)
+    turns_while(work, seconds=2 * compat.IDLE_TURN)
     assert done == [LINKS, LINKS]
     assert others_when_first_is_done < LINKS / 2
 
@@ -137,7 +137,7 @@ def refused_by(response: HtmlResponse) -> tuple[int, frozenset[bytes]]:
 def test_looking_for_nofollow_gives_way() -> None:
     """Every link is looked at before the first is known to be followed without."""
     times, refused = refused_by(page('<a rel="nofollow" href="/7">.</a><a rel="nofollow" href="/lone">.</a>'))
-    assert times >= 2 * (LINKS // AT_A_TIME)
+    assert times >= 2 * (LINKS // ANCHORS_AT_A_TIME)
     assert len(refused) == 1  # /7 is linked without, too
 
 
@@ -148,4 +148,4 @@ def test_a_link_of_a_megabyte_is_nobody() -> None:
 
 
 def test_giving_way_lasts_while_others_have_something_to_do_up_to_a_limit() -> None:
-    assert turns_while(compat.give_way, seconds=2 * compat.IDLE) == compat.TURNS
+    assert turns_while(compat.give_way, seconds=2 * compat.IDLE_TURN) == compat.TURNS

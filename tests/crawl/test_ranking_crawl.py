@@ -254,11 +254,11 @@ def test_a_crawl_that_waits_is_looked_at_less_and_less(monkeypatch: pytest.Monke
     extension = ranking.RankingExtension(Crawler(FollowSpider, {"FRONTIER_DIR": "unused"}))
     for _ in range(12):
         extension._look()
-    assert pauses[:3] == [2 * ranking.LOOK, 4 * ranking.LOOK, 8 * ranking.LOOK]
-    assert pauses[-1] == ranking.LOOK_IDLE
+    assert pauses[:3] == [2 * ranking.RANKING_LOOK, 4 * ranking.RANKING_LOOK, 8 * ranking.RANKING_LOOK]
+    assert pauses[-1] == ranking.RANKING_LOOK_IDLE
     extension.flights = {1: object()}  # type: ignore[assignment,dict-item]
     extension._look()
-    assert pauses[-1] == ranking.LOOK
+    assert pauses[-1] == ranking.RANKING_LOOK
 
 
 def test_never_two_rankings_at_once(web: Web, start: Callable[..., Crawl]) -> None:

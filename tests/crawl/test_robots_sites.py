@@ -10,8 +10,8 @@ from scrapy_frontier.crawl.robots.sites import LruCache
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> LruCache[str, str]:
-    monkeypatch.setattr(robots_sites, "KNOWN", 3)
-    monkeypatch.setattr(robots_sites, "KNOWN_BYTES", 10)
+    monkeypatch.setattr(robots_sites, "SITES_KEPT", 3)
+    monkeypatch.setattr(robots_sites, "BYTES_KEPT", 10)
     return LruCache(len)
 
 

@@ -8,7 +8,7 @@ from ..hosts.host import host_of_page
 from ..store import keys, meta_rows, queue_keys
 from ..store.states import State
 from . import facts
-from .check_notes import INDEXED, KNOWN, UNREADABLE
+from .check_notes import IS_INDEXED, IS_KNOWN, IS_UNREADABLE
 from .check_work import subject
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def index(work: Work) -> Iterator[Finding]:
         page_id = keys.id_in(value)
         values = keys.index_value(page_id), keys.index_value(page_id, is_seen=True)
         flags = work.ledger[page_id] if value in values else 0
-        if not flags & KNOWN or page_id >= keys.FIRST_VISIT:
+        if not flags & IS_KNOWN or page_id >= keys.FIRST_VISIT:
             yield work.removed(key, "index row that leads nowhere", key[1:].hex(), f"to page {page_id}")
-        elif flags & INDEXED:
+        elif flags & IS_INDEXED:
             doubled.add(page_id)
         else:
-            work.ledger.add(page_id, INDEXED)
+            work.ledger.add(page_id, IS_INDEXED)
     if doubled:
         yield from _doubled(work, doubled)
 
@@ -60,7 +60,7 @@ def not_indexed(work: Work) -> Iterator[Finding]:
     """Pages that no index row leads to, after `index`: each gets one, by the request in its row, or goes
     where that leads to another page. Further visits need none."""
     kind = "page without an index row"
-    for page_id, page in work.pages_having(KNOWN, INDEXED | UNREADABLE):
+    for page_id, page in work.pages_having(IS_KNOWN, IS_INDEXED | IS_UNREADABLE):
         if page_id >= keys.FIRST_VISIT:
             return
         fingerprint = _fingerprint(work, page)

@@ -81,14 +81,14 @@ def salvage(stored: bytes, host: str, now: float) -> page_rows.Page:
     )
 
 
-KNOWN = 1  # has a page row
-QUEUED = 2  # its row says so, or that it was due and stands in a queue
-PLACED = 4  # a queue row or waiting row leads to it
-INDEXED = 8  # an index row leads to it
-UNREADABLE = 16  # its row does not decode
-MISPLACED = 32  # a queue row of another host leads to it
-DEFERRED = 64  # its row says it waits for room in a budget
-DUE = 128  # its row says when it comes back
+IS_KNOWN = 1  # has a page row
+IS_QUEUED = 2  # its row says so, or that it was due and stands in a queue
+IS_PLACED = 4  # a queue row or waiting row leads to it
+IS_INDEXED = 8  # an index row leads to it
+IS_UNREADABLE = 16  # its row does not decode
+IS_MISPLACED = 32  # a queue row of another host leads to it
+IS_DEFERRED = 64  # its row says it waits for room in a budget
+IS_DUE = 128  # its row says when it comes back
 
 _PIECE = 4096
 

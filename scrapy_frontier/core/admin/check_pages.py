@@ -11,7 +11,16 @@ from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.score_codes import NEUTRAL
 from ..store.states import State
 from . import facts
-from .check_notes import DEFERRED, DUE, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, salvage
+from .check_notes import (
+    IS_DEFERRED,
+    IS_DUE,
+    IS_KNOWN,
+    IS_MISPLACED,
+    IS_PLACED,
+    IS_QUEUED,
+    IS_UNREADABLE,
+    salvage,
+)
 from .check_work import subject
 
 if TYPE_CHECKING:
@@ -31,7 +40,7 @@ def pages(work: Work) -> Iterator[Finding]:
         work.highest[is_visit] = max(work.highest[is_visit], page_id)
         page = lenient(page_rows.decode_page, value)
         if page is None:
-            work.ledger.enter(page_id, KNOWN | UNREADABLE, "")
+            work.ledger.enter(page_id, IS_KNOWN | IS_UNREADABLE, "")
             work.damaged[page_id] = ""
             continue
         if page.state is State.LEASED:
@@ -61,22 +70,22 @@ def _place(work: Work, place: queue_keys.QueuePlace) -> Iterator[Finding]:
     key, host, page_id = place.key, place.host, queue_keys.sort_key_id(place.sort_key)
     flags = work.ledger[page_id]
     where = f"page {page_id} of {host}"
-    if flags & UNREADABLE:
+    if flags & IS_UNREADABLE:
         work.damaged[page_id] = host
-        work.ledger.add(page_id, PLACED)
+        work.ledger.add(page_id, IS_PLACED)
         work.delete(key)
         return
-    if flags & QUEUED and not flags & PLACED and work.ledger.is_of(page_id, host):
-        work.ledger.add(page_id, PLACED)
+    if flags & IS_QUEUED and not flags & IS_PLACED and work.ledger.is_of(page_id, host):
+        work.ledger.add(page_id, IS_PLACED)
         return
-    if not flags & KNOWN:
+    if not flags & IS_KNOWN:
         kind = "queue row that leads nowhere"
-    elif not flags & QUEUED:
+    elif not flags & IS_QUEUED:
         kind = "queue row of a page that is not queued"
-    elif flags & PLACED and work.ledger.is_of(page_id, host):
+    elif flags & IS_PLACED and work.ledger.is_of(page_id, host):
         kind = "second queue row of a page"
     else:
-        work.ledger.add(page_id, MISPLACED)
+        work.ledger.add(page_id, IS_MISPLACED)
         kind = "queue row in another host's queue"
     yield work.removed(key, kind, where)
 
@@ -87,8 +96,8 @@ def deferred(work: Work) -> Iterator[Finding]:
         found = keys.split_deferred_key(key)
         unit, page_id = found or ("", 0)
         flags = work.ledger[page_id] if found is not None else 0
-        if flags & DEFERRED and not flags & PLACED and _is_unit_of(work, unit, page_id):
-            work.ledger.add(page_id, PLACED)
+        if flags & IS_DEFERRED and not flags & IS_PLACED and _is_unit_of(work, unit, page_id):
+            work.ledger.add(page_id, IS_PLACED)
         else:
             yield work.removed(key, "deferred row that leads nowhere", key[1:].hex())
 
@@ -105,8 +114,8 @@ def due(work: Work) -> Iterator[Finding]:
     for key, value in work.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
         flags = work.ledger[due.page_id] if due_rows.is_due_key(key) else 0
-        if flags & DUE and not flags & PLACED and _time_of(work, due.page_id) == due.when:
-            work.ledger.add(due.page_id, PLACED)
+        if flags & IS_DUE and not flags & IS_PLACED and _time_of(work, due.page_id) == due.when:
+            work.ledger.add(due.page_id, IS_PLACED)
         else:
             yield work.removed(key, "due row that leads nowhere", key[1:].hex())
 
@@ -122,7 +131,7 @@ def forbidden(work: Work) -> Iterator[Finding]:
         if key.startswith(keys.ROBOTS_CHANGED):
             continue
         page_id = keys.id_in(key[-keys.ID_BYTES :])
-        page = facts.read_page(work.store, page_id) if work.ledger[page_id] & KNOWN else None
+        page = facts.read_page(work.store, page_id) if work.ledger[page_id] & IS_KNOWN else None
         if page is None or not is_forbidden(page):
             yield work.removed(key, "forbidden row that leads nowhere", key[1:].hex())
 
@@ -140,7 +149,7 @@ def damaged(work: Work) -> Iterator[Finding]:
             if was_aside:
                 work.set_aside += 1
                 work.tally.counts.states[State.FAILED] += 1
-            elif work.ledger[page_id] & PLACED:
+            elif work.ledger[page_id] & IS_PLACED:
                 work.tally.count(host, State.QUEUED)
             continue
         work.put(keys.aside_key(page_id), stored)
@@ -154,18 +163,18 @@ def damaged(work: Work) -> Iterator[Finding]:
 
 def not_placed(work: Work) -> Iterator[Finding]:
     """Pages that nothing leads to, after `queue`, `deferred` and `due`: each gets the row it is missing."""
-    for page_id, page in work.pages_having(QUEUED, PLACED):
+    for page_id, page in work.pages_having(IS_QUEUED, IS_PLACED):
         host = host_of_page(page)
         sort_key = queue_keys.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
         if page.state is not State.QUEUED and page.visits is not None:
             sort_key = due_rows.sort_key_of_due(NEUTRAL, NEUTRAL, page.visits.last, page_id)
         work.put(queue_keys.queue_prefix(host) + sort_key, b"")
-        if not work.ledger[page_id] & MISPLACED:
+        if not work.ledger[page_id] & IS_MISPLACED:
             yield work.found("queued page without a row", subject(page_id, page))
-    for page_id, page in work.pages_having(DEFERRED, PLACED):
+    for page_id, page in work.pages_having(IS_DEFERRED, IS_PLACED):
         work.put(keys.deferred_key(host_of_page(page), page_id), b"")
         yield work.found("deferred page without a row", subject(page_id, page))
-    for page_id, page in work.pages_having(DUE, PLACED):
+    for page_id, page in work.pages_having(IS_DUE, IS_PLACED):
         if page.visits is not None:
             due = due_rows.Due(page.visits.due, page_id)
             work.put(due_rows.due_key(due.when, page_id), due_rows.encode_due(due))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def small_rows(work: Work) -> Iterator[Finding]:
     """Rows of hosts and sites that stand for themselves: one that cannot be read goes, or the careful
     value takes its place."""
-    left_alone = host_rows.encode_orders(host_rows.UNREADABLE)
+    left_alone = host_rows.encode_orders(host_rows.UNREADABLE_ORDERS)
     cooldown = host_rows.encode_cooldown(at_start(b"", work.now, CooldownRule()))
     for prefix, decode, kind, instead in (
         (keys.ORDERS, host_rows.decode_orders, "unreadable orders", left_alone),

@@ -9,7 +9,7 @@ from ..hosts.host import host_of_page
 from ..store import due_rows, keys
 from ..store.states import State
 from . import facts
-from .check_notes import DEFERRED, DUE, KNOWN, QUEUED, Finding, HostTally, Ledger
+from .check_notes import IS_DEFERRED, IS_DUE, IS_KNOWN, IS_QUEUED, Finding, HostTally, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from ..store.page_rows import Page
 
-AT_A_TIME = 1000  # rows in one batch
+ROWS_AT_A_TIME = 1000  # rows in one batch
 
 
 @dataclass(eq=False)
@@ -53,11 +53,11 @@ class Work:
         return self.found(kind, subject, detail)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Have a row be written, None: deleted, to *repair*; else nothing. Every `AT_A_TIME` rows one
+        """Have a row be written, None: deleted, to *repair*; else nothing. Every `ROWS_AT_A_TIME` rows one
         batch."""
         if self.repair:
             self._rows[key] = value
-            if len(self._rows) >= AT_A_TIME:
+            if len(self._rows) >= ROWS_AT_A_TIME:
                 self.flush()
 
     def delete(self, key: bytes) -> None:
@@ -79,7 +79,7 @@ class Work:
     def pages_having(self, flags: int, but_not: int) -> Iterator[tuple[PageId, Page]]:
         """The pages that have all of *flags* and none of *but_not*, with their ids, in order; a lookup
         each."""
-        for page_id in self.ledger.having(KNOWN | flags, but_not):
+        for page_id in self.ledger.having(IS_KNOWN | flags, but_not):
             page = facts.read_page(self.store, page_id)
             if page is not None:
                 yield page_id, page
@@ -88,9 +88,10 @@ class Work:
         """Note a page that can be read, and count it for its host."""
         host = host_of_page(page)
         self.tally.counts.attempts += page.attempts
-        flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
+        waits = IS_QUEUED if page.state is State.QUEUED else IS_DEFERRED if page.is_deferred else 0
+        flags = IS_KNOWN | waits
         if due := self.tally.enter(host, page):
-            flags |= QUEUED if due == due_rows.QUEUED_AGAIN else DUE
+            flags |= IS_QUEUED if due == due_rows.QUEUED_AGAIN else IS_DUE
         self.ledger.enter(page_id, flags, host)
 
 

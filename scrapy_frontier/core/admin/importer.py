@@ -22,7 +22,7 @@ from ..store.directory import DATABASE
 from ..store.page_rows import Page
 from ..store.states import State
 from .check_notes import HostTally
-from .check_work import AT_A_TIME
+from .check_work import ROWS_AT_A_TIME
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_line import fields, number, real, several, text
@@ -147,7 +147,7 @@ class Importer:
 
     def _put(self, key: bytes, value: bytes) -> None:
         self._rows[key] = value
-        if len(self._rows) >= AT_A_TIME:
+        if len(self._rows) >= ROWS_AT_A_TIME:
             self._flush()
 
     def _flush(self) -> None:

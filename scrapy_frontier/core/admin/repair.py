@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SHOWN = 10  # findings of a kind that are told one by one
 
 # The rows of a frontier by the first byte of their keys, in the words of docs/internals/format.md.
-ROWS = {
+ROW_NAMES = {
     b"p": "page",
     b"f": "index",
     b"q": "queue",
@@ -54,7 +54,7 @@ ROWS = {
     b"x": "aside",
 }
 # Rows that follow from others, and the finding by which a check makes each anew.
-FOLLOW = {
+MADE_ANEW = {
     b"f": "page without an index row",
     b"q": "queued page without a row",
     b"n": "page without its due row",
@@ -150,7 +150,7 @@ def mended_copy(store: Store, directory: Path, damage: Damage, examine: Callable
     # Exact where the counts are the newest there were: else they may be those of a time with fewer pages.
     is_known = damage.is_all_known or not examined.found
     is_exact = is_known and not any(loss.has(keys.COUNTS) for loss in damage.losses)
-    lost = {prefix: 0 if is_known and not damage.touches(prefix) else None for prefix in ROWS}
+    lost = {prefix: 0 if is_known and not damage.touches(prefix) else None for prefix in ROW_NAMES}
     lost |= _lost(before, meta_rows.read_counts(store), examined.found, is_exact)
     return Salvaged(damage, store.count_rows(), lost, is_exact, examined)
 
@@ -165,4 +165,4 @@ def _lost(before: Counts | None, now: Counts, found: Counter[str], is_exact: boo
         prefix: count if is_exact or count else None
         for prefix, count in ((keys.PAGE, pages), (keys.HOST, hosts))
     }
-    return lost | {prefix: found[kind] for prefix, kind in FOLLOW.items()}
+    return lost | {prefix: found[kind] for prefix, kind in MADE_ANEW.items()}

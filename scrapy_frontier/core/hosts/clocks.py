@@ -229,7 +229,7 @@ class Clocks:
     def set_delay(self, name: str, delay: float, now: float) -> None:
         """From now on the settings ask for at least *delay* seconds between two leases of a host in memory;
         `delay_sources.deciding` says who of all that ask decides."""
-        self.ask(name, delay_sources.SETTINGS, delay, now)
+        self.ask(name, delay_sources.FROM_SETTINGS, delay, now)
 
     def block(self, name: str, now: float) -> None:
         """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed; raises

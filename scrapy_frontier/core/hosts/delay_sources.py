@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SETTINGS = "settings"  # DOWNLOAD_DELAY, DOWNLOAD_SLOTS, AutoThrottle
+FROM_SETTINGS = "settings"  # DOWNLOAD_DELAY, DOWNLOAD_SLOTS, AutoThrottle
 RESPONSE_TIME = "response time"
 OPERATOR = "operator"
 ROBOTS_TXT = "robots.txt"  # or its origin, where a host has several: any other source is a site
-UNASKED = frozenset((SETTINGS, RESPONSE_TIME, OPERATOR))
+UNASKED = frozenset((FROM_SETTINGS, RESPONSE_TIME, OPERATOR))
 
 # Of each new response time as much goes into the smoothed one: three slow answers in a row move it by half,
 # a single one by a fifth.
@@ -47,7 +47,7 @@ def is_new(asked: Mapping[str, float], site: str, seconds: float) -> bool:
 @lru_cache(maxsize=64)
 def by_settings(seconds: float) -> Mapping[str, float]:
     """What is asked of a host that only the settings speak of: one mapping for all; do not change it."""
-    return {SETTINGS: seconds}
+    return {FROM_SETTINGS: seconds}
 
 
 class ResponseDelay(NamedTuple):

@@ -16,8 +16,8 @@ Best first alone would let those with poor pages, or with a retry of a low prior
 that has always something better to offer. So age counts too, in virtual time, as in fair queueing (Demers,
 Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", 1989). A *round* is as many
 hand-outs as there are domains that may be asked. A domain that had its turn, or may be asked from now on, is
-due after `FIRST` rounds, and `FIRST` more for each page it was asked for so far, `MOST` at the most; it waits
-for no more than `MOST` + 1.
+due after `FIRST_ROUNDS`, and as many more for each page it was asked for so far, `MOST_ROUNDS` at the most;
+it waits for no more than `MOST_ROUNDS` + 1.
 
 For example, two domains, of which one always has the better page: a round is two hand-outs. The other is due
 after 2 rounds and has the 5th hand-out, is due 4 rounds later and has the 14th, then the 27th, the 44th, and
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from .domain import Member, Offer
     from .sleeping_hosts import SleepingHost, SleepingHosts
 
-FIRST = 2  # rounds until a domain is due, for each page it was asked for
-MOST = 32  # rounds until a domain is due, however many these were
+FIRST_ROUNDS = 2  # rounds until a domain is due, for each page it was asked for
+MOST_ROUNDS = 32  # rounds until a domain is due, however many these were
 
 
 class Turns:
@@ -343,5 +343,5 @@ def _last_labels(name: str) -> str:
 
 
 def _patience(domain: Domain) -> int:
-    patience = FIRST * (1 + domain.handed)
-    return min(MOST, patience)
+    patience = FIRST_ROUNDS * (1 + domain.handed)
+    return min(MOST_ROUNDS, patience)

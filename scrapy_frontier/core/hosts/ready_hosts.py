@@ -203,7 +203,7 @@ class Hosts:
         names = self._to_look_at
         if not names:  # the first to come stay: most links are to hosts that were met early
             names.extend(islice(self.by_name, sleeping_hosts.AWAKE * 3 // 4, None))
-        for _ in range(min(sleeping_hosts.AT_ONCE, len(names))):
+        for _ in range(min(sleeping_hosts.LOOKED_AT_ONCE, len(names))):
             host = self.by_name.get(names.pop())
             if host is not None and may_sleep(host) and not batch.is_touched(host):
                 domain = self._turns.put_to_sleep(host)

@@ -72,7 +72,7 @@ def fresh_for(cache_control: Sequence[str] = (), age: float = 0.0) -> float:
 
 FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
 LONGEST_PAUSE = 86_400.0  # seconds
-LONGEST_WAIT = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
+LONGEST_REST = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
 
 # -- answers -----------------------------------------------------------------------------------------------
 
@@ -140,10 +140,10 @@ def trouble_with(answer: Answer, copy: RobotsCopy) -> Trouble | None:
 
 def why_not_awaited(host: str, wait: float, is_cooling: bool) -> str:
     """Why a redirect to *host*, which may be asked in *wait* seconds, counts as no answer; empty where it is
-    waited for. An own delay is, be it as long as it may; a rest of more than `LONGEST_WAIT` is not."""
+    waited for. An own delay is, be it as long as it may; a rest of more than `LONGEST_REST` is not."""
     if wait == FOREVER:
         return f"it leads to {host}, which is blocked"
-    return f"it leads to {host}, which rests after trouble" if is_cooling and wait > LONGEST_WAIT else ""
+    return f"it leads to {host}, which rests after trouble" if is_cooling and wait > LONGEST_REST else ""
 
 
 def whole_lines(body: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin_of
-from ..store.score_codes import NEUTRAL, STEPS, TOP
+from ..store.score_codes import NEUTRAL, STEPS_A_DOUBLING, TOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,7 +169,7 @@ def bucket_of(priority: float | None, highest: float) -> int:
     stated, so that a site can put its own pages in order and none above those of other sites."""
     if priority is None or priority >= highest:
         return NEUTRAL
-    return NEUTRAL + round(STEPS * math.log2(max(priority / highest, _LEAST)))
+    return NEUTRAL + round(STEPS_A_DOUBLING * math.log2(max(priority / highest, _LEAST)))
 
 
 def is_under(url: str, sitemap: str) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 AWAKE = 20_000  # hosts, before any sleeps: 30 MB
 GROWTH = 1.25  # times as many as stayed awake, before all are looked at again
-AT_ONCE = 64  # hosts looked at by one verb, 1 us each
+LOOKED_AT_ONCE = 64  # hosts looked at by one verb, 1 us each
 
 # Head, domain, name, the round in which it is due, and what else there is: its row and its sort keys in one
 # piece, which takes a third of a tuple of them; nothing for a host that was never asked, with one page. A

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .queue import Queue
     from .rescoring import Rescoring
 
-AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
+PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
 @dataclass(eq=False, repr=False)
@@ -34,7 +34,7 @@ class Deferral:
     """The pages that no budget has room for, by the unit, a host or a domain, whose budget is used up.
 
     `load` finds the units of earlier runs; `spill` puts the head of a spent host aside before it is handed
-    out; `take_back` queues up to `AT_A_TIME` pages of a unit, in the order of their discovery.
+    out; `take_back` queues up to `PAGES_AT_A_TIME` pages of a unit, in the order of their discovery.
     """
 
     _batch: Batch
@@ -100,20 +100,20 @@ class Deferral:
         self._batch.count_deferred(host, -1)
 
     def take_back(self, now: float) -> None:
-        """Queue pages of one unit that has room, in order of discovery, at most `AT_A_TIME`; 25 us each.
+        """Queue pages of a unit that has room, in order of discovery, at most `PAGES_AT_A_TIME`; 25 us each.
 
         Some unit must have room (``Budgets.with_room``), and what was open before must have been committed.
         The new rows are in the open batch.
         """
         unit, cursor = self._budgets.next_unit()
         prefix = keys.deferred_prefix(unit)
-        rows = list(self._batch.store.scan(prefix, after=cursor, limit=AT_A_TIME))
+        rows = list(self._batch.store.scan(prefix, after=cursor, limit=PAGES_AT_A_TIME))
         for key, value in rows:
             if not self._take(unit, key, value, now):
                 self._budgets.taken(unit, cursor, has_room=False)
                 return
             cursor = key[len(prefix) :]
-        self._budgets.taken(unit, cursor if len(rows) == AT_A_TIME else None, has_room=True)
+        self._budgets.taken(unit, cursor if len(rows) == PAGES_AT_A_TIME else None, has_room=True)
 
     def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
         """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .. import reasons
 from ..parse.urls import origin_of
-from ..reasons import FORBIDDEN
 from ..store import keys
 from ..store.states import State
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def is_forbidden(page: Page) -> bool:
     """Whether the page is excluded, and by a robots.txt, as its reason says (`reasons.FORBIDDEN`)."""
-    return page.state is State.EXCLUDED and FORBIDDEN.read(page.reason) is not None
+    return page.state is State.EXCLUDED and reasons.FORBIDDEN.read(page.reason) is not None
 
 
 class ForbiddenPages:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .. import reasons
 from ..errors import UnreadableRow
 from ..hosts.end_of_crawl import first_to_open
 from ..hosts.giving_up import why_given_up
 from ..hosts.host import FOREVER
-from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
 from ..store.states import QUEUED
 from ..transitions import Event
-from .deferred import AT_A_TIME
+from .deferred import PAGES_AT_A_TIME
 from .leases import Outcome
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ class HandOut:
             host, sort_key = (host, None) if share is None else share.turn(host)
             if sort_key is None and budgets.is_limited and self._deferred.spill(host, now):
                 spilled += 1
-                if spilled == AT_A_TIME:
+                if spilled == PAGES_AT_A_TIME:
                     break
                 continue
             lease = self._take(host, sort_key, now)
             if lease is not None:
                 return lease
-        self._is_spilling = spilled == AT_A_TIME
+        self._is_spilling = spilled == PAGES_AT_A_TIME
         batch.commit()
         return None
 
@@ -91,7 +91,7 @@ class HandOut:
         batch, waiting, leases = self._batch, self._backoffs, self._leases
         if leases and next(iter(leases.values())).deadline <= now:
             for lease in leases.expired(now):
-                self._endings.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
+                self._endings.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
         is_due = self._is_over or waiting.next <= now
         must_be_there = is_due or self._budgets.is_limited or batch.failure is not None

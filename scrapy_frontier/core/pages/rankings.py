@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 # What computing yields: None when the ranking is there, then segments of the link graph to put in place.
 Computed: TypeAlias = "Repacked | None"
 
-AT_A_TIME = 100  # rows deleted in one batch, about 0.7 ms
+DELETED_AT_A_TIME = 100  # rows deleted in one batch, about 0.7 ms
 PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
-PATIENCE = 0.1  # seconds between two steps while the database lags; a write would wait for as long
+LAG_PAUSE = 0.1  # seconds between two steps while the database lags; a write would wait for as long
 
 
 class RankRun:
@@ -143,15 +143,15 @@ class Rankings:
                     yield self._pause()
 
     def put_in_place(self, packed: Repacked) -> Iterator[int]:
-        """Write a segment and delete the rows in it, a batch for each step of the iterator, `AT_A_TIME` rows.
+        """Write a segment and delete its rows, `DELETED_AT_A_TIME` a step of the iterator, a batch each.
 
         Rows that say something else by now stay: they are newer. Between two steps anything else may be
         written.
         """
         batch = self._batch
         batch.rows[packed.key] = packed.value or None
-        for first in range(0, max(len(packed.rows), 1), AT_A_TIME):
-            for key, value in packed.rows[first : first + AT_A_TIME]:
+        for first in range(0, max(len(packed.rows), 1), DELETED_AT_A_TIME):
+            for key, value in packed.rows[first : first + DELETED_AT_A_TIME]:
                 if batch.get(key) == value:
                     batch.rows[key] = None
             batch.commit()
@@ -184,4 +184,4 @@ class Rankings:
         return is_done
 
     def _pause(self) -> float:
-        return PATIENCE if self._batch.store.lags() else 0.0
+        return LAG_PAUSE if self._batch.store.lags() else 0.0

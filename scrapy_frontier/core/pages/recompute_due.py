@@ -13,7 +13,7 @@ from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import State
 from ..store.visit_rows import NO_VISITS, Visits
 from .forbidden_pages import ForbiddenPages, is_forbidden
-from .revisit_queue import COMES_BACK, RevisitQueue
+from .revisit_queue import MAY_COME_BACK, RevisitQueue
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
@@ -73,7 +73,7 @@ class RecomputeDue:
             return
         if is_forbidden(page):
             when, is_hub = self._time_of_forbidden(page_id, page, visits), False
-        elif page.state in COMES_BACK or (page.state is State.EXCLUDED and page.visits is not None):
+        elif page.state in MAY_COME_BACK or (page.state is State.EXCLUDED and page.visits is not None):
             when, is_hub = self._time(page_id, page, visits)
         else:
             return

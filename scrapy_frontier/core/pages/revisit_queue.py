@@ -177,7 +177,7 @@ class RevisitQueue:
         with the time when it is due, in the open batch."""
         if is_forbidden(page):
             return self.forbid(lease, page, now)
-        if page.state not in COMES_BACK:
+        if page.state not in MAY_COME_BACK:
             return page
         visits = page.visits or Visits(int(now), int(now))
         plan = self.plan_of(lease.page_id, page, lease.host, visits, self.weight(lease))
@@ -323,4 +323,4 @@ def _second(when: float) -> int:
     return max(min(int(when), 0xFFFFFFFF), QUEUED_AGAIN + 1)
 
 
-COMES_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)
+MAY_COME_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .dates import http_date, timestamp
 from .urls import absolute
 
-LONGEST_WAIT = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large to hold
+MOST_SECONDS = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large to hold
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
@@ -27,7 +27,7 @@ class Led(Enum):
 
 
 class Refresh(NamedTuple):
-    """Go to *url* after *seconds*, whole ones up to `LONGEST_WAIT`; an empty *url* is the page itself."""
+    """Go to *url* after *seconds*, whole ones up to `MOST_SECONDS`; an empty *url* is the page itself."""
 
     seconds: int
     url: str
@@ -70,7 +70,7 @@ def parse_refresh(value: str) -> Refresh | None:
 
 def _whole(digits: str) -> int:
     """Read a number of seconds of any length."""
-    return min(int(digits.lstrip("0")[:12] or "0"), LONGEST_WAIT)
+    return min(int(digits.lstrip("0")[:12] or "0"), MOST_SECONDS)
 
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -91,7 +91,7 @@ def retry_after(value: str, now: float) -> float | None:
     """Return for how many seconds from *now* a Retry-After header asks; None when it says nothing.
 
     RFC 9110 10.2.3: digits, or an HTTP-date (0 when it has passed). Signs, decimals and other words say
-    nothing; dates that only miss the exact form (a zone, a one-digit day) are read. At most `LONGEST_WAIT`;
+    nothing; dates that only miss the exact form (a zone, a one-digit day) are read. At most `MOST_SECONDS`;
     the caller's cap is its own. Of several header lines pass the first.
     """
     text = value.strip(" \t")
@@ -100,7 +100,7 @@ def retry_after(value: str, now: float) -> float | None:
     date = http_date(text, now)
     if date is None and len(text) < 60 and re.search(r"[A-Za-z]{3}.*\d:\d\d:\d\d", text):
         date = timestamp(text)
-    return None if date is None else min(max(date - now, 0.0), float(LONGEST_WAIT))
+    return None if date is None else min(max(date - now, 0.0), float(MOST_SECONDS))
 
 
 def rel_tokens(rel: str | None) -> frozenset[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # --- hours and rates --------------------------------------------------------------------------------------
 
-DAY = 86_400  # seconds
+SECONDS_A_DAY = 86_400  # seconds
 
 
 class Hours(NamedTuple):
@@ -28,7 +28,7 @@ class Hours(NamedTuple):
 
     def holds(self, now: float) -> bool:
         """Whether *now* (POSIX seconds) lies in this part of the day; its start does, its end does not."""
-        moment = now % DAY
+        moment = now % SECONDS_A_DAY
         if self.start < self.end:
             return self.start <= moment < self.end
         return moment >= self.start or moment < self.end
@@ -116,7 +116,7 @@ class Rules:
         none is set."""
         if not self.visit_time or any(hours.holds(now) for hours in self.visit_time):
             return 0.0
-        return min((hours.start - now) % DAY for hours in self.visit_time)
+        return min((hours.start - now) % SECONDS_A_DAY for hours in self.visit_time)
 
     def _decisive(self, url: str) -> Rule | None:
         if not self.rules:

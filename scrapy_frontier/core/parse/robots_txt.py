@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeVar
 
-from .robots_rules import DAY, Hours, RequestRate, Rule, Rules, rules_of
+from .robots_rules import SECONDS_A_DAY, Hours, RequestRate, Rule, Rules, rules_of
 from .urls import absolute
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ _RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})\s*([smhd]?)(?:\s+(\S.*))?", re.AS
 _HOURS = re.compile(
     r"(\d{1,2})[:.]?(\d\d)\s*[- ]\s*(\d{1,2})[:.]?(\d\d)(?:\s*(?:UTC|GMT|Z))?", re.ASCII | re.IGNORECASE
 )
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": DAY}
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": SECONDS_A_DAY}
 
 
 def _values(asked: Iterable[tuple[str, str]], wanted: str, read: Callable[[str], _T | None]) -> Iterator[_T]:
@@ -222,9 +222,9 @@ def _hours(text: str) -> Hours | None:
 
 def _moment(hours: str, minutes: str) -> int | None:
     seconds = int(hours) * 3_600 + int(minutes) * 60
-    if int(minutes) >= 60 or seconds > DAY:
+    if int(minutes) >= 60 or seconds > SECONDS_A_DAY:
         return None
-    return DAY if seconds == DAY - 60 else seconds  # whoever writes 2359 means midnight
+    return SECONDS_A_DAY if seconds == SECONDS_A_DAY - 60 else seconds  # whoever writes 2359 means midnight
 
 
 _OCTET = re.compile("[\udc80-\udcff]")

@@ -2,7 +2,7 @@
 
 `read` turns a body into slices of entries: XML ``urlset`` and ``sitemapindex``, RSS, Atom, RDF and plain
 text, gzipped or not, told apart by their content alone. It is a generator that works on at most `CHUNK` bytes
-and `AT_ONCE` elements between two slices, a few milliseconds whatever the file holds, so that whoever
+and `ELEMENTS_AT_ONCE` elements between two slices, a few milliseconds whatever the file holds: whoever
 iterates it can let an event loop breathe. Memory stays at a few chunks, whatever the file inflates to.
 Nothing is fetched, no DTD is loaded and no entity expanded.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 52_428_800  # of one file, uncompressed (sitemaps.org)
 MAX_ENTRIES = 50_000  # of one file (sitemaps.org)
-AT_ONCE = 300  # elements or lines; an entry has two to six
+ELEMENTS_AT_ONCE = 300  # elements or lines; an entry has two to six
 
 
 class Kind(str, Enum):
@@ -77,8 +77,8 @@ _PROLOGUE_LIMIT = 131_072  # bytes before the first element of a sitemap; a docu
 
 
 def _handfuls(steps: Iterator[Entry | None]) -> Iterator[list[Entry]]:
-    """Yield the entries among every `AT_ONCE` steps; None stands for a step that leads to none."""
-    while handful := list(islice(steps, AT_ONCE)):
+    """Yield the entries among every `ELEMENTS_AT_ONCE` steps; None stands for a step that leads to none."""
+    while handful := list(islice(steps, ELEMENTS_AT_ONCE)):
         yield [entry for entry in handful if entry is not None]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..store.score_codes import SMALLEST, STEPS
+from ..store.score_codes import SMALLEST, STEPS_A_DOUBLING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,14 +47,16 @@ NOTICED = 256
 def buckets(scores: Floats) -> Codes:
     """`bucket` of many scores at once, as uint16 and in the same order; 0 for those that are not positive."""
     with np.errstate(divide="ignore"):
-        places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - SMALLEST) * STEPS)
+        places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - SMALLEST) * STEPS_A_DOUBLING)
     clipped: Codes = np.clip(places, 0, 0xFFFF).astype(np.uint16)
     return clipped
 
 
 def scores_of(codes: Codes) -> NDArray[np.float32]:
     """The scores in the middle of buckets, to within 0.04 % those that `bucket` was given; 0 for bucket 0."""
-    scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / STEPS + SMALLEST).astype(np.float32)
+    scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / STEPS_A_DOUBLING + SMALLEST).astype(
+        np.float32
+    )
     scores[codes == 0] = 0
     return scores
 
@@ -63,7 +65,7 @@ def noticed(score: Floats, queued: Floats, targets: Ints) -> list[Change]:
     """The pages among *targets* whose *score* is more than `NOTICED` buckets above the one *queued*
     last, which it is from now on. Scores of all pages in both, ids in *targets*; O(targets)."""
     scores = score[targets]
-    is_more = scores > queued[targets] * np.float32(2 ** (NOTICED / STEPS))
+    is_more = scores > queued[targets] * np.float32(2 ** (NOTICED / STEPS_A_DOUBLING))
     changed, scores = targets[is_more], scores[is_more]
     queued[changed] = scores
     return list(zip(changed.tolist(), scores.tolist(), strict=True))

@@ -24,9 +24,9 @@ from math import exp, expm1, inf, sqrt
 from typing import NamedTuple
 
 SMALL = 1e-4  # below it the series, where the difference of nearly equal numbers would be noise
-NEVER = 60.0  # changes after which a page that was not told of is certainly stale
+CERTAINLY_STALE = 60.0  # changes after which a page that was not told of is certainly stale
 _PRECISE = 1e-12
-STEPS = 40  # halvings: twelve digits of a span, eleven of a multiplier
+HALVINGS = 40  # halvings: twelve digits of a span, eleven of a multiplier
 
 
 def share(changes: float, recall: float = 0.0) -> float:
@@ -70,9 +70,9 @@ def best_span(weight: float, rate: float, multiplier: float, recall: float = 0.0
         return inf
     if wanted < SMALL * SMALL / 2.0:
         return sqrt(2.0 * wanted / (1.0 - recall)) / rate
-    low, high = 0.0, NEVER / (1.0 - recall)
+    low, high = 0.0, CERTAINLY_STALE / (1.0 - recall)
     changes = min(sqrt(2.0 * wanted / (1.0 - recall)), high)
-    for _ in range(STEPS):  # six or so are enough
+    for _ in range(HALVINGS):  # six or so are enough
         beyond = share(changes, recall) - wanted
         low, high = (changes, high) if beyond < 0.0 else (low, changes)
         slope = _slope(changes, recall)

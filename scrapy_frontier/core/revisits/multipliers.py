@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .crawl_value import NEVER, SMALL, STEPS, Bounds
+from .crawl_value import CERTAINLY_STALE, HALVINGS, SMALL, Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,8 +78,8 @@ def _best_spans(sample: Sample, multiplier: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         wanted = np.where(sample.weights > 0.0, multiplier * sample.rates / sample.weights, inf)
     recall = np.maximum(sample.recall, SMALL / 10)
-    low, high = np.zeros_like(recall), NEVER / (1.0 - recall)
-    for _ in range(STEPS):
+    low, high = np.zeros_like(recall), CERTAINLY_STALE / (1.0 - recall)
+    for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         fresh = np.exp(-middle)
         silent = (np.exp((recall - 1.0) * middle) - fresh) / recall
@@ -127,7 +127,7 @@ def _root(asked: Callable[[float], float], budget: float, most: float) -> float:
     if asked(most * _DEEPEST) <= budget:
         return 0.0
     low, high = log(most * _DEEPEST), log(most)
-    for _ in range(STEPS):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         if asked(exp(middle)) > budget:
             low = middle

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..store.visit_rows import Visits
 
 INTERVAL, ADAPTIVE = "interval", "adaptive"
-SHELF_LIFE = 7 * 86400.0
+DEFAULT_SHELF_LIFE = 7 * 86400.0
 HUB_SPAN = 86400.0
 SEEDS = "seeds"
 _SHORTEST_OF_SITEMAPS = 3600.0  # seconds
@@ -72,7 +72,7 @@ class RevisitRule(NamedTuple):
     """
 
     policy: str = INTERVAL
-    shelf_life: float = SHELF_LIFE
+    shelf_life: float = DEFAULT_SHELF_LIFE
     shelf_lives: tuple[tuple[str, float], ...] = ()
     bounds: Bounds = Bounds()
     horizon: float = 0.0

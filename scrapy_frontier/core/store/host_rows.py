@@ -115,7 +115,7 @@ class Orders(NamedTuple):
 
 
 # What stands for a row nobody can read: it may have been a block, so the host is left alone.
-UNREADABLE = Orders(blocked=0)
+UNREADABLE_ORDERS = Orders(blocked=0)
 
 
 def encode_orders(orders: Orders) -> bytes:
@@ -138,15 +138,15 @@ def decode_orders(value: bytes) -> Orders:
 
 
 def read_orders(store: Store, host: str) -> Orders:
-    """The orders for *host*; `UNREADABLE` where the row cannot be read. One lookup."""
+    """The orders for *host*; `UNREADABLE_ORDERS` where the row cannot be read. One lookup."""
     stored = store.get(orders_key(host))
-    return Orders() if stored is None else lenient(decode_orders, stored) or UNREADABLE
+    return Orders() if stored is None else lenient(decode_orders, stored) or UNREADABLE_ORDERS
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
-    """Hosts and what was ordered for them; `UNREADABLE` where that cannot be told. O(hosts with orders)."""
+    """Hosts and what was ordered for them; `UNREADABLE_ORDERS` where these cannot be read. O(these)."""
     for key, value in store.scan(ORDERS):
-        yield key[1:].decode(errors="replace"), lenient(decode_orders, value) or UNREADABLE
+        yield key[1:].decode(errors="replace"), lenient(decode_orders, value) or UNREADABLE_ORDERS
 
 
 FORGIVEN = 1800.0  # seconds without trouble, counted from the end of the rest

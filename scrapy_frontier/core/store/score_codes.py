@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-STEPS = 1024  # from a number to its double: 0.07 % a step, 64 doublings in 16 bits
+STEPS_A_DOUBLING = 1024  # from a number to its double: 0.07 % a step, 64 doublings in 16 bits
 SMALLEST = -40  # binary logarithm of the least number that has a step of its own
 TOP = 0xFFFF
 # The bucket of a page nothing is known about; to a scorer that follows links, one of 256 links of an average
@@ -26,13 +26,14 @@ def bucket(score: float) -> int:
     what is not positive."""
     if not score > 0:
         return 0
-    return min(max(round((log2(score) - SMALLEST) * STEPS), 0), TOP)
+    return min(max(round((log2(score) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP)
 
 
 def buckets_of(changes: Iterable[tuple[int, float]]) -> list[int]:
     """`bucket` of each new score, in order; faster than NumPy for those of one page."""
     return [
-        min(max(round((log2(score) - SMALLEST) * STEPS), 0), TOP) if score > 0 else 0 for _, score in changes
+        min(max(round((log2(score) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP) if score > 0 else 0
+        for _, score in changes
     ]
 
 
@@ -40,9 +41,9 @@ def code(number: float) -> int:
     """A number in 16 bits, to within .04 %; 0 for what is not positive."""
     if not number > 0:
         return 0
-    return min(max(round((log2(number) - SMALLEST) * STEPS), 1), TOP)
+    return min(max(round((log2(number) - SMALLEST) * STEPS_A_DOUBLING), 1), TOP)
 
 
 def number_of(coded: int) -> float:
     """The number that `code` made *coded* of, to within .04 %; 0 for 0."""
-    return 2.0 ** (coded / STEPS + SMALLEST) if coded else 0.0
+    return 2.0 ** (coded / STEPS_A_DOUBLING + SMALLEST) if coded else 0.0

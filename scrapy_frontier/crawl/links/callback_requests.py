@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _END = object()
 FIRST_SLICE = 0.02  # seconds for the links of a page: most are through by then
-SLICE = 0.003  # seconds for the rest, between two turns of others
+CALLBACK_SLICE = 0.003  # seconds for the rest, between two turns of others
 
 
 class CallbackOutput:
@@ -134,7 +134,7 @@ class Tasks:
 class TimeSlice:
     """How long a page may work before others get a turn of the event loop.
 
-    Runs from now for `FIRST_SLICE`, from every `renew` for `SLICE`; not over before ``look_at`` by
+    Runs from now for `FIRST_SLICE`, from every `renew` for `CALLBACK_SLICE`; not over before ``look_at`` by
     `perf_counter`, so that who asks at every link need not call.
 
     By the processor's time of this thread, which is asked only when as much has passed by the clock: on a
@@ -147,8 +147,8 @@ class TimeSlice:
         self._begin(FIRST_SLICE)
 
     def renew(self) -> None:
-        """Others had their turn: run from now for `SLICE` seconds of this thread's processor time."""
-        self._begin(SLICE)
+        """Others had their turn: run from now for `CALLBACK_SLICE` of this thread's processor time."""
+        self._begin(CALLBACK_SLICE)
 
     def is_over(self) -> bool:
         """Whether others should have a turn now; if not, ``look_at`` says from when to ask again."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .outlinks import LinkCollector, Outlinks
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
-LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
+LARGE_PAGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
 
 
 @dataclass(eq=False, repr=False)
@@ -101,7 +101,7 @@ class Follow:
             return result
         if not self._is_in_bulk(response):
             return self._and_requests(response, result, self._flights[id(response.request)].take_ways())
-        return _and_tree(response, result) if len(response.body) > LARGE else result
+        return _and_tree(response, result) if len(response.body) > LARGE_PAGE else result
 
     async def _and_requests(
         self, response: Any, result: AsyncIterator[Any], ways: tuple[Way, ...]

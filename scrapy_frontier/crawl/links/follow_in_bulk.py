@@ -26,7 +26,7 @@ from ..scrapy_internals import compat
 from ..stats import count
 from .built_in_middlewares import Depth, Referrers
 from .callback_requests import Offsite, TimeSlice
-from .outlinks import MOST
+from .outlinks import MOST_LINKS
 
 if TYPE_CHECKING:
     from collections import defaultdict
@@ -138,7 +138,7 @@ class PageFollowing:
     def _room(self) -> int:
         """For so many links within the site it is enough that their pages are known."""
         is_judged = self._refusing is not None or self._score is not None or self._depth.is_too_deep
-        return MOST - self._found.count if not is_judged and self._sites.own_passes else 0
+        return MOST_LINKS - self._found.count if not is_judged and self._sites.own_passes else 0
 
     # -- a link ----------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class PageFollowing:
             if self._lease is None:  # nobody asks who links what
                 return
             only_seen = reasons.OUT_OF_SCOPE()
-        if found.count >= MOST:
+        if found.count >= MOST_LINKS:
             self._keep_no_more()
         found.count += 1
         if self._recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from ..requests.fingerprints import Identities
     from ..stats import Reporter
 
-MOST = 10_000  # links of one page
-AT_A_TIME = 300  # anchors, 3 ms
+MOST_LINKS = 10_000  # links of one page
+ANCHORS_AT_A_TIME = 300  # anchors, 3 ms
 _IS_CANONICAL = frozenset(("canonical",))
 
 
 @dataclass(eq=False, repr=False)
 class Outlinks:
     """Turns what spiders yield into edges; with ``FRONTIER_LINKS = "all"`` all anchors of a page too. At most
-    `MOST` links of one page; what is beyond is counted."""
+    `MOST_LINKS` links of one page; what is beyond is counted."""
 
     _settings: FrontierSettings
     _frontier: Frontier
@@ -86,7 +86,7 @@ class Outlinks:
             return True
         if again and url == flight.request.url:  # a retry is no link
             return True
-        if found.count >= MOST:
+        if found.count >= MOST_LINKS:
             self._reporter.tally["frontier/links/ignored"] += 1
             return True
         found.count += 1
@@ -98,7 +98,7 @@ class Outlinks:
         if meta:
             if LINK_SCORE in meta:  # about this link: what copies the meta must not inherit it
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
-            if meta.get(meta_keys.NOFOLLOW):
+            if meta.get(meta_keys.NOFOLLOW_META):
                 flags |= NOFOLLOW
         by_text = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
         if not by_text or not self._recognize(url, flight.lease, flags, weight):
@@ -114,15 +114,15 @@ class Outlinks:
 
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
         """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor, and yields after
-        every `AT_A_TIME`."""
+        every `ANCHORS_AT_A_TIME`."""
         if not self._everything or not isinstance(response, HtmlResponse) or not is_text(response):
             return
         for number, (url, flags) in enumerate(_anchors(response, self._longest, self._rels), 1):
-            if number % AT_A_TIME == 0:
+            if number % ANCHORS_AT_A_TIME == 0:
                 yield
             known = found.anchors.get(url)
             if known is None:
-                if found.count >= MOST:
+                if found.count >= MOST_LINKS:
                     self._reporter.tally["frontier/links/ignored"] += 1
                     continue
                 found.count += 1

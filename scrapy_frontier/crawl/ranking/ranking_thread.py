@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...core.frontier import Computed, RankRun
 
 WAIT = 0.01  # seconds between two looks of the loop at what was handed over
-LONGEST_WAIT = 0.05  # seconds until the thread looks whether it is to stop, while the loop takes nothing
+STOP_LOOK = 0.05  # seconds until the thread looks whether it is to stop, while the loop takes nothing
 # While the thread runs Python's bytecode the loop waits for its turn, 5 ms by default.
 SWITCH_INTERVAL = 0.0005
 
@@ -92,7 +92,7 @@ class RankingThread:
     def _hand_over(self, computed: Computed) -> None:
         while not self._stopped.is_set():
             try:
-                self._computed.put(computed, timeout=LONGEST_WAIT)
+                self._computed.put(computed, timeout=STOP_LOOK)
             except Full:
                 continue
             return

@@ -16,7 +16,7 @@ from ..hosts.strikes import cool
 from ..scrapy_internals import compat
 from ..stats import count
 from .fetch import RobotsFetcher
-from .sites import LARGE, KnownSites, LruCache, RobotsServices
+from .sites import LARGE_FILE, KnownSites, LruCache, RobotsServices
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
+ERRANDS_AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
 BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
 
@@ -62,7 +62,7 @@ class RobotsQueue:
 
     def __post_init__(self) -> None:
         self._fetcher = RobotsFetcher(self._services)
-        self._most = max(AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
+        self._most = max(ERRANDS_AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
 
     def ask(self, origin: str, host: str, request: Request) -> RobotsErrand:
         """Have the file of *origin* fetched for a page of *host*, unless that is under way; who waits for
@@ -150,7 +150,7 @@ class RobotsQueue:
                 copy = await self._fetch(origin, errand, copy)
             if self._services.is_closed:
                 return
-            about, is_large = (copy, origin, agent), len(copy.body) > LARGE
+            about, is_large = (copy, origin, agent), len(copy.body) > LARGE_FILE
             found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
             sites.learn(origin, agent, found, copy, errand.failure)
         except Exception as error:

@@ -13,7 +13,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
-from ...core.hosts.robots_expiry import LONGEST_WAIT, MAX_REDIRECTS, Answer, why_not_awaited
+from ...core.hosts.robots_expiry import LONGEST_REST, MAX_REDIRECTS, Answer, why_not_awaited
 from ...core.parse.headers import REDIRECTS, location
 from ...core.parse.robots_txt import BODY_LIMIT
 from ...core.parse.urls import host_of
@@ -86,7 +86,7 @@ class RobotsFetcher:
                 while (wait := self.wait(host)) and not self._services.is_closed:
                     if error := why_not_awaited(host, wait, self._is_cooling(host)):
                         return Answer(None, error=error)
-                    await sleep(min(wait, LONGEST_WAIT))
+                    await sleep(min(wait, LONGEST_REST))
                 if self._services.is_closed:
                     break
         except Exception as raised:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from ...core.frontier import Frontier
     from ...settings import FrontierSettings
 
-KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
-KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
-LARGE = 20_000  # bytes of a file that is parsed in a thread: some take 1 us a byte, and the event loop waits
+SITES_KEPT = 2000  # sites whose rules are kept parsed; the rest is read from the store again
+BYTES_KEPT = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
+LARGE_FILE = 20_000  # bytes of a file that is parsed in a thread: some take 1 us a byte, and the loop waits
 USUAL_LENGTH = 2000  # characters of a URL
 SLOW = 0.01  # seconds; rules that may take longer to say whether a URL is allowed do so in a thread
 
@@ -140,7 +140,7 @@ def origin_for(request: Request) -> str | None:
 
 
 class LruCache(OrderedDict[_Key, _Value]):
-    """Keeps what was used last: at most `KNOWN` things, and `KNOWN_BYTES` of what they were made from."""
+    """Keeps what was used last: `SITES_KEPT` at most, made from no more than `BYTES_KEPT`."""
 
     def __init__(self, size_of: Callable[[_Value], int]) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class LruCache(OrderedDict[_Key, _Value]):
         self.drop(key)
         self[key] = value
         self._bytes += self._size_of(value)
-        while len(self) > KNOWN or (self._bytes > KNOWN_BYTES and len(self) > 1):
+        while len(self) > SITES_KEPT or (self._bytes > BYTES_KEPT and len(self) > 1):
             self.drop(next(iter(self)))
 
     def drop(self, key: _Key) -> None:
@@ -205,7 +205,7 @@ class KnownSites:
             self._sites.drop(key)
             return None
         copy = self.copy(origin)
-        if copy is None or not is_current(copy, self._services.clock()) or len(copy.body) > LARGE:
+        if copy is None or not is_current(copy, self._services.clock()) or len(copy.body) > LARGE_FILE:
             return None
         if self._services.frontier is not None:
             count(self._services.crawler, "frontier/robots/read")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
 TURNS = 10  # of the event loop; a page of another host needs seven or so from its socket to its callback
-IDLE = 0.0003  # seconds of the processor, of a turn in which nothing happened
+IDLE_TURN = 0.0003  # seconds of the processor, of a turn in which nothing happened
 _UNPROCESSED = LxmlParserLinkExtractor().process_attr  # by no function
 _T = TypeVar("_T")
 
@@ -141,7 +141,7 @@ async def give_way(turns: int = TURNS) -> None:
     for _ in range(turns):
         begin = thread_time()
         await sleep(0)
-        if thread_time() - begin < IDLE:
+        if thread_time() - begin < IDLE_TURN:
             break
 
 

@@ -23,8 +23,8 @@ __all__ = ["Upkeep", "full_disk", "has_database", "is_full", "open_store", "repa
 
 logger = logging.getLogger(__name__)
 
-LOOK = 0.25  # seconds between two looks at the files
-LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while they stay the same
+FILES_LOOK = 0.25  # seconds between two looks at the files
+FILES_LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while they stay the same
 
 
 def open_store(
@@ -82,11 +82,11 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
     if store is None:
         return
     directory = store.directory
-    synced_at, has_failed, pause = time.monotonic(), False, LOOK
+    synced_at, has_failed, pause = time.monotonic(), False, FILES_LOOK
     with HeldFiles(directory / "leveldb") as files:
         while store is not None:
             try:
-                pause = LOOK if files.look() else min(2 * pause, LOOK_IDLE)
+                pause = FILES_LOOK if files.look() else min(2 * pause, FILES_LOOK_IDLE)
                 if time.monotonic() - synced_at >= sync_interval:
                     synced_at = time.monotonic()
                     store.sync()
@@ -94,7 +94,7 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
                 if not has_failed:
                     words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
                     logger.error(words, directory, error)
-                has_failed, pause = True, LOOK
+                has_failed, pause = True, FILES_LOOK
             del store  # whoever drops it without closing it shall be rid of it
             until_sync = max(synced_at + sync_interval - time.monotonic(), 0.0)
             if stopped.wait(min(pause, until_sync)):
