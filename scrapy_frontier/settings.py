@@ -83,7 +83,7 @@ class _OfHosts:
         self.cooldown: Final = _cooldown(settings)
         # Seconds a crawl waits where only hosts are left that do not answer.
         self.end_wait: Final = number(settings, "FRONTIER_END_WAIT", 300.0)
-        self.pace: Final = ResponseDelay(
+        self.response_delay: Final = ResponseDelay(
             number(settings, "FRONTIER_DELAY_FACTOR", 0.0),  # 0: off
             number(settings, "FRONTIER_DELAY_MAX", 60.0),  # seconds
         )

@@ -84,7 +84,7 @@ __all__ = [
 
 UNLIMITED = Politeness(0.0, 8)
 _COOLDOWN = CooldownRule()
-_PACE = delay_sources.ResponseDelay()
+_RESPONSE_DELAY = delay_sources.ResponseDelay()
 
 
 class News(NamedTuple):
@@ -100,7 +100,7 @@ class Frontier:
     - *default_politeness*: seconds between two leases of a host, and how many at once; *politeness*: by host.
     - *max_attempts*: leases after which a page has failed; *lease_timeout*: seconds until one is taken back.
     - *cooldown*: how long a host rests after trouble; *give_up_rule*: where nobody comes back (`giving_up`).
-    - *pace*: a delay by the response time of a host; *rates*: pages a second of a registered domain. None.
+    - *response_delay*: by the response time of a host; *rates*: pages a second of a registered domain. None.
     - *rng*: by how much pauses are lengthened by chance; by default the same in every run.
     - *scorer*: what a page is worth; without one equals of one priority are first in, first out.
     - *traps*: URLs that look endless, and leave no trace; *limits*: the budgets, over which pages wait. None.
@@ -123,7 +123,7 @@ class Frontier:
         max_attempts: int = 10,
         lease_timeout: float = 3600.0,
         cooldown: CooldownRule = _COOLDOWN,
-        pace: delay_sources.ResponseDelay = _PACE,
+        response_delay: delay_sources.ResponseDelay = _RESPONSE_DELAY,
         rates: DomainRates | None = None,
         rng: random.Random | None = None,
         scorer: Scorer | None = None,
@@ -140,19 +140,20 @@ class Frontier:
         self._store = store
         self._batch = batch = Batch(store, BloomFilter(), on_commit)
         self.was_clean = batch.begin_run()
-        self._page_index = known = PageIndex(batch)
-        self.is_recent = known.is_recent
+        self._page_index = index = PageIndex(batch)
+        self.is_recent = index.is_recent
         self._budgets = budgets = Budgets(limits, domain_of)
         self._hosts = hosts = Hosts(domain_of, rates, maker(politeness or {}, default_politeness, budgets))
         cooldowns = Cooldowns(batch, cooldown, rng)
-        self._table = table = HostTable(batch, hosts, budgets, cooldowns, pace, now, self.was_clean)
-        self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, pace, give_up_rule, rng)
+        self._table = table = HostTable(batch, hosts, budgets, cooldowns, response_delay, now, self.was_clean)
+        of_hosts = hosts, table, budgets
+        self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, response_delay, give_up_rule, rng)
         self._sites = sites = RobotsAndSitemaps(batch, give_up_rule)
         self._leases = leases = Leases(lease_timeout, max_attempts, at_risk)
         self._scores = scores = None if scorer is None else _rescoring(scorer, batch, hosts)
         score_of = (lambda page_id: None) if scores is None else scores.score_of
         self._queue = queue = Queue(batch, hosts, table, budgets, scores)
-        self._backoffs = waiting = Backoffs(batch, table, queue)
+        self._backoffs = backoffs = Backoffs(batch, table, queue)
         deferred = Deferral(batch, table, budgets, queue, scores)
         rule = revisits or RevisitRule()  # where nothing comes back nobody asks it
         forbidden = ForbiddenPages(batch, sites)
@@ -160,24 +161,24 @@ class Frontier:
         learnt = LearntChangeRates(batch, sites, rule, read_payload)
         budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
         share = None if revisits is None else RevisitShare(batch, hosts, rule.share)
-        self._revisit_queue = due = RevisitQueue(
+        self._revisit_queue = revisit_queue = RevisitQueue(
             batch, hosts, table, forbidden, learnt, budget, share, score_of, revisits, now
         )
-        self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, due, traps)
-        recompute_due = RecomputeDue(batch, due, forbidden)
-        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, recompute_due)
-        self._edits = Edits(batch, known, table, leases, queue, deferred, scores, due, recompute_due)
-        self._false_304s = doubted = False304s()
+        self._discovery = Discovery(batch, index, *of_hosts, queue, deferred, scores, revisit_queue, traps)
+        recompute = RecomputeDue(batch, revisit_queue, forbidden)
+        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, recompute)
+        self._edits = Edits(batch, index, table, leases, queue, deferred, scores, revisit_queue, recompute)
+        self._false_304s = false_304s = False304s()
         revisit_endings = RevisitEndings(
-            batch, table, queue, waiting, scores, due, learnt, budget, forbidden, doubted
+            batch, table, queue, backoffs, scores, revisit_queue, learnt, budget, forbidden, false_304s
         )
         self._endings = endings = Endings(
-            batch, known, hosts, table, budgets, clocks, leases, queue, waiting, scores, due, revisit_endings
+            batch, index, *of_hosts, clocks, leases, queue, backoffs, scores, revisit_queue, revisit_endings
         )
         self._rankings = Rankings(batch, queue, scores)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
-            batch, hosts, table, budgets, clocks, leases, queue, waiting, deferred, endings, due, share
+            batch, *of_hosts, clocks, leases, queue, backoffs, deferred, endings, revisit_queue, share
         )
 
     def __repr__(self) -> str:
@@ -285,20 +286,18 @@ class Frontier:
     def rank_due(self, now: float, interval: float = 0.0) -> RankRun | None:
         """A ranking, if the crawl has grown by enough since the last one or *interval* seconds have passed
         (0: does not count), or the packing of links, if that is due; who gets one has to close it. None:
-        neither is, or `load` is not through.
-
-        Commits what was open and takes a snapshot, only where one is due.
+        neither is, or `load` is not through. Commits what was open and takes a snapshot where one is due.
         """
-        return self._rankings.due(now, interval) if self.is_loaded else None
+        return self._rankings.rank_due(now, interval) if self.is_loaded else None
 
-    rank_now = Verb("_rankings", Rankings.begin)
-    rank_steps = Verb("_rankings", Rankings.steps)
+    rank_now = Verb("_rankings", Rankings.rank_now)
+    rank_steps = Verb("_rankings", Rankings.rank_steps)
     same_content = Verb("_contents", Contents.same_content)
 
     # -- hosts -----------------------------------------------------------------------------------------
 
     set_delay = Verb("_clocks", Clocks.set_delay)
-    site_delay = Verb("_clocks", Clocks.obey)
+    site_delay = Verb("_clocks", Clocks.site_delay)
     cool = Verb("_clocks", Clocks.cool)
     is_cooling = Verb("_clocks", Clocks.is_cooling)
     hold = Verb("_clocks", Clocks.hold)

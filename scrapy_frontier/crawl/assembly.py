@@ -171,7 +171,7 @@ class Crawl:
             max_attempts=settings.max_attempts,
             lease_timeout=settings.lease_timeout,
             cooldown=settings.cooldown,
-            pace=settings.pace,
+            response_delay=settings.response_delay,
             rates=DomainRates(*rates) if any(rates) else None,
             rng=Random(),  # noqa: S311 - draws pauses, guards nothing
             scorer=make_scorer(settings.scorer, crawler, self.keeps_links),

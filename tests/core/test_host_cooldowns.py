@@ -476,8 +476,8 @@ def test_the_largest_delay_decides_and_the_operator_over_all() -> None:
 
 def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> None:
     """At once where it grows, from the next lease where it shrinks."""
-    pace = ResponseDelay(10.0, 30.0)
-    frontier = start(tmp_path, default_politeness=Politeness(1.0, 1), pace=pace)
+    response_delay = ResponseDelay(10.0, 30.0)
+    frontier = start(tmp_path, default_politeness=Politeness(1.0, 1), response_delay=response_delay)
     frontier.discover([page(str(number)) for number in range(9)], NOW)
     now = NOW
     for response_time, least in ((0.5, 5.0), (0.01, 5.0), (0.01, 4.02), (1000.0, 30.0)):
@@ -493,8 +493,8 @@ def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) -> None:
-    pace = ResponseDelay(10.0, 30.0)
-    frontier = start(tmp_path, pace=pace)
+    response_delay = ResponseDelay(10.0, 30.0)
+    frontier = start(tmp_path, response_delay=response_delay)
     frontier.discover([page(str(number)) for number in range(3)], NOW)
     lease = take(frontier, NOW)
     frontier.off_wire(lease, NOW + 2, 2.0)
@@ -503,7 +503,7 @@ def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) ->
         frontier.close()
     else:
         frontier._store.close()
-    frontier = start(tmp_path, now=NOW + 3, pace=pace)
+    frontier = start(tmp_path, now=NOW + 3, response_delay=response_delay)
     while not frontier.load(NOW + 3):
         pass
     assert frontier.lease(NOW + 3) is None

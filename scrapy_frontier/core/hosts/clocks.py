@@ -54,7 +54,7 @@ class Clocks:
     _hosts: Hosts
     _table: HostTable
     _cooldowns: Cooldowns
-    _pace: ResponseDelay
+    _response_delay: ResponseDelay
     _give_up_rule: GiveUpRule | None
     _rng: random.Random  # draws the pauses of hosts that have a jitter
     _holds: dict[str, float] = field(default_factory=dict, init=False)  # until a known time, or over since
@@ -147,9 +147,9 @@ class Clocks:
                 host.origins |= {where}
         if host.cooldown is not None:
             self._cooldowns.answered(host, lease.leased_at, now)
-        if self._pace.factor:
+        if self._response_delay.factor:
             host.response_time = delay_sources.smoothed(host.response_time, response_time)
-            host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
+            host.ask(delay_sources.RESPONSE_TIME, self._response_delay.delay(host.response_time))
 
     def begin_errand(self, name: str, now: float, despite_hold: bool = False) -> float:
         """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then ask
@@ -201,7 +201,9 @@ class Clocks:
         self._hosts.put_anew(host, now)
         return True
 
-    def obey(self, name: str, seconds: float, now: float, source: str = delay_sources.ROBOTS_TXT) -> bool:
+    def site_delay(
+        self, name: str, seconds: float, now: float, source: str = delay_sources.ROBOTS_TXT
+    ) -> bool:
         """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
 
         The largest of all sources counts; what the operator ordered stands. Whether anything changed.

@@ -53,7 +53,7 @@ class HostTable:
     _hosts: Hosts
     _budgets: Budgets
     _cooldowns: Cooldowns
-    _pace: ResponseDelay
+    _response_delay: ResponseDelay
     _opened_at: float
     _was_clean: bool
     _to_load: bytes | None = field(default=b"", init=False)
@@ -128,8 +128,8 @@ class HostTable:
         if visited <= self._opened_at:
             self._hosts.was_visited(name, visited, self._opened_at)
         if is_known:  # what earlier runs learnt of it
-            if host.response_time and self._pace.factor:
-                host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
+            if host.response_time and self._response_delay.factor:
+                host.ask(delay_sources.RESPONSE_TIME, self._response_delay.delay(host.response_time))
             self._cooldowns.recall(host, self._opened_at)
             host.reset_clock()
         if name in self._orders:

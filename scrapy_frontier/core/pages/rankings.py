@@ -99,15 +99,15 @@ class Rankings:
     _scores: Rescoring | None
     _rows_packed = 0
 
-    def due(self, now: float, interval: float) -> RankRun | None:
+    def rank_due(self, now: float, interval: float) -> RankRun | None:
         """See `Frontier.rank_due`: this one does not ask whether all is loaded."""
         if self._scores is not None and self._scores.is_due(now, interval):
-            return self.begin()
+            return self.rank_now()
         if self._batch.link_rows - self._rows_packed < PACK_AFTER:
             return None
         return self._run(None)
 
-    def begin(self) -> RankRun:
+    def rank_now(self) -> RankRun:
         """A ranking, whether it is due or not, or a packing where there is no scorer; who gets one has to
         close it. All must be loaded. Commits what was open, and takes a snapshot."""
         return self._run(None if self._scores is None else self._scores.scorer)
@@ -123,7 +123,7 @@ class Rankings:
         self._batch.commit()
         return Snapshot(self._batch.store, self._batch.counts.next_page)
 
-    def steps(
+    def rank_steps(
         self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
     ) -> Iterator[float]:
         """Take over what *run* computed: move queue rows, keep the ranking, pack links. Yields the seconds to
