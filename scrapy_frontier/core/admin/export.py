@@ -108,7 +108,7 @@ def _queues(store: Store) -> Iterator[Line]:
         if due_rows.is_due_key(key):
             _, page_id, *rest = due = due_rows.decode_due(key, value)
             given = {name: value for name, value in zip(due._fields[2:], rest, strict=True) if value}
-            yield {"returns": page_id, "when": due.when, **given}
+            yield {"comes_back": page_id, "when": due.when, **given}
     for key, value in store.scan(keys.DEFERRED):
         deferred = keys.split_deferred_key(key)
         if deferred is not None:

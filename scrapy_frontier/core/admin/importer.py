@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from .export_line import Line
 
-_PLACES = ("queued", "waiting", "deferred", "returns")  # of pages that came before, if not merged into others
+_PLACES = ("queued", "waiting", "deferred", "comes_back")  # of pages that came before, if not merged
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -190,7 +190,7 @@ class Importer:
 
     def _due(self, line: Line) -> None:
         weight, rate = (number(line, name) if name in line else 0 for name in ("weight", "rate"))
-        when, page_id = number(line, "when"), number(line, "returns")
+        when, page_id = number(line, "when"), number(line, "comes_back")
         due = due_rows.Due(when, page_id, line.get("is_hub") is True, weight, rate)
         self._put(due_rows.due_key(when, page_id), due_rows.encode_due(due))
 
@@ -246,7 +246,7 @@ class Importer:
         "queued": _queued,
         "waiting": _waiting,
         "deferred": _deferred,
-        "returns": _due,
+        "comes_back": _due,
         "orders": _orders,
         "cooldown": _cooldown,
         "robots": _robots,
