@@ -18,7 +18,7 @@ from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import clean_host, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
-from ..store.directory import DATABASE
+from ..store.directory_lock import DATABASE
 from ..store.page_rows import Page
 from ..store.states import State
 from .check_notes import HostTally

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierUnreadable, lenient
 from ..store import keys, meta_rows
-from ..store.directory import REPAIRED, REPAIRING, Lock
+from ..store.directory_lock import REPAIRED, REPAIRING, Lock
 from .check import Check
 from .salvage import discard, finish
 

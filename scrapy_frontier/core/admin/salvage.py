@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierUnwritable
 from ..store import leveldb_files
-from ..store.directory import DATABASE, REPAIRED, REPAIRING, Lock
+from ..store.directory_lock import DATABASE, REPAIRED, REPAIRING, Lock
 from ..store.leveldb_files import ListedTable, Loss, log_name, read_index, table_name
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import plyvel
 
 from ..errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
 from . import keys
-from .directory import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full
+from .directory_lock import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full
 from .keys import FORMAT_VERSION, READABLE_FORMATS
 from .leveldb_files import log_name, read_catalogue
 

@@ -11,8 +11,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ...core.store import keys
-from ...core.store.directory import CRAWL, full_disk, has_database, is_full
-from ...core.store.held_files import HeldFiles
+from ...core.store.directory_lock import CRAWL, full_disk, has_database, is_full
+from ...core.store.mapped_files import MappedFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,7 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
         return
     directory = store.directory
     synced_at, has_failed, pause = time.monotonic(), False, FILES_LOOK
-    with HeldFiles(directory / "leveldb") as files:
+    with MappedFiles(directory / "leveldb") as files:
         while store is not None:
             try:
                 pause = FILES_LOOK if files.look() else min(2 * pause, FILES_LOOK_IDLE)

@@ -24,7 +24,7 @@ _libc.mmap.argtypes = (
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
-class HeldFiles:
+class MappedFiles:
     """A hold on each table and log of the LevelDB database in *directory*.
 
     LevelDB 1.22, which comes with plyvel, deletes files while it holds the lock that all reads and writes

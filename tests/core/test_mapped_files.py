@@ -7,7 +7,7 @@ from pathlib import Path
 import plyvel
 import pytest
 
-from scrapy_frontier.core.store.held_files import HeldFiles
+from scrapy_frontier.core.store.mapped_files import MappedFiles
 
 MAPS, DESCRIPTORS = Path("/proc/self/maps"), Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not MAPS.exists(), reason="what is in use cannot be seen here")
@@ -26,7 +26,7 @@ def fill(database: plyvel.DB, byte: bytes) -> None:
 
 
 def test_a_deleted_table_is_freed_by_the_next_look(tmp_path: Path) -> None:
-    with HeldFiles(tmp_path) as files, plyvel.DB(str(tmp_path), create_if_missing=True) as database:
+    with MappedFiles(tmp_path) as files, plyvel.DB(str(tmp_path), create_if_missing=True) as database:
         fill(database, b"a")
         files.look()
         (table,) = tmp_path.glob("*.ldb")
@@ -44,7 +44,7 @@ def test_logs_and_tables_are_held_without_a_descriptor(tmp_path: Path) -> None:
     fill(database, b"a")
     names = {path.name for path in tmp_path.iterdir() if path.suffix in (".ldb", ".log")}
     before = len(list(DESCRIPTORS.iterdir()))
-    with HeldFiles(tmp_path) as files:
+    with MappedFiles(tmp_path) as files:
         files.look()
         assert len(files) == len(names) == 2
         database.close()
@@ -58,7 +58,7 @@ def test_empty_files_and_files_that_go_in_between_do_no_harm(
 ) -> None:
     (tmp_path / "000001.log").touch()
     monkeypatch.setattr(os, "listdir", lambda _: ["000001.log", "000002.ldb"])
-    with HeldFiles(tmp_path) as files:
+    with MappedFiles(tmp_path) as files:
         files.look()
         assert len(files) == 1
 
@@ -67,7 +67,7 @@ def test_a_directory_that_went_is_told_and_holds_nothing_up(tmp_path: Path) -> N
     gone = tmp_path / "gone"
     gone.mkdir()
     (gone / "000001.log").write_bytes(b"x")
-    with HeldFiles(gone) as files:
+    with MappedFiles(gone) as files:
         files.look()
         shutil.rmtree(gone)
         with pytest.raises(FileNotFoundError):
