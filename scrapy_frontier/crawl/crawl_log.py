@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class CrawlLog:
-    """Tells of *frontier*, by *reporter*, in the log of the crawl; changes nothing but what was said."""
+    """Tells of *frontier*, by *reporter*, in the log of the crawl; changes nothing but what was said,
+    and, as it starts, who uses the frontier."""
 
     _frontier: Frontier
     _clock: Callable[[], float]

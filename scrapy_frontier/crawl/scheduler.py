@@ -91,7 +91,7 @@ class FrontierScheduler(BaseScheduler):
             self._fail(FrontierError(words))
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take *request* in; False for what is known already or cannot be stored. Raises nothing."""
+        """Take *request* in; False for what is known, refused, or only made known. Raises nothing."""
         try:
             return self._enqueue(request)
         except Exception as error:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class CooldownMiddleware(Component):
     """Below Redirect (600) and Retry (550): what comes from the network passes here first.
 
-    Not what errands meet: who sent them (robots.txt) knows what that means.
+    Requests for robots.txt are left alone: whoever sent them tells the frontier what they met.
     """
 
     def is_wanted(self) -> bool:

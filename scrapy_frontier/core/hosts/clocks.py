@@ -28,7 +28,8 @@ _BUSY = 0.25  # seconds until an errand asks again for a place of a host that ha
 
 @dataclass(eq=False, slots=True)
 class UnderWay:
-    """What a lease knows of its request, which was begun at ``leased_at``; `Clocks` alone changes it.
+    """What a lease knows of its request, which was begun at ``leased_at``; once it is out, `Clocks` alone
+    changes it.
 
     While that takes up a place of its host it ``is_on_wire``; ``was_sent`` says whether it went out, None:
     nobody tells.

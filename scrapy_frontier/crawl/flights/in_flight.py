@@ -1,6 +1,6 @@
 """Requests on their way: what is seen of each between hand-out and release, and the verdict.
 
-What is seen is told by `engine_watch`.
+What the engine makes of them is reported here by `engine_watch`.
 """
 
 from __future__ import annotations

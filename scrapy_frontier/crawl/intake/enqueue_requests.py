@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NEW = Fate.NEW
 _ORDINARY = False, "", False, "", None, NEUTRAL, False  # the rest of a `Link`
-# meta
+# Meta of requests that are more than a link.
 _UNUSUAL = frozenset((POSTPONED, ONLY_SEEN, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
 
 
@@ -83,7 +83,8 @@ class Intake:
         self._is_usual = dupefilter.is_usual and identities.is_default and self._politeness_keys.of is host_of
 
     def enqueue(self, request: Request) -> bool:
-        """Queue *request*, or note what became of the one it follows from; False for a known page.
+        """Queue *request*, or note what became of the one it follows from; False for a page that is known,
+        refused, or only made known.
 
         Nine links in ten lead to known pages, most of them met a moment ago: there the text of the URL alone
         tells, in a microsecond.

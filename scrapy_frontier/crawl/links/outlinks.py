@@ -174,10 +174,9 @@ class Outlinks:
     def _link(self, fingerprint: bytes | None, url: str, flags: int, weight: float) -> Iterator[Link]:
         if fingerprint is not None:
             text = url if self._intake.knows_texts else ""
-            host = host_of(url)
-            yield Link(
-                fingerprint, url, host, 0, b"", flags, weight, 0, text, only_seen=reasons.OUT_OF_SCOPE()
-            )
+            about = fingerprint, url, host_of(url), 0
+            why = reasons.OUT_OF_SCOPE()
+            yield Link(*about, flags=flags, weight=weight, text=text, only_seen=why)
 
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""
