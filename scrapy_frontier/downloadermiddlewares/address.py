@@ -28,7 +28,7 @@ class AddressMiddleware(Component):
         return self.settings.politeness_key == ADDRESS
 
     async def process_request(self, request: Request) -> Request | None:
-        """Send a page back that waited under another name than the address of its host, without a visit."""
+        """Postpone a page that waited under another name than the address of its host."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None or request.meta.get("proxy"):
             return None

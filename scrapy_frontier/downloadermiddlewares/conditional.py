@@ -78,8 +78,8 @@ class ConditionalMiddleware(Component):
         )
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Raise `Consumed` for a 304 that answers us, which ends the visit; send the page back for another
-        one, once. The validators are taken off the request."""
+        """Raise `Consumed` for a 304 that answers us, which ends the visit; postpone the page to ask for
+        it without validators, once. These are taken off the request."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None:
             return response

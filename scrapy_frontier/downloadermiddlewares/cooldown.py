@@ -1,7 +1,7 @@
 """Hosts in trouble are left alone: 429, 503, and connections that fail.
 
 Sees responses and errors before Scrapy's retry, redirect and meta refresh middlewares do, tells the frontier,
-and sends the page back: it keeps its attempts and comes again when its host has rested. Where the frontier
+and postpones the page: it keeps its attempts and comes again when its host has rested. Where the frontier
 says that the page must count an attempt, everything goes on as without this middleware.
 """
 
@@ -68,7 +68,7 @@ class CooldownMiddleware(Component):
         return back
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Have the host of a *response* that is trouble rest, and send the page back; *response* itself where
+        """Have the host of a *response* that is trouble rest, and postpone the page; *response* itself where
         the page must count an attempt, or the spider wants it."""
         crawl = self.crawl
         if response.status < 400 or crawl is None or CACHED in response.flags or ERRAND in request.meta:

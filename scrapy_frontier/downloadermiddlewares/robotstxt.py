@@ -63,7 +63,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         if self._known_gate is not None:
             self._known_gate.close()
 
-    async def process_request(  # type: ignore[override]  # it may send the request back
+    async def process_request(  # type: ignore[override]  # it may postpone the page
         self, request: Request, spider: Spider | None = None
     ) -> Request | None:
         """None for what is allowed; the page postponed where nobody knows yet, or its site asks for other
@@ -91,7 +91,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(origin=origin)), 0.0)
 
     def _later(self, request: Request, trouble: Trouble, seconds: float) -> Request:
-        """Send a page back, if somebody waits for it; else it ends as others of its site did."""
+        """Postpone a page, if somebody waits for it; else it ends as others of its site did."""
         flight = self.flights.get(id(request))
         back = postponed(flight, request, trouble.reason, seconds)
         if back is None:

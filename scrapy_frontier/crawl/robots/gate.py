@@ -61,7 +61,7 @@ class Gate:
 
         A page that its site forbids is let through without a visit of the host (unless that takes long to
         say): the middleware says no, so that its errback is called. So is one that cannot be fetched yet but
-        shares its queue with other sites: the middleware sends it back alone. And one in a private network
+        shares its queue with other sites: the middleware postpones it alone. And one in a private network
         that a public page led to.
         """
         frontier, host, decision = self._services.frontier, lease.host, self._sites.decide(request, now)
