@@ -41,7 +41,7 @@ def _group(name: re.Match[str]) -> str:
 
 
 # How a lease ends
-GIVEN_UP = Reason("given_up", "{reason} ({attempts:d} attempts)")
+ATTEMPTS_USED_UP = Reason("attempts_used_up", "{reason} ({attempts:d} attempts)")
 STATUS = Reason("status", "HTTP {status:d}")
 NO_RESPONSE = Reason("no_response", "ended without a response")
 CALLBACK = Reason("callback", "callback raised {error}")

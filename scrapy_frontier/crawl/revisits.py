@@ -124,8 +124,8 @@ class Revisits:
 
 
 _BLAMED = (
-    "%s: more than half of the pages that came back within an hour were gone, or redirected. None of them is "
-    "given up for that: the host is to blame; see how it answers (said once)"
+    "%s: more than half of the pages that came back within an hour were gone, or redirected. None of them "
+    "ends for that: the host is to blame; see how it answers (said once)"
 )
 _STATS = {
     "unchanged": "frontier/visits/unchanged",

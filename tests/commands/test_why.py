@@ -271,15 +271,14 @@ def test_every_way_a_lease_can_end(frontier: Frontiers, story: Story) -> None:
     assert said(frontier) == story.said
 
 
-def test_a_page_given_up_after_its_last_attempt(frontier: Frontiers) -> None:
+def test_a_page_that_failed_with_its_last_attempt(frontier: Frontiers) -> None:
     pages = start(frontier.directory, max_attempts=2)
     pages.discover([link(URL)], NOW)
     fetch(pages, Outcome(Event.RETRIED, 503, "HTTP 503"))
     fetch(pages, Outcome(Event.RETRIED, 503, "HTTP 503"))
     pages.close()
     assert said(frontier) == (
-        f"It was given up on {WHEN} after 2 attempts, as many as are allowed; "
-        "the last one ended with: HTTP 503."
+        f"It failed on {WHEN} after 2 attempts, as many as are allowed; the last one ended with: HTTP 503."
     )
 
 
@@ -585,7 +584,7 @@ def test_a_new_reason_needs_a_story_here() -> None:
     texts = [text for each in STORIES.values() for text in (each.reason, *each.reason.split(reasons.BETWEEN))]
     told = {found.code for text in texts if (found := reason_of(text)) is not None}
     untold = {reason.code for reason in REASONS} - told
-    assert untold == ONLY_POSTPONED | ONLY_SEEN | {"given_up", "damaged"}
+    assert untold == ONLY_POSTPONED | ONLY_SEEN | {"attempts_used_up", "damaged"}
 
 
 def test_spans_and_moments() -> None:

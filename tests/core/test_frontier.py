@@ -534,7 +534,7 @@ def test_a_retry_with_a_lower_priority_keeps_its_place(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_a_page_is_given_up_when_its_attempts_are_used_up(tmp_path: Path) -> None:
+def test_a_page_fails_when_its_attempts_are_used_up(tmp_path: Path) -> None:
     """Attempts count across restarts."""
     frontier = start(tmp_path, max_attempts=3)
     frontier.discover([page("one")], NOW)

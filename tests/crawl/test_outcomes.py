@@ -196,7 +196,7 @@ def test_what_ended_visits_is_counted_by_its_code(story: Story) -> None:
     begin = "frontier/reasons/"
     counted = {name.removeprefix(begin): n for name, n in story.crawl.stats.items() if name.startswith(begin)}
     last = Counter(code for page in story.pages.values() if page.reason for code in codes_in(page.reason))
-    del last[reasons.GIVEN_UP.code]  # which is said by the frontier, of a page that was to be retried
+    del last[reasons.ATTEMPTS_USED_UP.code]  # which is said by the frontier, of a page that was to be retried
     assert {code: min(counted[code], times) for code, times in last.items()} == last
     assert counted[reasons.CALLBACK.code] == last[reasons.CALLBACK.code] == 2
     assert counted[reasons.OTHER] >= last[reasons.OTHER] > 1, "an IgnoreRequest of the project"

@@ -271,7 +271,7 @@ def test_backoff_and_attempts_outlive_the_crawl(
     assert (page.state, page.attempts) == (State.FAILED, 3)
 
 
-def test_page_given_up_says_why(
+def test_a_page_that_used_up_its_attempts_says_why(
     web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
     url = web.on("/", status=503)

@@ -224,12 +224,9 @@ def _gone(facts: Facts) -> str:
 def _failed(facts: Facts) -> str:
     page = facts.page
     reason = page.reason or "no reason was kept"
-    if given_up := reasons.GIVEN_UP.read(reason):
-        attempts = f"{given_up['attempts']} attempts, as many as are allowed"
-        return (
-            f"It was given up on {_when(page)} after {attempts}; "
-            f"the last one ended with: {given_up['reason']}."
-        )
+    if used_up := reasons.ATTEMPTS_USED_UP.read(reason):
+        attempts = f"{used_up['attempts']} attempts, as many as are allowed"
+        return f"It failed on {_when(page)} after {attempts}; the last one ended with: {used_up['reason']}."
     if reasons.CALLBACK.read(reason):
         status = f" (HTTP {page.status})" if page.status else ""
         return f"It was fetched on {_when(page)}{status}, but its {reason}."

@@ -9,7 +9,7 @@ from ..errors import lenient
 from ..hosts.giving_up import trouble_at_the_end
 from ..hosts.host import host_of_page
 from ..parse.urls import host_of
-from ..reasons import GIVEN_UP
+from ..reasons import ATTEMPTS_USED_UP
 from ..revisits.visits import read
 from ..store import keys, page_rows, queue_keys
 from ..store.page_rows import Page, new_page
@@ -157,7 +157,7 @@ class Endings:
         page, event, reason = lease.page, outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
         if event in (RETRIED, EXPIRED) and lease.is_last_attempt:
-            event, reason = Event.FAILED, GIVEN_UP(reason=reason, attempts=attempts)
+            event, reason = Event.FAILED, ATTEMPTS_USED_UP(reason=reason, attempts=attempts)
         visits = page.visits
         if event is FETCHED and outcome.fetched is not None:
             visits = read(visits, outcome.fetched, int(now))

@@ -135,8 +135,8 @@ class Released(NamedTuple):
 
 class Leases(dict[int, Lease]):
     """The leases that are out, by their ids and in order of their deadlines: all last *timeout* seconds. One
-    that has ended is popped. In memory only. A page is given up after *max_attempts* of them, and a kill may
-    repeat *at_risk* pages.
+    that has ended is popped. In memory only. The attempts of a page are used up after *max_attempts* of them,
+    and a kill may repeat *at_risk* pages.
     """
 
     def __init__(self, timeout: float, max_attempts: int, at_risk: int) -> None:

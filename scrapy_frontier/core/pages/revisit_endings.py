@@ -53,7 +53,7 @@ class _Revisited(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class RevisitEndings:
-    """Ends the visits of pages that came back; one that has no answer is given up with its last attempt."""
+    """Ends the visits of pages that came back; a visit that has no answer is over with its last attempt."""
 
     _batch: Batch
     _table: HostTable

@@ -20,7 +20,7 @@ from .crawl_value import Bounds, best_span, crawl_value, hinted_value
 # visits each day what has a shelf life of a day.
 _DUE_SHARE = 0.9
 _ERROR_SHARE = 0.25  # of its span, after which a page comes back that had a bad day
-_AGREED_AFTER = 3600.0  # seconds between two visits that have to say the same before a page is given up
+_AGREED_AFTER = 3600.0  # seconds between two visits that have to say the same before a page is lost
 
 
 def due_at(visited: float, span: float, waits: bool = False) -> float:

@@ -44,7 +44,7 @@ class VisitEnd(NamedTuple):
     showed nothing; ``result`` is what it met. ``was`` is the record of the page until then, ``last_visit``
     the one before (POSIX seconds), ``before`` and ``digest`` are the digests then and now, empty where there
     was none. ``added`` and ``removed`` are ids of pages that the page links now, or links no more. ``blamed``
-    is its host, where most pages of that were lost within the hour, so that none is given up.
+    is its host, where most pages of that were lost within the hour, so that none ends for that.
     """
 
     fate: str | None
