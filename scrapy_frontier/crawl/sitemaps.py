@@ -59,7 +59,7 @@ class Sitemaps:
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
-    def meet(self, request: Request) -> None:
+    def contact(self, request: Request) -> None:
         """A page of a site is about to be fetched: queue the site's sitemaps, or the first guess, if it is
         the first. A lookup for a site not met lately."""
         parts = urlparse_cached(request)

@@ -11,7 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
 from ..core.hosts.cooldown import Trouble
-from ..core.hosts.robots_expiry import RobotsAnswer
+from ..core.hosts.robots_expiry import AtDownload
 from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import REASON
@@ -80,13 +80,13 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             return None
         given_up = flight.lease.given_up if flight is not None else None
         answer, decision, wait = await self._gate.answer(request, decision, given_up)
-        if answer is RobotsAnswer.FORBIDDEN and decision is not None:
+        if answer is AtDownload.FORBIDDEN and decision is not None:
             self._forbid(request, await decision.why())
-        if answer is RobotsAnswer.GIVEN_UP and given_up is not None:
+        if answer is AtDownload.GIVEN_UP and given_up is not None:
             raise error_of(given_up, request)  # else it is for the cooldown middleware to do
-        if answer is RobotsAnswer.WAITS and decision is not None and decision.site is not None:
+        if answer is AtDownload.WAITS and decision is not None and decision.site is not None:
             return self._later(request, decision.site.trouble, wait)
-        if answer is RobotsAnswer.PASSES:
+        if answer is AtDownload.PASSES:
             return None
         return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(origin=origin)), 0.0)
 
@@ -111,5 +111,5 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """The parser for the site of *request*, its file fetched if need be; None for other schemes."""
         origin = origin_of(request.url)
-        site = await self._gate.learn(origin, request) if origin is not None else None
+        site = await self._gate.site_of(origin, request) if origin is not None else None
         return None if site is None else site.parser or RulesParser(lambda _: site.robots_status.rules)

@@ -17,12 +17,12 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     LONGEST_PAUSE,
     LONGEST_REST,
     Answer,
+    AtDownload,
     AtHandOut,
-    RobotsAnswer,
+    at_download,
     at_hand_out,
     is_current,
     learnt,
-    robots_answer,
     robots_status,
     trouble_with,
     whole_lines,
@@ -274,25 +274,25 @@ def test_what_becomes_of_a_page_at_its_hand_out(
 @pytest.mark.parametrize(
     ("is_known", "wait", "is_allowed", "given_up", "becomes"),
     [
-        (True, 0.0, True, "", RobotsAnswer.PASSES),
-        (True, -1.0, True, "", RobotsAnswer.PASSES),
-        (True, 0.0, False, "", RobotsAnswer.FORBIDDEN),
-        (True, 9.0, None, "", RobotsAnswer.WAITS),
-        (False, 0.0, None, "", RobotsAnswer.UNKNOWN),
+        (True, 0.0, True, "", AtDownload.PASSES),
+        (True, -1.0, True, "", AtDownload.PASSES),
+        (True, 0.0, False, "", AtDownload.FORBIDDEN),
+        (True, 9.0, None, "", AtDownload.WAITS),
+        (False, 0.0, None, "", AtDownload.UNKNOWN),
         # What is forbidden is so whatever its host does.
-        (True, 0.0, False, "silent", RobotsAnswer.FORBIDDEN),
-        (True, 0.0, False, "other", RobotsAnswer.FORBIDDEN),
+        (True, 0.0, False, "silent", AtDownload.FORBIDDEN),
+        (True, 0.0, False, "other", AtDownload.FORBIDDEN),
         # Nobody waits for a site that is given up.
-        (True, 9.0, None, "silent", RobotsAnswer.GIVEN_UP),
-        (False, 0.0, None, "silent", RobotsAnswer.GIVEN_UP),
-        (False, 0.0, None, "other", RobotsAnswer.GIVEN_UP),
+        (True, 9.0, None, "silent", AtDownload.GIVEN_UP),
+        (False, 0.0, None, "silent", AtDownload.GIVEN_UP),
+        (False, 0.0, None, "other", AtDownload.GIVEN_UP),
         # Where nobody answers the cooldown ends what may be fetched, with the failure that was met.
-        (True, 0.0, True, "silent", RobotsAnswer.PASSES),
-        (True, 0.0, True, "other", RobotsAnswer.GIVEN_UP),
+        (True, 0.0, True, "silent", AtDownload.PASSES),
+        (True, 0.0, True, "other", AtDownload.GIVEN_UP),
     ],
 )
 def test_what_becomes_of_a_page(
-    is_known: bool, wait: float, is_allowed: bool | None, given_up: str, becomes: RobotsAnswer
+    is_known: bool, wait: float, is_allowed: bool | None, given_up: str, becomes: AtDownload
 ) -> None:
     has_cause = given_up == "silent"
-    assert robots_answer(is_known, wait, is_allowed, bool(given_up), has_cause) is becomes
+    assert at_download(is_known, wait, is_allowed, bool(given_up), has_cause) is becomes

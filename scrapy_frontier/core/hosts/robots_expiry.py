@@ -238,7 +238,7 @@ def at_hand_out(
     return AtHandOut.UNVISITED if wait > 0 or is_allowed is False else GOES
 
 
-class RobotsAnswer(Enum):
+class AtDownload(Enum):
     """What becomes of a page by what robots.txt says of it."""
 
     PASSES = "passes"
@@ -248,17 +248,17 @@ class RobotsAnswer(Enum):
     WAITS = "waits"  # the file cannot be read, or asks for other hours
 
 
-def robots_answer(
+def at_download(
     is_known: bool, wait: float, is_allowed: bool | None, is_given_up: bool, has_cause: bool
-) -> RobotsAnswer:
+) -> AtDownload:
     """What becomes of a page. What the file says, if it *is_known*: *wait* seconds before the page may be
     asked for, and then whether it *is_allowed*. The origin of the page *is_given_up*; where that *has_cause*
     (nobody answers there), it is for others to end a page that may be fetched.
     """
     if is_known and wait <= 0 and not is_allowed:
-        return RobotsAnswer.FORBIDDEN
+        return AtDownload.FORBIDDEN
     if is_given_up and (not is_known or wait > 0 or not has_cause):
-        return RobotsAnswer.GIVEN_UP
+        return AtDownload.GIVEN_UP
     if not is_known:
-        return RobotsAnswer.UNKNOWN
-    return RobotsAnswer.WAITS if wait > 0 else RobotsAnswer.PASSES
+        return AtDownload.UNKNOWN
+    return AtDownload.WAITS if wait > 0 else AtDownload.PASSES

@@ -120,7 +120,7 @@ class FollowUps:
         if POSTPONED in follow_up.meta:
             flight.ends_as(outcome_of_postponed(flight, follow_up))
             if lease.page_id in self._requests.in_memory:
-                self._requests.hold(lease.page_id, follow_up)
+                self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
         if times(follow_up, "retry_times") <= times(flight.request, "retry_times"):
             return False

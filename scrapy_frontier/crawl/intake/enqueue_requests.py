@@ -272,7 +272,7 @@ class Intake:
             return None
         if answer.fate is Fate.DEFERRED:
             if not is_stored:
-                self._requests.hold(page_id, request)
+                self._requests.keep_in_memory(page_id, request)
         elif answer.is_taken:
             self._requests.queued(page_id, request, is_stored)
         elif self._requests.is_missing(answer):

@@ -56,7 +56,7 @@ class QueuedRequests:
         """That of a page that is handed out, if it is ``live``: no longer so."""
         return self.live.pop(page_id, None)
 
-    def hold(self, page_id: PageId, request: Request) -> None:
+    def keep_in_memory(self, page_id: PageId, request: Request) -> None:
         """Only this process has *request*, for that page: keep it ``in_memory``."""
         self.in_memory[page_id] = request
 
@@ -88,7 +88,7 @@ class QueuedRequests:
         if is_stored:
             self.keep(page_id, request)
         else:
-            self.hold(page_id, request)
+            self.keep_in_memory(page_id, request)
 
     def is_missing(self, answer: Discovered) -> bool:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
@@ -101,7 +101,7 @@ class QueuedRequests:
         if is_stored:
             self.ended(page_id)
             return payload
-        self.hold(page_id, follow_up)
+        self.keep_in_memory(page_id, follow_up)
         return None
 
     def _look(self, request: Request) -> None:

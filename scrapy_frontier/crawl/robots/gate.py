@@ -15,7 +15,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from ...core.hosts.delay_sources import is_new
-from ...core.hosts.robots_expiry import GOES, AtHandOut, RobotsAnswer, at_hand_out, robots_answer
+from ...core.hosts.robots_expiry import GOES, AtDownload, AtHandOut, at_download, at_hand_out
 from ..hosts.private_network import refusal_of
 from ..scrapy_internals import compat_downloader
 from .errands import RobotsQueue
@@ -112,26 +112,26 @@ class Gate:
         is fetched if need be, unless nobody *is_to_ask*."""
         decision = self._sites.decide(request, self.clock())
         if decision.site is None and decision.origin is not None and is_to_ask:
-            await self.learn(decision.origin, request)
+            await self.site_of(decision.origin, request)
             decision = self._sites.decide(request, self.clock())
         return None if decision.site is None else decision
 
     async def answer(
         self, request: Request, decision: Decision | None, given_up: Trouble | None
-    ) -> tuple[RobotsAnswer, Decision | None, float]:
+    ) -> tuple[AtDownload, Decision | None, float]:
         """What becomes of *request*, the decision by which, and the seconds it has to wait. A *decision* that
         was made for it stands, and nobody is asked where its origin is *given_up*."""
         if decision is None:
             decision = await self.decide(request, is_to_ask=given_up is None)
         if decision is None or decision.site is None:
-            return robots_answer(False, 0.0, None, given_up is not None, True), None, 0.0
+            return at_download(False, 0.0, None, given_up is not None, True), None, 0.0
         wait = decision.until - self.clock()
         is_allowed = await decision.allows() if wait <= 0 else None
         has_cause = given_up is not None and given_up.failure is not None
-        answer = robots_answer(True, wait, is_allowed, given_up is not None, has_cause)
+        answer = at_download(True, wait, is_allowed, given_up is not None, has_cause)
         return answer, decision, wait
 
-    async def learn(self, origin: str, request: Request) -> Site | None:
+    async def site_of(self, origin: str, request: Request) -> Site | None:
         """What holds for *origin*, fetched if need be; None when the crawl ends first.
 
         Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
