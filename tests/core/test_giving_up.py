@@ -17,6 +17,7 @@ from scrapy_frontier.core.hosts.host import FOREVER, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.parse.urls import origin_of
 from scrapy_frontier.core.store.host_rows import read_cooldown
+from scrapy_frontier.core.store.site_rows import RobotsCopy
 from scrapy_frontier.core.transitions import Event
 
 WAIT = 300.0
@@ -151,6 +152,16 @@ def test_what_the_host_asks_for_is_obeyed_to_the_end(tmp_path: Path) -> None:
     assert len(done.asked) == 1
     assert len(done.ended) == 5
     assert done.now < NOW + 1
+
+
+def test_a_robots_txt_is_asked_for_as_soon_as_a_page_unless_its_site_asks_for_a_pause(tmp_path: Path) -> None:
+    frontier = start(tmp_path / "removed", give_up_rule=GIVE_UP_RULE)
+    copy = RobotsCopy(status=503, ask_at=NOW + 60, failing_since=NOW, failures=2)
+    assert frontier.retried_sooner(copy, 0.0, NOW).ask_at == NOW + 2
+    busy, often, fine = copy._replace(status=429), copy._replace(failures=3), copy._replace(failures=0)
+    assert frontier.retried_sooner(copy, 1.0, NOW) is copy
+    assert [frontier.retried_sooner(other, 0.0, NOW) for other in (busy, often, fine)] == [busy, often, fine]
+    assert start(tmp_path / "kept").retried_sooner(copy, 0.0, NOW) is copy
 
 
 def test_pages_that_were_never_asked_for_are_not_told_what_others_met(tmp_path: Path) -> None:

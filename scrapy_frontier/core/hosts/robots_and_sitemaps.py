@@ -26,11 +26,13 @@ class RobotsAndSitemaps:
         that cannot be read: the file is asked for again."""
         return lenient(site_rows.decode_copy, self._batch.store.get(keys.robots_key(origin)))
 
-    def retried_sooner(self, copy: RobotsCopy, now: float) -> RobotsCopy:
+    def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
         """*copy*; where failed pages are asked for again soon (a `GiveUpRule`), a file that could not be read
-        is asked for again as soon as a page would be, its first times. Not where the site answered 429. No
-        store read."""
-        if self._rule is None or not 0 < copy.failures < self._rule.attempts or copy.status == 429:
+        is asked for again as soon as a page would be, its first times. Not where the site answered 429, or
+        asked for a pause itself (*retry_after* seconds; 0: it did not). No store read."""
+        if self._rule is None or not 0 < copy.failures < self._rule.attempts:
+            return copy
+        if retry_after or copy.status == 429:
             return copy
         return copy._replace(ask_at=min(copy.ask_at, now + self._rule.pause(copy.failures)))
 

@@ -171,8 +171,8 @@ class RobotsQueue:
         copy = learnt(before, answer, self._services.clock())
         if self._services.is_closed:
             return copy
-        if self._services.frontier is not None and not answer.retry_after:
-            copy = self._services.frontier.retried_sooner(copy, self._services.clock())
+        if self._services.frontier is not None:
+            copy = self._services.frontier.retried_sooner(copy, answer.retry_after, self._services.clock())
         self._sites.keep(origin, copy)
         errand.failure = answer.failure
         if copy.failures:
