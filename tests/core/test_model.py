@@ -386,7 +386,8 @@ class Model:
             self.scores = {entry.id: 2 ** (bucket_of(entry.sort_key) / 1024 - 40) for entry in queued}
         for host, clock in self.clocks.items():
             if not clean:
-                clock.visited = now if any(self.host_counts(host)) or clock.rest is not None else 0.0
+                is_known = any(self.host_counts(host)) or clock.visited or clock.rest is not None
+                clock.visited = now if is_known else 0.0  # a row of zeros is none
             delay = HOSTS[host].delay
             clock.in_flight = clock.sending = 0
             clock.ready_at = clock.visited + delay if clock.visited and delay else 0.0
