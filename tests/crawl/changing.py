@@ -208,7 +208,7 @@ def _is_unmodified(document: Document, visit: Visit, tag: str, date: str) -> boo
 
 class Jumps:
     """Extension of a crawl: whenever it has nothing to do, its clock jumps to when it has. Ends it on
-    ``LAST_DAY``."""
+    ``LAST_DAY``, with all that is due then: a page that waits a moment for its host's turn too."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -231,7 +231,8 @@ class Jumps:
         frontier, now = crawl.frontier, clock()
         when = frontier.wake_at() if frontier.pending else frontier.next_due()
         has_nothing_now = not frontier.pending if when is None else when > now
-        if has_nothing_now and self._last and now >= BEGIN + self._last * DAY:
+        is_idle_for_a_minute = has_nothing_now and (when is None or when > now + 60)
+        if is_idle_for_a_minute and self._last and now >= BEGIN + self._last * DAY:
             compat.close_spider(self._crawler, "finished")
             return
         if has_nothing_now and when is not None:
