@@ -320,8 +320,8 @@ def describe(error: BaseException) -> str:
 class PageLinks:
     """The links of one page whose callback runs and whose pages are not known yet.
 
-    ``yielded`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
-    page that ``is_nofollow`` carry no weight.
+    ``yielded`` are requests by their id with flags and weight, ``anchors`` URLs with flags, each once. The
+    links of a page that ``is_nofollow`` carry no weight.
     """
 
     def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
@@ -330,7 +330,7 @@ class PageLinks:
         self.host = host_of(url)
         self.origin = origin_text(url) + "/"
         self.yielded: dict[int, tuple[Request, int, float]] = {}
-        self.anchors: dict[str, int] = {}
+        self.anchors: dict[tuple[str, int], None] = {}
         self.content_score: float | None = None
         self.count = 0
 

@@ -120,17 +120,14 @@ class Outlinks:
         for number, (url, flags) in enumerate(_anchors(response, self._longest, self._rels), 1):
             if number % ANCHORS_AT_A_TIME == 0:
                 yield
-            known = found.anchors.get(url)
-            if known is None:
-                if found.count >= MOST_LINKS:
-                    self._reporter.tally["frontier/links/ignored"] += 1
-                    continue
-                found.count += 1
-            else:  # followed if it is linked once without nofollow
-                flags = (known | flags) & ~NOFOLLOW | known & flags & NOFOLLOW
-            found.anchors[url] = flags | found.flags(url)
-        if found.is_nofollow:
-            found.anchors = {url: flags | NOFOLLOW for url, flags in found.anchors.items()}
+            link = url, flags | found.flags(url) | (NOFOLLOW if found.is_nofollow else 0)
+            if link in found.anchors:
+                continue
+            if found.count >= MOST_LINKS:
+                self._reporter.tally["frontier/links/ignored"] += 1
+                continue
+            found.count += 1
+            found.anchors[link] = None
 
     def score(self, value: Any, name: str) -> float:
         """*value* as a score, 0 or more; 1 where it is none, which is counted, and told once by its
@@ -167,7 +164,7 @@ class Outlinks:
             by_text = not request.body and not request.meta.get("verbatim_url")
             if not by_text or not self._recognize(request.url, flight.lease, flags, weight, only_seen=True):
                 yield from self._link(*self._identify_request(request), flags, weight)
-        for url, flags in found.anchors.items():
+        for url, flags in found.anchors:
             if not self._recognize(url, flight.lease, flags, only_seen=True):
                 yield from self._link(*self._identify(self._intake.without_session(url)), flags, 1.0)
 
