@@ -272,7 +272,7 @@ def test_every_signal_is_told_with_its_arguments() -> None:
     assert {name: first_cells(text) - {"argument"} for name, text in told.items()} == sent_signals()
     assert set(told) == ours
     (row,) = re.findall(r"^\| `reason` \| `str` \| (.*) \|$", told["page_gone"], re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row)) == set(revisits._GONE.values())
+    assert set(re.findall(r"`(\w+)`", row)) == set(revisits._HOW_GONE.values())
 
 
 def test_the_refusals_of_redirects_are_listed() -> None:

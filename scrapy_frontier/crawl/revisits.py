@@ -10,7 +10,7 @@ from .. import signals
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
 from ..core.revisits.policy import Result, result_by
-from ..core.revisits.visits import Fetched, VisitEnd, as_given, differ
+from ..core.revisits.visits import Conclusion, Fetched, VisitEnd, as_given, differ
 from ..core.size_format import size
 from .flights.in_flight import NOTHING, REASON, Consumed, Flight
 from .links.callback_requests import listeners
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from .stats import Reporter
 
-_GONE = {
+_CHANGED, _UNCHANGED, _GONE = Conclusion.CHANGED, Conclusion.UNCHANGED, Conclusion.GONE
+_HOW_GONE = {
     Result.MISSING: "404",
     Result.GONE: "410",
     Result.MOVED: "redirected",
@@ -89,17 +90,17 @@ class Revisits:
             if page.visits is not None:
                 self._tally["frontier/visits/spared_bytes"] += page.visits.length
         else:
-            self._tally[_STATS[end.fate]] += 1
+            self._tally[_STATS[end.conclusion]] += 1
         if payload_facts.is_sitemap(page.payload):  # nobody's document
             return
-        if end.fate == "changed":
+        if end.conclusion is _CHANGED:
             digests = {"digest_before": end.before, "digest": end.digest}
             links = {"links_added": end.added, "links_removed": end.removed}
             self._send(signals.page_changed, url=page.url, **digests, **links)
-        elif end.fate == "unchanged":
+        elif end.conclusion is _UNCHANGED:
             self._send(signals.page_unchanged, url=page.url)
-        elif end.fate == "gone":
-            self._send(signals.page_gone, url=page.url, reason=_GONE.get(result, str(outcome.status)))
+        elif end.conclusion is _GONE:
+            self._send(signals.page_gone, url=page.url, reason=_HOW_GONE.get(result, str(outcome.status)))
 
     def _send(self, signal: object, **arguments: Any) -> None:
         crawler = self._crawler
@@ -128,11 +129,11 @@ _BLAMED = (
     "ends for that: the host is to blame; see how it answers (said once)"
 )
 _STATS = {
-    "unchanged": "frontier/visits/unchanged",
-    "changed": "frontier/visits/changed",
-    "gone": "frontier/visits/gone",
-    "still gone": "frontier/visits/unchanged",
-    None: "frontier/visits/undecided",
+    _UNCHANGED: "frontier/visits/unchanged",
+    _CHANGED: "frontier/visits/changed",
+    _GONE: "frontier/visits/gone",
+    Conclusion.STILL_GONE: "frontier/visits/unchanged",
+    Conclusion.UNDECIDED: "frontier/visits/undecided",
 }
 _WORDS = {
     "frontier/visits/not_modified": "not modified",

@@ -20,7 +20,7 @@ from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.revisits.crawl_value import Bounds
 from scrapy_frontier.core.revisits.plans import SEEDS, RevisitRule
 from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.revisits.visits import Conclusion, Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import QUEUED_AGAIN, due_key
 from scrapy_frontier.core.store.leveldb import Store
@@ -619,26 +619,26 @@ def test_links_that_came_and_went_are_told(tmp_path: Path) -> None:
         assert found is not None
         end = found[1].visit
         assert end is not None
-        assert (end.fate, end.last_visit) == ("changed", int(NOW))
+        assert (end.conclusion, end.last_visit) == (Conclusion.CHANGED, int(NOW))
         assert (end.before, end.digest) == (b"dig-1", b"dig-2")
         assert (end.added, end.removed) == ((three,), (one,))
         assert [edge.target for edge in find_row(0, frontier._batch.get)] == [two, three]
 
 
 @pytest.mark.parametrize(
-    ("outcome", "fate"),
+    ("outcome", "conclusion"),
     [
-        (UNMODIFIED, "unchanged"),
-        (READ, "unchanged"),
-        (changed(b"dig-2"), "changed"),
-        (Outcome(Event.GONE, 410), "gone"),
-        (Outcome(Event.EXCLUDED), "gone"),
-        (READ._replace(result=Result.NOINDEX), "gone"),
-        (MISSING, None),
-        (Outcome(Event.FAILED, 500), None),
+        (UNMODIFIED, Conclusion.UNCHANGED),
+        (READ, Conclusion.UNCHANGED),
+        (changed(b"dig-2"), Conclusion.CHANGED),
+        (Outcome(Event.GONE, 410), Conclusion.GONE),
+        (Outcome(Event.EXCLUDED), Conclusion.GONE),
+        (READ._replace(result=Result.NOINDEX), Conclusion.GONE),
+        (MISSING, Conclusion.UNDECIDED),
+        (Outcome(Event.FAILED, 500), Conclusion.UNDECIDED),
     ],
 )
-def test_what_a_visit_came_to_is_told(tmp_path: Path, outcome: Outcome, fate: str | None) -> None:
+def test_what_a_visit_came_to_is_told(tmp_path: Path, outcome: Outcome, conclusion: Conclusion) -> None:
     with opened(tmp_path) as frontier:
         find(frontier, "page")
         found = visit(frontier, NOW)
@@ -648,13 +648,13 @@ def test_what_a_visit_came_to_is_told(tmp_path: Path, outcome: Outcome, fate: st
         found = visit(frontier, NOW + 8 * DAY, outcome)
         assert found is not None
         assert found[1].visit is not None
-        assert found[1].visit.fate == fate
+        assert found[1].visit.conclusion is conclusion
 
 
 def test_a_page_that_is_not_to_be_indexed_is_told_as_gone_once_and_then_that_it_is_back(
     tmp_path: Path,
 ) -> None:
-    noindex, fates = READ._replace(result=Result.NOINDEX, reason=reasons.NOINDEX()), []
+    noindex, told = READ._replace(result=Result.NOINDEX, reason=reasons.NOINDEX()), []
     with opened(tmp_path) as frontier:
         find(frontier, "page")
         assert visit(frontier, NOW) is not None
@@ -663,8 +663,8 @@ def test_a_page_that_is_not_to_be_indexed_is_told_as_gone_once_and_then_that_it_
             found = visit(frontier, NOW + day * DAY, outcome)
             assert found is not None
             assert found[1].visit is not None
-            fates.append(found[1].visit.fate)
-    assert fates == ["gone", "still gone", "changed", "unchanged"]
+            told.append(found[1].visit.conclusion)
+    assert told == [Conclusion.GONE, Conclusion.STILL_GONE, Conclusion.CHANGED, Conclusion.UNCHANGED]
 
 
 # -- first visits ----------------------------------------------------------------------------------------
@@ -965,9 +965,10 @@ def test_a_visit_that_is_wanted_before_its_page_is_due_is_one_as_any_other(tmp_p
                 int(later + 0.9 * 7 * DAY),
             )
             assert end is not None
-            assert (end.fate, end.added, end.removed) == [("unchanged", (), ()), ("changed", (two,), (one,))][
-                number - 2
-            ]
+            assert (end.conclusion, end.added, end.removed) == [
+                (Conclusion.UNCHANGED, (), ()),
+                (Conclusion.CHANGED, (two,), (one,)),
+            ][number - 2]
         assert (visits.changes, visits.changed // 60) == (1, int(later) // 60)
         assert frontier.totals().due == 3
     with opened(tmp_path, NOW + 7 * DAY) as frontier:

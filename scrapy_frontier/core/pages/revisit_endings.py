@@ -11,7 +11,7 @@ from ..hosts.host import host_of_page
 from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
-from ..revisits.visits import VisitEnd, not_modified, read
+from ..revisits.visits import Conclusion, VisitEnd, not_modified, read
 from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import difference
@@ -250,15 +250,16 @@ def _visit_end(
         return None
     last, digest = (0, b"") if old is None else (old.last, old.digest)
     now = b"" if new is None else new.digest
-    fate = None
     if policy.was_reported_gone(result, before.state, before.reason):
-        fate = "still gone"
+        conclusion = Conclusion.STILL_GONE
     elif ended.ending is not None and ended.ending.is_lost:
-        fate = "gone"
+        conclusion = Conclusion.GONE
     elif result is Result.UNCHANGED:
-        fate = "unchanged"
+        conclusion = Conclusion.UNCHANGED
     elif result in (Result.READ, Result.ALIAS):
         is_same = bool(digest) and digest == now and not added and not removed
         is_back = result is Result.READ and policy.has_noindex(before.reason)  # it was told as gone
-        fate = "unchanged" if is_same and not is_back else "changed"
-    return VisitEnd(fate, result, before, last, digest, now, added, removed, ended.blamed)
+        conclusion = Conclusion.UNCHANGED if is_same and not is_back else Conclusion.CHANGED
+    else:
+        conclusion = Conclusion.UNDECIDED
+    return VisitEnd(conclusion, result, before, last, digest, now, added, removed, ended.blamed)

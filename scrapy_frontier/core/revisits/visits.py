@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,17 +38,26 @@ new_fetched: Callable[[tuple[bytes, bytes, bytes, str, int, bool, bool]], Fetche
 new_fetched = partial(tuple.__new__, Fetched)
 
 
-class VisitEnd(NamedTuple):
-    """What a revisit came to.
+class Conclusion(str, Enum):
+    """What a revisit means to those who keep an index of the pages."""
 
-    ``fate``: "changed", "unchanged", "gone", "still gone" where that was told before, or None where it
-    showed nothing; ``result`` is what it met. ``was`` is the record of the page until then, ``last_visit``
-    the one before (POSIX seconds), ``before`` and ``digest`` are the digests then and now, empty where there
-    was none. ``added`` and ``removed`` are ids of pages that the page links now, or links no more. ``blamed``
-    is its host, where most pages of that were lost within the hour, so that none ends for that.
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    GONE = "gone"
+    STILL_GONE = "still gone"  # they were told before
+    UNDECIDED = "undecided"  # it showed nothing
+
+
+class VisitEnd(NamedTuple):
+    """What a revisit came to: its ``conclusion``, and the ``result``, which is what it met.
+
+    ``was`` is the record of the page until then, ``last_visit`` the one before (POSIX seconds), ``before``
+    and ``digest`` are the digests then and now, empty where there was none. ``added`` and ``removed`` are ids
+    of pages that the page links now, or links no more. ``blamed`` is its host, where most pages of that were
+    lost within the hour, so that none ends for that.
     """
 
-    fate: str | None
+    conclusion: Conclusion
     result: Result
     was: Page
     last_visit: int
