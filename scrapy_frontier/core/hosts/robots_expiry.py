@@ -11,6 +11,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import reasons
 from ..parse.headers import TOO_BUSY
 from ..parse.robots_rules import Rules
 from ..parse.robots_txt import BODY_LIMIT, parse
@@ -169,7 +170,24 @@ class RobotsStatus(NamedTuple):
     verdict: Verdict
     rules: Rules
     ask_at: float  # POSIX seconds: until then nobody has to be asked
-    status: int = 0
+    failures: int = 0  # answers in a row that said nothing
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether `held_until` and `delay` may be something else at another time."""
+        rules = self.rules
+        return self.verdict is Verdict.POSTPONE or bool(rules.visit_time or rules.request_rate)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all pages may be fetched, at any time."""
+        return not self.is_timed and not self.rules.rules
+
+    def trouble(self, origin: str, failure: object = None) -> Trouble:
+        """Why the pages of *origin* wait, for `Frontier.hold`: its file cannot be read, which ended with
+        *failure*, or it asks for other hours."""
+        reason = reasons.ROBOTS_UNREADABLE if self.failures else reasons.ROBOTS_HOURS
+        return Trouble(reason(origin=origin), times=self.failures, origin=origin, failure=failure)
 
     def held_until(self, now: float) -> float:
         """When a page may be fetched at the earliest: 0 for now.
@@ -205,7 +223,7 @@ def robots_status(copy: RobotsCopy, now: float, agent: str, url: str = "") -> Ro
         has_copy = meaning is Verdict.PARSE
         meaning = unreachable(has_copy, now - copy.failing_since)
     rules = parse(copy.body, agent, url) if meaning is Verdict.PARSE else ALLOW_ALL
-    return RobotsStatus(meaning, rules, copy.ask_at, copy.status)
+    return RobotsStatus(meaning, rules, copy.ask_at, copy.failures)
 
 
 class AtHandOut(Enum):

@@ -12,10 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...core import reasons
-from ...core.hosts.cooldown import Trouble
 from ...core.hosts.robots_expiry import RobotsStatus, is_current, robots_status
 from ...core.parse.urls import origin_of
-from ...core.store.site_rows import RobotsCopy, Verdict
 from ..clock import steady_clock
 from ..hosts.politeness_key import PolitenessKeys
 from ..scrapy_internals import compat
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ...core.frontier import Frontier
+    from ...core.hosts.cooldown import Trouble
+    from ...core.store.site_rows import RobotsCopy
     from ...settings import FrontierSettings
 
 SITES_KEPT = 2000  # sites whose rules are kept parsed; the rest is read from the store again
@@ -49,14 +49,13 @@ class Site(NamedTuple):
 
     origin: str
     robots_status: RobotsStatus
-    copy: RobotsCopy
     parser: RobotParser | None  # of the user's choice; it then says what is allowed
     agent: str
     size: int  # bytes of the file
     failure: Exception | None = None  # with which it could not be fetched in this run
     delay: float = 0.0  # seconds between two requests, where it is the same at any time
-    is_timed: bool = False  # what holds is another thing by the hour
-    is_open: bool = False  # whatever there is may be fetched at any time
+    is_timed: bool = False  # as `RobotsStatus`, asked once
+    is_open: bool = False  # the same; False of the user's parser
     is_quick: bool = False  # it takes no time to say whether a URL of a usual length is allowed
 
     def allows(self, url: str) -> bool:
@@ -77,10 +76,8 @@ class Site(NamedTuple):
 
     @property
     def trouble(self) -> Trouble:
-        """Why its pages wait, for `Frontier.hold`: the file cannot be read, or it asks for other hours."""
-        reason = reasons.ROBOTS_UNREADABLE if self.copy.failures else reasons.ROBOTS_HOURS
-        text = reason(origin=self.origin)
-        return Trouble(text, times=self.copy.failures, origin=self.origin, failure=self.failure)
+        """Why its pages wait, for `Frontier.hold`."""
+        return self.robots_status.trouble(self.origin, self.failure)
 
 
 def agent_header(request: Request) -> list[bytes] | None:
@@ -246,20 +243,18 @@ class KnownSites:
     ) -> Site:
         """Keep in memory what a *copy* says (*found* by `read`), and name its sitemaps to who listens.
         *failure* is what kept it from being fetched."""
-        parser, rules = self.parsers.of(copy.body), found.rules
-        is_timed = found.verdict is Verdict.POSTPONE or bool(rules.visit_time or rules.request_rate)
+        parser = self.parsers.of(copy.body)
         site = Site(
             origin,
             found,
-            copy._replace(body=b""),
             parser,
             agent,
             len(copy.body),
             failure,
             found.delay(self._services.clock(), self._services.settings.crawl_delay_max),
-            is_timed,
-            is_open=not is_timed and parser is None and not rules.rules,
-            is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
+            found.is_timed,
+            is_open=parser is None and found.is_open,
+            is_quick=found.rules.cost("x" * USUAL_LENGTH) <= SLOW,
         )
         self._sites.keep((origin, agent), site)
         if self._listed is not None and not copy.failures and not self._services.is_closed:
