@@ -279,7 +279,7 @@ class Clocks:
             self._holds.pop(name, None)
 
     def _give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
-        giving_up.give_up(host, trouble, until, now)
+        host.give_up(trouble, until, now)
         self._given_up.append(giving_up.gave_up(host, trouble))
 
     def take_given_up(self) -> tuple[GivenUpPages, ...]:

@@ -99,14 +99,14 @@ class Domain:
             self.ready.append(_host_offer(first))
             self._line_up(first)
 
-    def put(self, host: Member, by_name: Mapping[str, Member]) -> None:
-        """Take note of a host of a shared domain that has changed; *by_name* are the hosts in memory. O(log
-        hosts)."""
+    def put(self, host: Member, by_name: Mapping[str, Member], had_turn: bool = False) -> None:
+        """Take note of a host of a shared domain that has changed, or *had_turn* just now; *by_name* are the
+        hosts in memory. O(log hosts)."""
         if host.state is not READY:
             host.line_number = 0
             return
         heapq.heappush(self.ready, _host_offer(host))
-        if not host.line_number:
+        if had_turn or not host.line_number:
             self._line_up(host)
         most = 16 + 4 * self.hosts
         if len(self.ready) > most:
@@ -119,6 +119,11 @@ class Domain:
         self.lined_up += 1
         host.line_number = self.lined_up
         self.line.append((self.lined_up, self.handed, host.name))
+
+    def take_back(self, host: Member, line_number: int) -> None:
+        """The last turn, of *host*, was none after all: it stands where it stood in line."""
+        self.handed -= 1
+        host.line_number = line_number
 
     def first(self, by_name: Mapping[str, Member]) -> _HostOffer | None:
         """The best ready host of a shared domain: what it offers, None if none is ready. It stays."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.urls import origin_of
 from ..time_format import span
-from .cooldown import GivenUpOrigin, Trouble
+from .cooldown import Trouble
 from .delay_sources import UNASKED, deciding
 from .host import FOREVER, Host
 
@@ -46,14 +46,6 @@ class GivenUpPages(NamedTuple):
 def gave_up(host: Host, trouble: Trouble) -> GivenUpPages:
     """What is told of *host*, or its origin, that was given up because of *trouble*."""
     return GivenUpPages(host.name, trouble.origin, trouble.reason, host.queued)
-
-
-def give_up(host: Host, trouble: Trouble, until: float, now: float) -> None:
-    """Have the pages of the trouble's origin fail until then; other pages of *host* may be asked for now. In
-    memory only; `Hosts.put` has to follow."""
-    host.given_up = {**host.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
-    host.held_until = 0.0
-    _open(host, now)
 
 
 def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
@@ -90,24 +82,17 @@ def shorten_waits(hosts: Iterable[Host], rule: GiveUpRule, now: float) -> list[t
         if not host.heads or host.is_blocked:
             continue
         if held_for is not None and now < host.held_until < FOREVER and held_for.times >= rule.attempts:
-            give_up(host, held_for, host.held_until, now)
+            host.give_up(held_for, host.held_until, now)
             found.append((host, held_for))
         elif trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
             continue
         elif rest.strikes >= rule.attempts and trouble.origin not in host.origins:
-            give_up(host, trouble, rest.until, now)
+            host.give_up(trouble, rest.until, now)
             found.append((host, trouble))
         elif (soon := rest.since + rule.pause(rest.strikes)) < rest.until:
-            _open(host, soon)
+            host.end_rest(soon)
             found.append((host, None))
     return found
-
-
-def _open(host: Host, when: float) -> None:
-    """End the rest of *host* then."""
-    if host.cooldown is not None and host.cooldown.until > when:
-        host.cooldown = host.cooldown._replace(until=when)
-        host.reset_clock()
 
 
 def give_up_all(hosts: Iterable[Host], now: float) -> list[tuple[Host, Trouble]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..parse.urls import host_of
 from ..store import queue_keys
 from ..store.host_rows import HostRow, KeptHost
+from .cooldown import GivenUpOrigin
 from .delay_sources import UNASKED, by_settings, deciding
 from .domain import IDLE
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ..store.host_rows import Cooldown
     from ..store.keys import PageId
     from ..store.page_rows import Page
-    from .cooldown import GivenUpOrigin, Trouble
+    from .cooldown import Trouble
     from .domain import Domain
 
 HEADS = 8  # sort keys read from the disk at a time; two such runs are kept a host at most
@@ -38,6 +39,7 @@ WAITED_TURN = 4  # every such turn of a host goes to a page that was handed out 
 _NO_ORIGINS: frozenset[str] = frozenset()
 _NOBODY: Mapping[str, GivenUpOrigin] = {}
 _MOST_SUSPECTS = 100  # pages of one host
+NO_ROW = HostRow()  # of a host that nobody has met
 
 
 class Politeness(NamedTuple):
@@ -153,7 +155,7 @@ class Host(KeptHost):
         self.leased: set[bytes] | frozenset[bytes] = _NONE
         self.waited = _NOTHING_WAITED
         self.turns = 0
-        self.more = False
+        self.more = row.queued > 0
         self.cursor = b""
         self.in_flight = 0
         self.sending = 0
@@ -161,7 +163,7 @@ class Host(KeptHost):
         self.domain: Domain | None = None
         self.line_number = 0  # its place among the hosts of its domain
         self.is_blocked = False
-        self.is_kept = True  # has a row on disk, or in the open batch
+        self.is_kept = row is not NO_ROW
         self.state = IDLE
         self.tally: Tally | None = None
         self.tallied = (0, 0, 0, 0)
@@ -197,6 +199,19 @@ class Host(KeptHost):
         self.delay = deciding(asked).seconds
         self.concurrency = self.usual if UNASKED.issuperset(asked) else 1
         return (self.delay, self.concurrency) != before
+
+    def give_up(self, trouble: Trouble, until: float, now: float) -> None:
+        """Have the pages of the trouble's origin fail until then; others may be asked for now. In memory
+        only; `Hosts.put` has to follow."""
+        self.given_up = {**self.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
+        self.held_until = 0.0
+        self.end_rest(now)
+
+    def end_rest(self, when: float) -> None:
+        """End a rest that lasts longer then. In memory only; `Hosts.put_anew` has to follow."""
+        if self.cooldown is not None and self.cooldown.until > when:
+            self.cooldown = self.cooldown._replace(until=when)
+            self.reset_clock()
 
     def suspect(self, page_id: PageId) -> None:
         """Remember a page whose trouble may be its own, of the last hundred such pages."""

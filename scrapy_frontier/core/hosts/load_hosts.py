@@ -14,7 +14,7 @@ from ..store import host_rows, keys, queue_keys
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delay_sources
 from .domain import IDLE
-from .host import HEADS, Host, Politeness
+from .host import HEADS, NO_ROW, Host, Politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .delay_sources import ResponseDelay
     from .host_cooldowns import Cooldowns
     from .ready_hosts import Hosts
-
-_NOTHING = HostRow()  # is known of a host
 
 
 def maker(
@@ -98,8 +96,7 @@ class HostTable:
             key = keys.host_key(name)
             is_new = self._to_load is None and self._batch.seen.is_new(key)
             stored = None if is_new else self._batch.store.get(key)
-            host = self._enter(name, self._row(name, stored) if stored else _NOTHING)
-            host.is_kept = stored is not None
+            host = self._enter(name, NO_ROW if stored is None else self._row(name, stored))
             self._batch.seen.add(key)
         return host
 
@@ -119,7 +116,7 @@ class HostTable:
 
     def _enter(self, name: str, row: HostRow) -> Host:
         # A clock that was set back must not silence a host for longer than its delay.
-        is_known = row is not _NOTHING and row != _NOTHING
+        is_known = row is not NO_ROW and row != NO_ROW
         is_visit_assumed = is_known and not self._was_clean
         visited = row.visited
         if visited > self._opened_at or is_visit_assumed:
@@ -138,7 +135,6 @@ class HostTable:
         if is_visit_assumed and host.delay:
             self._batch.touch(host)
         if host.queued:
-            host.more = True
             self.fill(host)
         return host
 

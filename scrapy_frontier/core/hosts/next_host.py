@@ -91,7 +91,7 @@ class Turns:
         if domain.sole:
             self._offer_sole(domain, host)
         else:
-            domain.put(host, self._by_name)
+            domain.put(host, self._by_name, change > 0)
             self._offer(domain)
 
     def _join(self, host: Member) -> Domain:
@@ -139,7 +139,6 @@ class Turns:
         """Forget a host that is no longer ready, and its domain with the last one; nothing for one it never
         met."""
         domain, host.domain = host.domain, None
-        host.line_number = 0
         if domain is not None:
             domain.hosts -= 1
             if not domain.hosts:
@@ -148,7 +147,6 @@ class Turns:
 
     def _hand_out(self, domain: Domain, host: Member) -> None:
         self._last = domain, domain.yields_until, domain.due_round, self._round, host.line_number
-        host.line_number = 0
         self._handed_out += 1
         self._round += 1 / (self._active or 1)
         domain.handed += 1
@@ -162,8 +160,8 @@ class Turns:
         another's."""
         if self._last is not None and self._last[0] is host.domain:
             domain = self._last[0]
-            _, domain.yields_until, domain.due_round, self._round, host.line_number = self._last
-            domain.handed -= 1
+            _, domain.yields_until, domain.due_round, self._round, line_number = self._last
+            domain.take_back(host, line_number)
             self._handed_out -= 1
             self._last = None
             if not domain.is_active:  # it had nothing else to offer, and its page is about to come back

@@ -156,7 +156,7 @@ class Deferral:
         page_id = queue_keys.sort_key_id(sort_key)
         if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
             return False
-        del host.heads[0]
+        host.forget(sort_key)
         try:
             _, page = page_rows.queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRow:
