@@ -173,6 +173,19 @@ def test_visit_time_holds_until_it_begins() -> None:
     assert found.held_until(midnight + 5 * 3600.0) == midnight + DAY + 7200.0
 
 
+def test_why_pages_wait_is_told_by_the_file_that_holds() -> None:
+    """Who waits for the hours of an old copy does not wait for the file, and is not given up with it."""
+    error = OSError("refused")
+    waiting = robots_status(failing(3), NOW, "mybot").trouble("http://a.example", error)
+    assert waiting.reason == "robots.txt of http://a.example cannot be read"
+    assert (waiting.times, waiting.failure) == (3, error)
+    old = learnt(None, Answer(200, b"User-agent: *\nVisit-time: 0200-0400\n"), NOW)
+    for copy in (old, failing(3, old)):
+        waiting = robots_status(copy, NOW, "mybot").trouble("http://a.example", error)
+        assert waiting.reason == "robots.txt of http://a.example asks for other hours"
+        assert (waiting.times, waiting.failure) == (0, None)
+
+
 def test_a_rate_with_hours_holds_during_them() -> None:
     midnight = NOW - NOW % DAY
     copy = learnt(

@@ -185,9 +185,11 @@ class RobotsStatus(NamedTuple):
 
     def trouble(self, origin: str, failure: object = None) -> Trouble:
         """Why the pages of *origin* wait, for `Frontier.hold`: its file cannot be read, which ended with
-        *failure*, or it asks for other hours."""
-        reason = reasons.ROBOTS_UNREADABLE if self.failures else reasons.ROBOTS_HOURS
-        return Trouble(reason(origin=origin), times=self.failures, origin=origin, failure=failure)
+        *failure*, or it asks for other hours, an old copy maybe."""
+        if self.verdict is not Verdict.POSTPONE:
+            return Trouble(reasons.ROBOTS_HOURS(origin=origin), origin=origin)
+        reason = reasons.ROBOTS_UNREADABLE(origin=origin)
+        return Trouble(reason, times=self.failures, origin=origin, failure=failure)
 
     def held_until(self, now: float) -> float:
         """When a page may be fetched at the earliest: 0 for now.
