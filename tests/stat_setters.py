@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_frontier import _MODULES, addon
-from scrapy_frontier.crawl.stats import TRAPS, refusal_stat
+from scrapy_frontier.core.pages.traps import TRAPS
+from scrapy_frontier.crawl.stats import refusal_stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

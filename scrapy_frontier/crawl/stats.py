@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from ..core.pages.traps import TRAPS
+
 if TYPE_CHECKING:
     import logging
     from collections.abc import Mapping
@@ -14,9 +16,6 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from ..core.frontier import Frontier
-
-
-TRAPS = frozenset(("length", "depth", "repeated_segments"))  # kinds of refusals
 
 
 def refusal_stat(kind: str) -> str:

@@ -11,7 +11,7 @@ from .. import reasons
 from ..hosts.delay_sources import OPERATOR
 from ..hosts.host import host_of_page
 from ..hosts.robots_expiry import robots_status
-from ..pages.traps import trap
+from ..pages.traps import DEEP_PATH, LONG_URL, REPEATED_RUN, trap
 from ..parse.urls import origin_of
 from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
 from ..store.states import FINISHED, State
@@ -74,10 +74,9 @@ def why(facts: Facts) -> str:
 def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str:
     """One sentence on a *url* that is not known: a trap, or never seen. *similar* finds a known one."""
     traps = {
-        "length": f"it is longer than URLLENGTH_LIMIT = {limits.length}",
-        "depth": f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
-        "repeated_segments": "its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = "
-        f"{limits.repeats}",
+        LONG_URL: f"it is longer than URLLENGTH_LIMIT = {limits.length}",
+        DEEP_PATH: f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
+        REPEATED_RUN: f"its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = {limits.repeats}",
     }
     if (kind := trap(url, limits)) is not None:
         return f"It is not known, and links to it are refused, because it looks like a trap: {traps[kind]}."

@@ -17,6 +17,7 @@ from ..parse.urls import wire_target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+TRAPS = LONG_URL, DEEP_PATH, REPEATED_RUN = "length", "depth", "repeated_segments"  # kinds of refusals
 _FEW = (5, 6, 7)  # slashes of a URL with three to five segments
 
 
@@ -46,11 +47,10 @@ class TrapLimits:
 
 
 def trap(url: str, limits: TrapLimits) -> str | None:
-    """Return why *url* looks like a trap: ``length``, ``depth`` or ``repeated_segments``; None when it does
-    not, which takes a microsecond.
-    """
+    """Return why *url* looks like a trap, one of `TRAPS`; None when it does not, which takes a
+    microsecond."""
     if len(url) > limits.longest:
-        return "length"
+        return LONG_URL
     slashes = url.count("/")
     if slashes in _FEW and limits.is_generous and url.find("//", 8) < 0:
         pieces = url.split("/")
@@ -71,9 +71,9 @@ def trap(url: str, limits: TrapLimits) -> str | None:
         return None
     segments = [segment for segment in wire_target(url).partition("?")[0].split("/") if segment]
     if limits.depth and len(segments) > limits.depth:
-        return "depth"
+        return DEEP_PATH
     if limits.repeats and repeats(segments) >= limits.repeats:
-        return "repeated_segments"
+        return REPEATED_RUN
     return None
 
 
