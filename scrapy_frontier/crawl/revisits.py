@@ -14,12 +14,14 @@ from ..core.revisits.visits import Conclusion, Fetched, VisitEnd, as_given, diff
 from ..core.size_format import size
 from .flights.in_flight import NOTHING, REASON, Consumed, Flight
 from .links.callback_requests import listeners
+from .meta_keys import UNCHANGED
 from .requests import payload_facts
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
 
+    from ..settings import FrontierSettings
     from .stats import Reporter
 
 _CHANGED, _UNCHANGED, _GONE = Conclusion.CHANGED, Conclusion.UNCHANGED, Conclusion.GONE
@@ -31,6 +33,11 @@ _HOW_GONE = {
     Result.FORBIDDEN: "robots",
     Result.NOINDEX: "noindex",
 }
+
+
+def calls_unchanged(request: Request, settings: FrontierSettings) -> bool:
+    """Whether the callback of *request* is to see its page though nothing has changed on it."""
+    return bool(request.meta.get(UNCHANGED, settings.unchanged) == "call")
 
 
 def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:

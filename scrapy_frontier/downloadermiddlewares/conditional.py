@@ -15,7 +15,8 @@ from ..core.revisits.policy import Result
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import CACHED, Flight
 from ..crawl.flights.redirect_links_and_retries import postpone
-from ..crawl.meta_keys import SITEMAP, UNCHANGED
+from ..crawl.meta_keys import SITEMAP
+from ..crawl.revisits import calls_unchanged
 from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 
@@ -73,7 +74,7 @@ class ConditionalMiddleware(Component):
             not self._has_cache
             and request.method in ("GET", "HEAD")
             and not request.body
-            and request.meta.get(UNCHANGED, self.settings.unchanged) != "call"
+            and not calls_unchanged(request, self.settings)
             and not _is_conditional(request)
         )
 

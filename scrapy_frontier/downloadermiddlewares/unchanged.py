@@ -9,7 +9,7 @@ from ..core import reasons
 from ..crawl import revisits
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import Flight, fetched_of
-from ..crawl.meta_keys import CHANGED, UNCHANGED
+from ..crawl.meta_keys import CHANGED
 from ..crawl.responses.digests import LONG, digest_by
 from ..crawl.scrapy_internals import compat
 
@@ -65,7 +65,7 @@ class UnchangedMiddleware(Component):
 
     def _may_skip(self, request: Request, flight: Flight) -> bool:
         return (
-            request.meta.get(UNCHANGED, self.settings.unchanged) != "call"
+            not revisits.calls_unchanged(request, self.settings)
             and not flight.lease.is_forced
             and flight.outcome is None  # it leads elsewhere
             and reasons.are_as_before(flight.notes, flight.lease.page.reason)
