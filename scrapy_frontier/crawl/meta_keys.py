@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SLOT = "download_slot"  # meta: Scrapy's own
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
@@ -48,3 +53,10 @@ NOT_STORED = frozenset(
         *(LAST_VISIT, CHANGED, CONTENT_HASH),
     )
 )
+
+
+def chosen_slot(meta: Mapping[str, Any]) -> Any:
+    """The download slot that the user chose; None where there is none, or it is ours, from this page or, by
+    inherited meta, from another."""
+    slot = meta.get(SLOT)
+    return None if slot == meta.get(AUTO_SLOT) else slot

@@ -13,7 +13,7 @@ from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.flights.redirect_links_and_retries import postpone
-from ..crawl.meta_keys import AUTO_SLOT, SLOT
+from ..crawl.meta_keys import chosen_slot
 from ..settings import ADDRESS
 
 if TYPE_CHECKING:
@@ -32,10 +32,9 @@ class AddressMiddleware(Component):
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None or request.meta.get("proxy"):
             return None
-        lease = flight.lease
-        if request.meta.get(SLOT, lease.host) != request.meta.get(AUTO_SLOT):  # a slot of the user's own
+        if chosen_slot(request.meta) is not None:
             return None
-        host = host_of(request.url)
+        lease, host = flight.lease, host_of(request.url)
         address = await crawl.politeness_keys.address_of(host)
         if address is None or address == lease.host:  # without one connecting fails as well, and says why
             return None

@@ -14,7 +14,7 @@ from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
-from ..crawl.meta_keys import AUTO_SLOT, DUPLICATE, SLOT
+from ..crawl.meta_keys import DUPLICATE, chosen_slot
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -73,6 +73,5 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
 
 def _host_of(request: Request) -> str:
     """The slot the user chose, else the URL's host, also where the politeness key is a wider one."""
-    slot = request.meta.get(SLOT)
-    is_chosen = slot is not None and slot != request.meta.get(AUTO_SLOT)
-    return str(slot) if is_chosen else host_of(request.url)
+    slot = chosen_slot(request.meta)
+    return host_of(request.url) if slot is None else str(slot)

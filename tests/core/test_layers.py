@@ -48,7 +48,7 @@ BELOW_REVISITS = {*BASE, "core/parse", "core/store", "core/hosts", "core/transit
 BELOW_PAGES = {*BELOW_REVISITS, "core/ranking", "core/revisits"}
 BELOW_FRONTIER = {*BELOW_PAGES, "core/pages"}
 BESIDE = {"crawl", "crawl/scrapy_internals", "crawl/stats"}
-MIDDLEWARE = {*BASE, *BESIDE, "core/parse", "settings"}
+MIDDLEWARE = {*BASE, *BESIDE, "core/parse", "settings", "crawl/meta_keys"}
 ALLOWED = {
     "core": set(),
     "core/parse": BASE,
@@ -95,7 +95,8 @@ ALLOWED = {
     },
     "crawl/intake": {
         *("core/parse", "core/pages", "core/frontier", "settings"),
-        *("crawl/flights", "crawl/hosts", "crawl/requests", "crawl/scrapy_internals", "crawl/stats"),
+        *("crawl/flights", "crawl/hosts", "crawl/requests"),
+        *("crawl/meta_keys", "crawl/scrapy_internals", "crawl/stats"),
     },
     "crawl/links": {
         *BASE,

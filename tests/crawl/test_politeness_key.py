@@ -60,6 +60,14 @@ class LinkSpider(Spider):
                 yield Request(response.urljoin(link), meta=response.meta)
 
 
+class SlotlessSpider(LinkSpider):
+    """Says of its seeds that they have no slot."""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, meta={"download_slot": None})
+
+
 def one_of_two(url: str) -> str:
     """The unit of a URL: the hosts 127.0.0.2 and .3 are one, of all others nothing is known."""
     return "pair" if (urlsplit(url).hostname or "")[-2:] in (".2", ".3") else ""
@@ -144,6 +152,15 @@ def test_hosts_of_one_address_share_its_clock(
     found = pages()
     assert {(page.state, page.attempts) for page in found.values()} == {(State.DONE, 1)}
     assert {page.host for url, page in found.items() if "//127." not in url} == {"127.0.0.2", "127.0.0.4"}
+
+
+def test_a_slot_of_none_is_nobodys_choice(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    settings = {**SETTINGS, "FRONTIER_POLITENESS_KEY": "ip"}
+    crawl = run(SlotlessSpider, settings, start_urls=[named(web, "www.example.com", "/")])
+    assert crawl.reason == "finished"
+    assert [page.host for page in pages().values()] == ["127.0.0.2"]
 
 
 @pytest.mark.parametrize("key", ["ip", "domain"])

@@ -13,7 +13,7 @@ from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
 from ..flights.in_flight import UNNOTED
 from ..flights.redirect_links_and_retries import is_answer, is_seed, times
-from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START
+from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
 from ..requests.plain_data import Unstorable
@@ -298,11 +298,12 @@ class Intake:
         """The download slot the user chose, else the politeness key of the URL, by default its host; an
         inherited slot is dropped. And the same where it is not the host."""
         url_host, meta, key = host_of(request.url), request.meta, None
-        slot = meta.get(SLOT)
-        if slot is not None and slot != meta.pop(AUTO_SLOT, None):
+        slot = chosen_slot(meta)
+        if slot is not None:
             key = urls.clean_host(str(slot))
-        elif slot is not None:
-            del meta[SLOT]
+        elif AUTO_SLOT in meta:
+            meta.pop(SLOT, None)
+        meta.pop(AUTO_SLOT, None)
         if key is None:
             key = self.politeness_key_of(request.url, url_host)
         return key, "" if key == url_host else key

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 from scrapy.http.headers import Headers
 
-from ..meta_keys import AUTO_SLOT, NOT_STORED, SLOT
+from ..meta_keys import AUTO_SLOT, NOT_STORED, SLOT, chosen_slot
 from ..scrapy_internals import compat
 from .callback_names import Callbacks, Unreadable
 from .fingerprints import is_plain
@@ -242,7 +242,7 @@ def without_callbacks(payload: bytes) -> bytes:
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """*meta* without what is ours and not the user's, the download slot included."""
     ours = NOT_STORED
-    if AUTO_SLOT in meta and meta.get(SLOT) == meta[AUTO_SLOT]:
+    if AUTO_SLOT in meta and chosen_slot(meta) is None:
         ours |= {SLOT}
     return {key: item for key, item in meta.items() if key not in ours}
 

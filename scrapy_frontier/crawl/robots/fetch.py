@@ -20,7 +20,7 @@ from ...core.parse.urls import host_of
 from ...core.store.site_rows import RobotsCopy, Verdict
 from ..hosts.private_network import comes_from_inside
 from ..hosts.response_troubles import pause_in
-from ..meta_keys import ERRAND, FROM_PUBLIC
+from ..meta_keys import ERRAND, FROM_PUBLIC, SLOT
 from ..scrapy_internals import compat
 from ..stats import count
 
@@ -101,7 +101,7 @@ class RobotsFetcher:
         return services.frontier is not None and services.frontier.is_cooling(host, services.clock())
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
-        meta = {**_META, "download_slot": host, "download_timeout": self._services.settings.robots_timeout}
+        meta = {**_META, SLOT: host, "download_timeout": self._services.settings.robots_timeout}
         request = Request(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )

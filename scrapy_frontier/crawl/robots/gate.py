@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from ...core.hosts.delay_sources import is_new
 from ...core.hosts.robots_expiry import GOES, AtDownload, AtHandOut, at_download, at_hand_out
 from ..hosts.private_network import refusal_of
+from ..meta_keys import SLOT
 from ..scrapy_internals import compat_downloader
 from .errands import RobotsQueue
 from .sites import Decision, KnownSites, RobotsServices, Site
@@ -144,7 +145,7 @@ class Gate:
             if address is not None:
                 raise refusal_of(address)
             done: Deferred[None] = Deferred()
-            host = str(request.meta.get("download_slot") or self._services.politeness_keys.of(request.url))
+            host = str(request.meta.get(SLOT) or self._services.politeness_keys.of(request.url))
             self._robots_queue.ask(origin, host, request).waiting.append(done)
             await maybe_deferred_to_future(done)
         return None
