@@ -7,6 +7,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
 from ...core.errors import FrontierUnwritable
 from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with
 from ...core.parse.urls import host_of
@@ -20,7 +23,6 @@ from .sites import LARGE_FILE, KnownSites, LruCache, RobotsServices
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from twisted.internet.defer import Deferred
 
     from ...core.store.site_rows import RobotsCopy
 
@@ -42,8 +44,24 @@ class RobotsErrand:
         self.request = request
         self.failure: Exception | None = None
         self.is_meant = False
-        self.held: set[str] = set()
-        self.waiting: list[Deferred[None]] = []
+        self._held: set[str] = set()
+        self._waiting: list[Deferred[None]] = []
+
+    def hold(self, host: str) -> None:
+        """Have *host*, which the frontier holds, let go at the end."""
+        self._held.add(host)
+
+    async def wait(self) -> None:
+        """Return when the file is learnt, or nobody will be asked for it."""
+        done: Deferred[None] = Deferred()
+        self._waiting.append(done)
+        await maybe_deferred_to_future(done)
+
+    def end(self) -> set[str]:
+        """Let go who waits; the hosts that are held."""
+        for done in self._waiting:
+            done.callback(None)
+        return self._held
 
 
 @dataclass(eq=False, repr=False)
@@ -65,8 +83,8 @@ class RobotsQueue:
         self._most = max(ERRANDS_AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
 
     def ask(self, origin: str, host: str, request: Request) -> RobotsErrand:
-        """Have the file of *origin* fetched for a page of *host*, unless that is under way; who waits for
-        it adds itself to the answer. Where a public page leads to a private site nobody is asked."""
+        """Have the file of *origin* fetched for a page of *host*, unless that is under way; the answer is
+        to hear who waits for it. Where a public page leads to a private site nobody is asked."""
         errand = self.errands.get(origin)
         is_new = errand is None
         if errand is None:
@@ -196,9 +214,8 @@ class RobotsQueue:
 
     def _let_go(self, errand: RobotsErrand) -> None:
         services = self._services
-        for done in errand.waiting:
-            done.callback(None)
+        held = errand.end()
         if services.frontier is not None:
-            for host in errand.held:
+            for host in held:
                 services.frontier.release_hold(host, services.clock())
             compat.wake(services.crawler)

@@ -11,9 +11,6 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING
 
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
-
 from ...core.hosts.delay_sources import is_new
 from ...core.hosts.robots_expiry import GOES, AtDownload, AtHandOut, at_download, at_hand_out
 from ..hosts.private_network import refusal_of
@@ -95,7 +92,7 @@ class Gate:
         # The first page has its turn: hosts without end must not have their files fetched all at once.
         frontier.put_back(lease, now, is_replaced=origin not in self._robots_queue.errands)
         frontier.hold(host, now)
-        self._robots_queue.ask(origin, host, request).held.add(host)
+        self._robots_queue.ask(origin, host, request).hold(host)
         return None
 
     def report(self) -> None:
@@ -144,8 +141,6 @@ class Gate:
             address = self._robots_queue.private_address(origin, request)
             if address is not None:
                 raise refusal_of(address)
-            done: Deferred[None] = Deferred()
             host = str(request.meta.get(SLOT) or self._services.politeness_keys.of(request.url))
-            self._robots_queue.ask(origin, host, request).waiting.append(done)
-            await maybe_deferred_to_future(done)
+            await self._robots_queue.ask(origin, host, request).wait()
         return None
