@@ -92,6 +92,7 @@ class RankingExtension(Component):
             return
         self._run = RankingThread(run)
         self._work = self._steps(self._run, crawl)
+        self._left_at, self._spent = self._run.began, 0.0  # when the loop was left, and what it gave (s)
         self._slice()
 
     def _slice(self) -> None:
@@ -101,16 +102,16 @@ class RankingExtension(Component):
             return
         try:
             began = time.perf_counter()
-            until = began + min(max(RANKING_SLICE, SHARE * (began - run.left_at)), LONGEST_SLICE)
+            until = began + min(max(RANKING_SLICE, SHARE * (began - self._left_at)), LONGEST_SLICE)
             for pause in self._work:
-                run.left_at = time.perf_counter()
-                if pause or run.left_at >= until:
-                    run.spent += run.left_at - began
+                now = time.perf_counter()
+                if pause or now >= until:
                     pause = max(pause, RANKING_BREATH)
-                    run.left_at += pause
+                    self._spent += now - began
+                    self._left_at = now + pause
                     compat.call_later(pause, self._slice)
                     return
-            pause = REST * (run.spent + run.spent_in_thread)
+            pause = REST * (self._spent + run.spent)
         except Exception as error:
             self._failed(error)
             pause = RANKING_AFTER_FAILURE

@@ -51,8 +51,8 @@ class RankingThread:
         self._stopped = Event()
         self._computed: Queue[Computed] = Queue(maxsize=2)
         self._error: Exception | None = None
-        self.began = self.left_at = time.perf_counter()
-        self.spent = self.spent_in_thread = 0.0  # seconds of the loop, and of the processor
+        self.began = time.perf_counter()
+        self.spent = 0.0  # seconds of the processor; known at the end
         _Brisk.begin()
         self._thread = Thread(target=self._go, name="frontier-ranking", daemon=True)
         self._thread.start()
@@ -87,7 +87,7 @@ class RankingThread:
                 self._hand_over(computed)
         except Exception as error:
             self._error = error
-        self.spent_in_thread = time.thread_time()
+        self.spent = time.thread_time()
 
     def _hand_over(self, computed: Computed) -> None:
         while not self._stopped.is_set():
