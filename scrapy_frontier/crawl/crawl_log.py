@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.hosts.host import FOREVER
-from ..core.store.states import FINISHED
 from ..core.time_format import moment
 from ..settings import unknown_names
 from .stats import Reporter, inventory, others
@@ -136,14 +135,12 @@ class CrawlLog:
         if tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]:
             self._reporter.log(logging.INFO, "%s, and not fetched again", known)
             return
-        states = self._frontier.totals().states
-        finished = (state.name.lower() for state in FINISHED)
         self._reporter.log(
             logging.WARNING,
             "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
             "requeue --state %s; or another JOBDIR; or frontier_every_run in the meta of a seed",
             known,
-            ",".join(name for name in finished if states[name]),
+            ",".join(self._frontier.totals().finished),
         )
 
 

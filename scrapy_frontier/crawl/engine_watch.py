@@ -15,7 +15,6 @@ from twisted.python.failure import Failure
 
 from ..core import reasons
 from ..core.pages.leases import WRITTEN_WITHIN
-from ..core.store.states import QUEUED
 from ..core.transitions import FETCHED
 from .flights.in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
@@ -182,7 +181,7 @@ class Watch:
                 self._tally[f"frontier/reasons/{code}"] += 1
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/kept"] += released.links
-        if released.state is not QUEUED and lease.page_id in self._requests.in_memory:
+        if lease.page_id in self._requests.in_memory and not released.is_queued:
             self._requests.ended(lease.page_id)
 
     def write_soon(self) -> None:

@@ -132,6 +132,11 @@ class Released(NamedTuple):
     visit: VisitEnd | None = None
     is_written: bool = True
 
+    @property
+    def is_queued(self) -> bool:
+        """Whether the page is in its queue again."""
+        return self.state is QUEUED
+
 
 class Leases(dict[int, Lease]):
     """The leases that are out, by their ids and in order of their deadlines: all last *timeout* seconds. One

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from ..errors import UnreadableRow
 from . import keys
-from .states import State
+from .states import FINISHED, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +42,12 @@ class Totals(NamedTuple):
     hosts: int
     due: int = 0
     queued_again: int = 0
+
+    @property
+    def finished(self) -> list[str]:
+        """The names of the states that finished pages are in."""
+        names = (state.name.lower() for state in FINISHED)
+        return [name for name in names if self.states[name]]
 
 
 @dataclass(slots=True, eq=False, repr=False)
