@@ -22,9 +22,8 @@ from .assembly import Crawl
 from .flights.in_flight import Flight, describe
 from .flights.redirect_links_and_retries import use_up_retries
 from .intake.enqueue_requests import Listed
-from .meta_keys import AUTO_SLOT, FORCE, LAST_VISIT, OF_ONE_VISIT, SLOT
+from .meta_keys import AUTO_SLOT, LAST_VISIT, OF_ONE_VISIT, SLOT
 from .requests.callback_names import Unreadable
-from .requests.pattern_and_force import is_forced
 from .scrapy_internals import compat, compat_downloader
 from .stats import Reporter
 from .store.jobdirs import JobdirUnusable
@@ -267,8 +266,6 @@ class FrontierScheduler(BaseScheduler):
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
         meta = request.meta
-        if FORCE in meta and is_forced(meta, lease.page):
-            lease.force()
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)
         if lease.comes_back:

@@ -60,20 +60,21 @@ class ConditionalMiddleware(Component):
     def process_request(self, request: Request) -> None:
         """Ask for a page that comes back with the validators that are kept of it."""
         crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None or not flight.lease.comes_back or not self._may_ask(request):
+        if crawl is None or flight is None or not flight.lease.comes_back or not self._may_ask(flight):
             return
-        etag, last_modified = crawl.frontier.validators(flight.lease)
-        flight.asks_with(etag, last_modified)
+        etag, last_modified = flight.asked_with = crawl.frontier.validators(flight.lease)
         if etag:
             request.headers[_TAG] = if_none_match(etag)
         if last_modified:
             request.headers[_DATE] = last_modified
 
-    def _may_ask(self, request: Request) -> bool:
+    def _may_ask(self, flight: Flight) -> bool:
+        request = flight.request
         return (
             not self._has_cache
             and request.method in ("GET", "HEAD")
             and not request.body
+            and not flight.is_forced
             and not calls_unchanged(request, self.settings)
             and not _is_conditional(request)
         )

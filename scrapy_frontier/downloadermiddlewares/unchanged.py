@@ -66,7 +66,7 @@ class UnchangedMiddleware(Component):
     def _may_skip(self, request: Request, flight: Flight) -> bool:
         return (
             not revisits.calls_unchanged(request, self.settings)
-            and not flight.lease.is_forced
+            and not flight.is_forced
             and flight.outcome is None  # it leads elsewhere
             and reasons.are_as_before(flight.notes, flight.lease.page.reason)
         )

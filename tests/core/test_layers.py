@@ -142,9 +142,9 @@ OWNERS = {
     "in_memory": "crawl/requests/queued.py",
     "live": "crawl/requests/queued.py",
     "by_follow_up": "crawl/flights/in_flight.py",
-    "asked_with": "crawl/flights/in_flight.py",
+    "asked_with": "downloadermiddlewares/conditional.py",
     "spider_error": "crawl/flights/in_flight.py",
-    "is_forced": "core/pages/leases.py",
+    "flight.ways": "crawl/links/follow.py",
 }
 CHANGING = {"add", "append", "clear", "discard", "pop", "remove", "setdefault", "update"}
 # What the frontier makes, as the page lists it, and where that stands.

@@ -116,9 +116,6 @@ def test_a_lease_has_what_to_ask_with_but_not_every_time(tmp_path: Path) -> None
     frontier.requeue(page_id, NOW)
     lease = leased(frontier)
     assert lease.may_send == (b'"1"', b"Mon")
-    lease.is_forced = True
-    assert lease.may_send == (b"", b"")
-    lease.is_forced = False
     visits = lease.page.visits
     asked = []
     for _ in range(30):

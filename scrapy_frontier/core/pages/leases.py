@@ -54,21 +54,15 @@ class Lease(UnderWay):
     is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
     is_last_attempt: bool = False  # if it has to be tried again, the page has failed
     comes_back: bool = False  # it ended before, and stays so until this visit ends
-    is_forced: bool = False  # it is asked for unconditionally, and its callback called
     node: PageId | None = None
     edges: list[PlainEdge] = field(default_factory=list)
-
-    def force(self) -> None:
-        """Have its page asked for unconditionally, and its callback called."""
-        self.is_forced = True
 
     @property
     def may_send(self) -> tuple[bytes, bytes]:
         """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
-        somebody wants it, or they are not believed, or it is time for a full visit
-        (`validator_trust.may_send`)."""
+        they are not believed, or it is time for a full visit (`validator_trust.may_send`)."""
         visits = self.page.visits
-        if self.is_forced or visits is None or self.node is None:
+        if visits is None or self.node is None:
             return b"", b""
         return may_send(visits.trust, self.node, *visits.validators)
 

@@ -24,6 +24,7 @@ from ...core.revisits.visits import Fetched, new_fetched
 from ...core.store.link_rows import INTERNAL
 from ...core.transitions import FETCHED, Event, event_at
 from ..meta_keys import DUPLICATE, LATENCY
+from ..requests.pattern_and_force import is_forced
 from ..responses.digests import digest_of, of_content
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class Flight:
         """Whether its page is not asked for, because its site was given up: a proxy may know better."""
         return self.lease.given_up is not None and not self.request.meta.get("proxy")
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether its page is asked for unconditionally, and its callback called: the request wants that."""
+        return is_forced(self.request.meta, self.lease.page)
+
     def came_to(self, result: Any) -> float | None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure.
 
@@ -113,27 +119,16 @@ class Flight:
         latency = self.request.meta.get(LATENCY)
         return latency if isinstance(latency, float) else None
 
-    def asks_with(self, tag: bytes, date: bytes) -> None:
-        """Its page is asked for with these validators; b"" where there is none."""
-        self.asked_with = tag, date
-
     def takes_digest(self, digest: bytes) -> None:
         """What was fetched has this *digest*; b"" where it could not be made."""
         self.digest = digest
 
-    def takes_links(self, links: PageLinks) -> PageLinks:
-        """Its callback is about to run, whose links gather on *links* from now on: the same."""
-        self.links = links
-        return links
-
-    def follows(self, ways: tuple[Way, ...]) -> None:
-        """The links of its page are to be followed on these *ways*."""
-        self.ways = ways
-
-    def take_ways(self) -> tuple[Way, ...]:
-        """How the links of its page are followed, which nobody else is to do from now on."""
-        ways, self.ways = self.ways, ()
-        return ways
+    def gather_links(self, url: str) -> PageLinks:
+        """What the links of its page, found at *url*, gather on: its callback is about to run."""
+        if self.links is None:
+            found = self.consequences
+            self.links = PageLinks(url, found.canonical, found.is_nofollow)
+        return self.links
 
     def takes_content(self, content: Any) -> None:
         """The callback says what the content of the page is, or a part of it: told alike, and in the same

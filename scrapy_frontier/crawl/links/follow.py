@@ -80,7 +80,7 @@ class Follow:
             return
         if self._bar is None:
             self._bar = self._look_for_bar()
-        flight.follows(self._ways_from(flight.request, wanted))
+        flight.ways = self._ways_from(flight.request, wanted)
 
     def is_followed(self, response: Response) -> bool:
         """Whether the links of *response* are still to be followed, so that nobody has taken them yet."""
@@ -92,7 +92,7 @@ class Follow:
         bulk."""
         if not self.is_followed(response) or self._is_in_bulk(response):
             return result
-        return chain(result, self._requests(response, self._flights[id(response.request)].take_ways()))
+        return chain(result, self._requests(response, self._take_ways(response)))
 
     def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """As `after`; and a very large page is parsed in a thread, beside the event loop, which would stand
@@ -100,7 +100,7 @@ class Follow:
         if not self.is_followed(response):
             return result
         if not self._is_in_bulk(response):
-            return self._and_requests(response, result, self._flights[id(response.request)].take_ways())
+            return self._and_requests(response, result, self._take_ways(response))
         return _and_tree(response, result) if len(response.body) > LARGE_PAGE else result
 
     async def _and_requests(
@@ -133,7 +133,6 @@ class Follow:
         """Who follows the links of *response* in bulk, and stands before the *collector*. To be asked after
         `after`, where it `is_followed`."""
         assert isinstance(response, HtmlResponse)
-        flight = self._flights[id(response.request)]
         return PageFollowing(
             self._crawler,
             self._built_ins,
@@ -143,13 +142,19 @@ class Follow:
             self._reporter.tally,
             self._links,
             self._settings.ajax,
-            flight,
+            self._flights[id(response.request)],
             response,
-            flight.take_ways(),
+            self._take_ways(response),
             self._receivers,
             collector,
             refusing,
         )
+
+    def _take_ways(self, response: Response) -> tuple[Way, ...]:
+        """How the links of *response* are followed, which nobody else is to do from now on."""
+        flight = self._flights[id(response.request)]
+        ways, flight.ways = flight.ways, ()
+        return ways
 
     # -- how -----------------------------------------------------------------------------------------------
 

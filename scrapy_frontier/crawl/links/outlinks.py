@@ -72,11 +72,7 @@ class Outlinks:
         flight = self._flights.get(id(response.request))
         if flight is None:
             return None
-        found = flight.links
-        if found is None:
-            directives = flight.consequences
-            found = flight.takes_links(PageLinks(response.url, directives.canonical, directives.is_nofollow))
-        return LinkCollector(self, flight, found, ending)
+        return LinkCollector(self, flight, flight.gather_links(response.url), ending)
 
     def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
         """Take down a request that a callback yields, in 1 us if its page is known by its URL; whether it
