@@ -316,7 +316,8 @@ class PageLinks:
     """The links of one page whose callback runs and whose pages are not known yet.
 
     ``yielded`` are requests by their id with flags and weight, ``anchors`` URLs with flags, each once. The
-    links of a page that ``is_nofollow`` carry no weight.
+    links of a page that ``is_nofollow`` carry no weight. Whoever takes one down adds it and counts it here:
+    a call would cost 0.1 us more.
     """
 
     def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
