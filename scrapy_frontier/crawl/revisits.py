@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from .. import signals
 from ..core import reasons
-from ..core.frontier import Event, Frontier, Outcome
+from ..core.pages.not_modified import judge_same
 from ..core.revisits.policy import Result, result_by
-from ..core.revisits.visits import Conclusion, Fetched, VisitEnd, as_given, differ
+from ..core.revisits.visits import Conclusion, as_given
 from ..core.size_format import size
-from .flights.in_flight import NOTHING, REASON, Consumed, Flight
+from .flights.in_flight import NOTHING, REASON, Flight
 from .links.callback_requests import listeners
 from .meta_keys import UNCHANGED
 from .requests import payload_facts
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.http import Request, Response
+    from collections.abc import Sequence
 
+    from scrapy.crawler import Crawler
+    from scrapy.http import Request
+
+    from ..core.frontier import Frontier, Outcome
+    from ..core.revisits.visits import Fetched, VisitEnd
     from ..settings import FrontierSettings
     from .stats import Reporter
 
@@ -40,20 +44,15 @@ def calls_unchanged(request: Request, settings: FrontierSettings) -> bool:
     return bool(request.meta.get(UNCHANGED, settings.unchanged) == "call")
 
 
-def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:
-    """What to raise for a page whose content is as it was: it ends as unchanged, and no callback is
-    called."""
-    page, status = flight.lease.page, response.status
+def end_unchanged(flight: Flight, status: int, fetched: Fetched, notes: Sequence[str] | None) -> None:
+    """Raise `Consumed` for a page that came back as it was (`judge_same`): no callback is called, unless
+    somebody forces it."""
+    if flight.is_forced:
+        return
     fetched = fetched._replace(digest=flight.digest, was_asked=flight.asked_with != NOTHING)
-    return flight.ends_silently(
-        Outcome(Event.FETCHED, status, page.reason, page.target, result=Result.UNCHANGED, fetched=fetched)
-    )
-
-
-def has_changed(flight: Flight) -> bool | None:
-    """Whether the body of a page that came back is another; None where nobody can tell."""
-    visits = flight.lease.page.visits if flight.lease.comes_back else None
-    return None if visits is None else differ(visits.digest, flight.digest)
+    outcome = judge_same(flight.lease, status, fetched, notes)
+    if outcome is not None:
+        raise flight.ends_silently(outcome)
 
 
 def with_result(flight: Flight, outcome: Outcome) -> Outcome:

@@ -121,8 +121,8 @@ class Sitemaps:
         if flight is not None and self._revisits_pages:
             flight.takes_digest(digest_of(response.body))
             fetched = fetched_of(response)
-            if fetched is not None and revisits.has_changed(flight) is False:
-                raise revisits.same(flight, response, fetched)
+            if fetched is not None:
+                revisits.end_unchanged(flight, response.status, fetched, notes=None)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             take = partial(self._take, self._frontier.find(self._identities.of(request)))

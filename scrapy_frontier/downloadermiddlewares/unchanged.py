@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..core import reasons
-from ..crawl import revisits
 from ..crawl.assembly import Component
-from ..crawl.flights.in_flight import Flight, fetched_of
+from ..crawl.flights.in_flight import fetched_of
 from ..crawl.meta_keys import CHANGED
 from ..crawl.responses.digests import LONG, digest_by
+from ..crawl.revisits import calls_unchanged, end_unchanged
 from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
@@ -45,11 +44,12 @@ class UnchangedMiddleware(Component):
         if not fetched.is_body_whole or request.method == "HEAD":
             return response
         flight.takes_digest(await self._digest_of(response, crawl.reporter))
-        has_changed = revisits.has_changed(flight)
-        if has_changed is not None:
-            request.meta[CHANGED] = has_changed
-        if has_changed is False and self._may_skip(request, flight):
-            raise revisits.same(flight, response, fetched)
+        is_changed = flight.lease.has_changed(flight.digest)
+        if is_changed is None:
+            return response
+        request.meta[CHANGED] = is_changed
+        if not calls_unchanged(request, self.settings) and flight.outcome is None:  # else it leads elsewhere
+            end_unchanged(flight, response.status, fetched, flight.notes)
         return response
 
     async def _digest_of(self, response: Response, reporter: Reporter) -> bytes:
@@ -62,11 +62,3 @@ class UnchangedMiddleware(Component):
             words = "FRONTIER_DIGEST fails for %s: mend it, or set another (said once)"
             reporter.log_once("digest", logging.ERROR, words, response, exc_info=True)
             return b""
-
-    def _may_skip(self, request: Request, flight: Flight) -> bool:
-        return (
-            not revisits.calls_unchanged(request, self.settings)
-            and not flight.is_forced
-            and flight.outcome is None  # it leads elsewhere
-            and reasons.are_as_before(flight.notes, flight.lease.page.reason)
-        )

@@ -1,4 +1,5 @@
-"""What a 304 comes to: it ends the visit, or the page is asked for once more, or nobody gets to see it."""
+"""What a 304 comes to: it ends the visit, or the page is asked for once more, or nobody gets to see it. And
+what the same content comes to."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import pytest
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.pages.not_modified import False304s
+from scrapy_frontier.core.pages.not_modified import False304s, judge_same
 from scrapy_frontier.core.parse.directives import NO_CONSEQUENCES, Consequences
 from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.revisits.validator_trust import Served, after_content, after_unmodified
@@ -17,6 +18,7 @@ from scrapy_frontier.core.store.visit_rows import Validators, Visits
 from scrapy_frontier.core.transitions import Event
 
 TAG, NOTHING = (b'"1"', b"Mon"), (b"", b"")
+SAME = b"0000\x02"  # a digest
 NOINDEX, ALIAS = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/b")
 FAILED = Outcome(Event.FAILED, 304, "HTTP 304")
 ONCE_MORE = Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
@@ -24,7 +26,7 @@ ONCE_MORE = Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
 
 def lease(comes_back: bool = True, status: int = 200, is_last: bool = False, page_id: int = 7) -> Lease:
     state = State.DONE if comes_back else State.QUEUED
-    visits = Visits(1, 1, visits=1, validators=Validators(*TAG))
+    visits = Visits(1, 1, visits=1, digest=SAME, validators=Validators(*TAG))
     page = Page("http://a.example/", state, status=status, target=5, reason=ALIAS, visits=visits)
     return Lease(
         "a.example", page, 0.0, page_id, 0.0, {}, None, comes_back=comes_back, is_last=is_last, node=page_id
@@ -92,3 +94,28 @@ def test_a_host_that_lied_about_three_pages_is_not_believed() -> None:
     false_304s.note("a.example", 9, lied)
     assert false_304s.are_many("a.example")
     assert not false_304s.are_many("b.example")
+
+
+@pytest.mark.parametrize(
+    ("digest", "has_changed"), [(b"0000\x02", False), (b"1111\x02", True), (b"", None), (b"0000\x03", None)]
+)
+def test_content_is_as_it_was_or_another_or_nobody_can_tell(digest: bytes, has_changed: bool | None) -> None:
+    before = lease()
+    assert before.has_changed(digest) is has_changed
+    outcome = judge_same(before, 200, Fetched(digest=digest), (ALIAS,))
+    assert (outcome is not None) == (has_changed is False)
+    assert lease(comes_back=False).has_changed(digest) is None, "it has not ended yet"
+
+
+def test_a_page_that_is_as_it_was_ends_as_its_record_says() -> None:
+    fetched = Fetched(etag=b"new", digest=SAME)
+    outcome = judge_same(lease(), 203, fetched, (ALIAS,))
+    assert outcome == Outcome(Event.FETCHED, 203, ALIAS, 5, result=Result.UNCHANGED, fetched=fetched), (
+        "its alias stands, and validators are the new ones"
+    )
+    assert judge_same(lease(), 203, fetched, None) == outcome, "a sitemap, whose record has other notes"
+
+
+@pytest.mark.parametrize("notes", [(), (NOINDEX, ALIAS), (reasons.ALIAS(url="http://a.example/c"),)])
+def test_the_same_content_with_other_directives_is_read(notes: tuple[str, ...]) -> None:
+    assert judge_same(lease(), 200, Fetched(digest=SAME), notes) is None

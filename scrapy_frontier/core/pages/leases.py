@@ -11,6 +11,7 @@ from .. import reasons
 from ..hosts.clocks import UnderWay
 from ..hosts.host import FOREVER
 from ..revisits.validator_trust import may_send
+from ..revisits.visits import differ
 from ..store.keys import FIRST_VISIT
 from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
@@ -65,6 +66,12 @@ class Lease(UnderWay):
         if visits is None or self.node is None:
             return b"", b""
         return may_send(visits.trust, self.node, *visits.validators)
+
+    def has_changed(self, digest: bytes) -> bool | None:
+        """Whether content with this *digest* is another than its page had, which comes back; None where
+        nobody can tell."""
+        visits = self.page.visits if self.comes_back else None
+        return None if visits is None else differ(visits.digest, digest)
 
 
 class Outcome(NamedTuple):

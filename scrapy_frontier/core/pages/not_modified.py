@@ -1,4 +1,4 @@
-"""What a 304 comes to (RFC 9110 13), and of whom none is asked for."""
+"""What a 304 comes to (RFC 9110 13), and of whom none is asked for; what the same content comes to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ..transitions import Event, event_at
 from .leases import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..parse.directives import Consequences
     from ..store.keys import PageId
     from .leases import Lease
@@ -73,3 +75,18 @@ class False304s:
         if lease.comes_back:
             self._contradicted.add(page_id)
         return Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
+
+
+def judge_same(lease: Lease, status: int, fetched: Fetched, notes: Sequence[str] | None) -> Outcome | None:
+    """How a page that was *fetched* with this *status* ends *lease* if it is as it was: unchanged, and as its
+    record says. None where it is to be read.
+
+    That it is where its content is another or nobody can tell (`Lease.has_changed`), and where its directives
+    say something new: *notes* are theirs, None of a sitemap, whose record keeps none.
+    """
+    page = lease.page
+    if lease.has_changed(fetched.digest) is not False:
+        return None
+    if notes is not None and not reasons.are_as_before(notes, page.reason):
+        return None
+    return Outcome(Event.FETCHED, status, page.reason, page.target, result=Result.UNCHANGED, fetched=fetched)
