@@ -92,6 +92,17 @@ DEPTH = Reason("depth", "more than {links} from a seed")
 BUDGET = Reason("budget", "over the budget of {most} for {whose}")
 BEHIND = Reason("behind", "behind others that wait for room in a budget of {whose}")
 
+# Why a host is shut, which is told of its pages where they are given up
+BLOCKED = Reason("blocked", "{host} is blocked")
+DELAY = Reason("delay", "{source} asks for {span} between two pages")
+PAUSE_TOO_LONG = Reason("pause_too_long", "the pause before another attempt is longer than the crawl lasts")
+CONNECTION_REFUSED = Reason("connection_refused", "connection refused")
+NO_SUCH_NAME = Reason("no_such_name", "its name does not resolve")
+TIMED_OUT = Reason("timed_out", "timed out")
+CONNECTION_LOST = Reason("connection_lost", "connection lost")
+ROBOTS_STATUS = Reason("robots_status", "HTTP {status:d} for robots.txt")
+COOLDOWN_UNREADABLE = Reason("cooldown_unreadable", "its row could not be read")
+
 OTHER = "other"
 BETWEEN = "; "  # two notes of one page
 

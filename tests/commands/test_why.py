@@ -28,6 +28,7 @@ from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.time_format import moment, span
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.flights.in_flight import REASON, Consumed, Flight, outcome_of
+from scrapy_frontier.crawl.hosts.response_troubles import error_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
 
 if TYPE_CHECKING:
@@ -247,6 +248,26 @@ STORIES["lost"] = Story(
     reasons.LOST(),
     f"It is known but not queued: {reasons.LOST()}.",
 )
+
+
+STORIES |= {
+    f"given up: {text}": Story(
+        outcome_of(flight(error=error_of(Trouble(text), Request(URL)))),
+        text,
+        f"It must not be fetched, as was found on {WHEN}: {text}.",
+    )
+    for text in (
+        reasons.BLOCKED(host="a.example"),
+        reasons.DELAY(source="http://a.example", span="2 h"),
+        reasons.PAUSE_TOO_LONG(),
+        reasons.CONNECTION_REFUSED(),
+        reasons.NO_SUCH_NAME(),
+        reasons.TIMED_OUT(),
+        reasons.CONNECTION_LOST(),
+        reasons.ROBOTS_STATUS(status=429),
+        reasons.COOLDOWN_UNREADABLE(),
+    )
+}
 
 
 def said(frontier: Frontiers, url: str = URL) -> str:
@@ -562,13 +583,15 @@ def test_notes_are_as_before_whatever_page_has_the_same_content() -> None:
 
 
 def written_by_hand(file: Path) -> Iterator[str]:
-    """Texts that a file gives as the reason of an `Outcome` or a `Trouble` of a page, and are in no table."""
+    """Texts that a file gives as the reason of an `Outcome`, a `Trouble` or a `Cooldown`, and are in no
+    table."""
+    places = {"Outcome": 2, "Trouble": 0, "Cooldown": 3}
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
         given = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
-        if isinstance(node.func, ast.Name) and node.func.id == "Outcome":
-            given += node.args[2:3]
+        if isinstance(node.func, ast.Name) and node.func.id in places:
+            given += node.args[places[node.func.id] :][:1]
         for value in given:
             if isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and value.value):
                 yield f"{file.name}:{node.lineno}"

@@ -118,7 +118,7 @@ def at_start(stored: bytes, opened_at: float, rule: CooldownRule) -> Cooldown:
     """
     cooldown = lenient(decode_cooldown, stored)
     if cooldown is None:
-        return Cooldown(opened_at + rule.first, 1, opened_at, "its row could not be read")
+        return Cooldown(opened_at + rule.first, 1, opened_at, reasons.COOLDOWN_UNREADABLE())
     if cooldown.since > opened_at:
         return cooldown._replace(until=opened_at + cooldown.until - cooldown.since, since=opened_at)
     return cooldown

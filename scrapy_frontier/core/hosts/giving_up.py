@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import reasons
 from ..parse.urls import origin_of
 from ..time_format import span
 from .cooldown import Trouble
@@ -68,7 +69,7 @@ def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
     """Why *page* of *host* cannot be had before the crawl ends: blocked, given up, or what keeps the host
     shut."""
     if host.is_blocked:
-        return Trouble(f"{host.name} is blocked")
+        return Trouble(reasons.BLOCKED(host=host.name))
     where = origin_of(page.url) or ""
     return why_given_up(host, page, now) or _given_up_for(_why(host, now), where)
 
@@ -110,8 +111,8 @@ def _why(host: Host, now: float) -> Trouble:
     if host.held_for is not None and host.held_until > now:
         return host.held_for
     if host.cooldown is not None and host.cooldown.until > now:
-        return host.trouble or Trouble(f"{host.name} rests: {host.cooldown.reason}")
+        return host.trouble or Trouble(reasons.RESTS_AFTER(host=host.name, trouble=host.cooldown.reason))
     asked = deciding(host.asked)
     if host.ready_at > now and asked.source not in UNASKED:
-        return Trouble(f"{asked.source} asks for {span(asked.seconds)} between two pages")
-    return Trouble("the pause before another attempt is longer than the crawl lasts")
+        return Trouble(reasons.DELAY(source=asked.source, span=span(asked.seconds)))
+    return Trouble(reasons.PAUSE_TOO_LONG())

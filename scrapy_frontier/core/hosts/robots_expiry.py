@@ -136,7 +136,7 @@ def trouble_with(answer: Answer, copy: RobotsCopy) -> Trouble | None:
     for any other, and where no rules hold after it, as *copy* says: then its pages wait as it is."""
     if answer.status not in TOO_BUSY or copy.verdict is not Verdict.PARSE:
         return None
-    return Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after)
+    return Trouble(reasons.ROBOTS_STATUS(status=answer.status), answer.retry_after)
 
 
 def why_not_awaited(host: str, wait: float, is_cooling: bool) -> str:

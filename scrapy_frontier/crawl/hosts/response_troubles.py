@@ -6,14 +6,15 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
+from ...core import reasons
 from ...core.hosts.cooldown import Trouble, asked_pause, trouble_at
 
 # By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
 _NAMES = {
-    Trouble("connection refused"): "ConnectionRefusedError DownloadConnectionRefusedError",
-    Trouble("its name does not resolve"): "DNSLookupError CannotResolveHostError",
-    Trouble("timed out", may_be_page=True): "TimeoutError TCPTimedOutError DownloadTimeoutError",
-    Trouble("connection lost", may_be_page=True): (
+    Trouble(reasons.CONNECTION_REFUSED()): "ConnectionRefusedError DownloadConnectionRefusedError",
+    Trouble(reasons.NO_SUCH_NAME()): "DNSLookupError CannotResolveHostError",
+    Trouble(reasons.TIMED_OUT(), may_be_page=True): "TimeoutError TCPTimedOutError DownloadTimeoutError",
+    Trouble(reasons.CONNECTION_LOST(), may_be_page=True): (
         "ConnectionClosed ConnectError ConnectionError ResponseFailed DownloadFailedError"
     ),
 }
