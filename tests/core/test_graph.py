@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.ranking.graph import find_row, link_weights, read_graph, repack
+from scrapy_frontier.core.ranking.graph import find_row, ranking_weights, read_graph, repack
 from scrapy_frontier.core.store import link_segments
 from scrapy_frontier.core.store.keys import key_id, link_key, segment_key
 from scrapy_frontier.core.store.link_rows import (
@@ -179,10 +179,11 @@ def test_a_target_linked_with_and_without_nofollow_is_followed():
 @given(edges, edges)
 def test_the_difference_turns_the_old_links_into_the_new(before, after):
     old, new = collapse(before), collapse(after)
-    added, removed, changed = difference(old, new)
-    kept = [edge for edge in old if edge[0] not in {*removed, *changed}]
-    assert sorted(kept + [edge for edge in new if edge[0] in {*added, *changed}]) == new
-    assert not set(added) & {edge[0] for edge in old}
+    added, removed = difference(old, new)
+    was, targets = ({edge[0] for edge in links} for links in (old, new))
+    assert was - {*removed} | {*added} == targets
+    assert (was.issuperset(removed), was.isdisjoint(added)) == (True, True)
+    assert [list(added), list(removed)] == [sorted(added), sorted(removed)]
 
 
 # -- packing and reading -----------------------------------------------------------------------------
@@ -242,5 +243,5 @@ def test_nofollow_carries_no_weight_and_a_link_score_is_one():
         {0: [Edge(1, NOFOLLOW), Edge(2, INTERNAL, 0.5), Edge(3), Edge(4, REDIRECT), Edge(5, CANONICAL)]}
     )
     graph = rows.read()
-    weights = dict(zip(graph.indices.tolist(), link_weights(graph).tolist(), strict=True))
+    weights = dict(zip(graph.indices.tolist(), ranking_weights(graph).tolist(), strict=True))
     assert weights == {1: 0.0, 2: 0.5, 3: 1.0, 4: 1.0, 5: 1.0}

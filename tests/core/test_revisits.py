@@ -619,7 +619,8 @@ def test_links_that_came_and_went_are_told(tmp_path: Path) -> None:
         assert found is not None
         end = found[1].visit
         assert end is not None
-        assert (end.conclusion, end.last_visit) == (Conclusion.CHANGED, int(NOW))
+        assert end.was.visits is not None
+        assert (end.conclusion, end.was.visits.last) == (Conclusion.CHANGED, int(NOW))
         assert (end.before, end.digest) == (b"dig-1", b"dig-2")
         assert (end.added, end.removed) == ((three,), (one,))
         assert [edge.target for edge in find_row(0, frontier._batch.get)] == [two, three]

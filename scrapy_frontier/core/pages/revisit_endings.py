@@ -212,8 +212,7 @@ class RevisitEndings:
         after = self._batch.put_links(page_id, links)
         if scores is not None:
             scores.parsed(page_id, after)
-        found = difference(before, after)
-        return tuple(found.added), tuple(found.removed)
+        return difference(before, after)
 
 
 def _after(
@@ -248,8 +247,7 @@ def _visit_end(
     old, new, result = before.visits, page.visits, ended.result
     if result is None:
         return None
-    last, digest = (0, b"") if old is None else (old.last, old.digest)
-    now = b"" if new is None else new.digest
+    digest, now = (b"" if visits is None else visits.digest for visits in (old, new))
     if policy.was_reported_gone(result, before.state, before.reason):
         conclusion = Conclusion.STILL_GONE
     elif ended.ending is not None and ended.ending.is_lost:
@@ -262,4 +260,4 @@ def _visit_end(
         conclusion = Conclusion.UNCHANGED if is_same and not is_back else Conclusion.CHANGED
     else:
         conclusion = Conclusion.UNDECIDED
-    return VisitEnd(conclusion, result, before, last, digest, now, added, removed, ended.blamed)
+    return VisitEnd(conclusion, result, before, digest, now, added, removed, ended.blamed)

@@ -214,14 +214,11 @@ def _weights_of(part: Part) -> NDArray[np.float32]:
 
 
 def ranking_weights(graph: Graph) -> NDArray[np.float32] | None:
-    """`link_weights`, or None where each link counts as much: then a ranking needs no array for them."""
-    is_plain = graph.weights is None and not (graph.flags & NOFOLLOW).any()
-    return None if is_plain else link_weights(graph)
-
-
-def link_weights(graph: Graph) -> NDArray[np.float32]:
-    """What each link counts in a ranking, aligned with ``indices``: its score, 0 for nofollow. A new
-    array."""
+    """What each link counts in a ranking, aligned with ``indices``: its score, 0 for nofollow. A new array;
+    None where each counts as much: then a ranking needs none."""
+    are_cut = graph.flags & NOFOLLOW > 0
+    if graph.weights is None and not are_cut.any():
+        return None
     weights = np.ones(len(graph.indices), np.float32) if graph.weights is None else graph.weights.copy()
-    weights[graph.flags & NOFOLLOW > 0] = 0
+    weights[are_cut] = 0
     return weights

@@ -51,16 +51,15 @@ class Conclusion(str, Enum):
 class VisitEnd(NamedTuple):
     """What a revisit came to: its ``conclusion``, and the ``result``, which is what it met.
 
-    ``was`` is the record of the page until then, ``last_visit`` the one before (POSIX seconds), ``before``
-    and ``digest`` are the digests then and now, empty where there was none. ``added`` and ``removed`` are ids
-    of pages that the page links now, or links no more. ``blamed`` is its host, where most pages of that were
+    ``was`` is the record of the page until then, ``before`` and ``digest`` are the digests then and now,
+    empty where there was none. ``added`` and ``removed`` are ids of pages that the page links now, or links
+    no more. ``blamed`` is its host, where most pages of that were
     lost within the hour, so that none ends for that.
     """
 
     conclusion: Conclusion
     result: Result
     was: Page
-    last_visit: int
     before: bytes = b""
     digest: bytes = b""
     added: tuple[int, ...] = ()

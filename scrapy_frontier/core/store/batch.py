@@ -92,11 +92,6 @@ class Batch:
         return lenient(page_rows.decode_page, self.get(keys.page_key(page_id)))
 
     @property
-    def is_open(self) -> bool:
-        """Whether anything waits to be written, rows of hosts too."""
-        return bool(self.rows or self._touched)
-
-    @property
     def arrival(self) -> int:
         """Behind whom a page that is queued now comes among equals: the page discovered last, 0 where there
         is none."""

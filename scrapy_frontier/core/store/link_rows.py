@@ -38,14 +38,6 @@ class Edge(NamedTuple):
 PlainEdge = tuple[int, int, float]
 
 
-class Difference(NamedTuple):
-    """What a revisit changed: targets, ascending. ``changed`` kept the link with other flags or weight."""
-
-    added: list[int]
-    removed: list[int]
-    changed: list[int]
-
-
 def collapse(edges: Iterable[PlainEdge]) -> list[PlainEdge]:
     """One edge a target, ascending: parallel links count once.
 
@@ -132,15 +124,10 @@ def decode_row(source: int, row: bytes) -> list[Edge]:
     return edges
 
 
-def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> Difference:
-    """What became of the links of a page between two visits; both as `decode_row` gives them. O(links)."""
-    before = {edge[0]: edge for edge in old}
-    after = {edge[0]: edge for edge in new}
-    return Difference(
-        sorted(after.keys() - before.keys()),
-        sorted(before.keys() - after.keys()),
-        sorted(target for target in before.keys() & after.keys() if before[target] != after[target]),
-    )
+def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which pages are linked now, and which no more, ascending; both as `decode_row` gives them. O(links)."""
+    before, after = ({edge[0] for edge in edges} for edges in (old, new))
+    return tuple(sorted(after - before)), tuple(sorted(before - after))
 
 
 def weight_code(weight: float) -> int:
