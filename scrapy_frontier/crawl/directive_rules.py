@@ -124,11 +124,8 @@ class PageRules:
         self._is_nofollow = found.is_nofollow
         self._nofollow_only: frozenset[bytes] | None = None
         self._canonical = found.alias_of if may_add else None
-        self._drops_items_for = ""  # the stat that counts them
-        if found.drops_items:
-            self._drops_items_for = "frontier/noindex/items"
-        if leads_on:
-            self._drops_items_for = "frontier/redirects/items"
+        stat = "frontier/noindex/items" if found.drops_items else ""  # of items that are dropped
+        self._drops_items_for = "frontier/redirects/items" if leads_on else stat
 
     def filter(self, result: Iterable[Any]) -> Iterator[Any]:
         """What goes on of the *result* of a callback: without items that are dropped, with links marked that

@@ -138,7 +138,7 @@ class FrontierScheduler(BaseScheduler):
         crawl = self._crawl
         if crawl is None:
             return
-        self._report()
+        self._report(crawl)
         crawl.revisits.log_summary()
         crawl.log.log_left_over(reason)
         crawl.log.log_known_seeds(crawl.seeds.left, crawl.seeds.first)
@@ -311,14 +311,14 @@ class FrontierScheduler(BaseScheduler):
     def _sweep(self) -> None:
         """Release what left the engine unseen, write, report. Runs every `SWEEP_INTERVAL` seconds."""
         crawl = self._crawl
+        if crawl is None:
+            return
         try:
-            if crawl is not None:
-                crawl.watch.sweep()
-            if crawl is None or not self._sleeps(crawl):
-                self._report()
-                if crawl is not None:
-                    crawl.log.log_progress(crawl.clock())
-            if crawl is not None and self._error is None:
+            crawl.watch.sweep()
+            if not self._sleeps(crawl):
+                self._report(crawl)
+                crawl.log.log_progress(crawl.clock())
+            if self._error is None:
                 crawl.frontier.commit()
         except Exception as error:  # a looping call that raises is never called again
             self._failed(error)
@@ -328,10 +328,7 @@ class FrontierScheduler(BaseScheduler):
         before, self._stirred = self._stirred, sum(self._tally.values())
         return before == self._stirred and not crawl.flights and not crawl.frontier.pending
 
-    def _report(self) -> None:
-        crawl = self._crawl
-        if crawl is None:
-            return
+    def _report(self, crawl: Crawl) -> None:
         self._log_news(crawl)
         if crawl.gate is not None:
             crawl.gate.report()

@@ -45,13 +45,7 @@ class Facts(NamedTuple):
 
 
 def gather(
-    store: Store,
-    page_id: PageId,
-    page: Page,
-    delay_of: DelayOf,
-    max_attempts: int,
-    now: float,
-    agent: str = "",
+    store: Store, page_id: PageId, page: Page, delay_of: DelayOf, max_attempts: int, now: float, agent: str
 ) -> Facts:
     """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""

@@ -61,16 +61,6 @@ def _knows_its_head(host: Host) -> bool:
     return len(host.heads) == host.queued
 
 
-def sleeping(host: Host, domain: str, due_round: float) -> SleepingHost:
-    """What is kept of *host* while it sleeps: its *domain*, due in *due_round*, with at least one head."""
-    heads = host.heads
-    is_unasked = host.queued == 1 and not (
-        host.visited or host.done or host.failed or host.deferred or host.response_time
-    )
-    rest = b"" if is_unasked else _pack(encode_host(host), heads, host.cursor if host.more else b"")
-    return heads[0], domain, host.name, due_round, rest
-
-
 def _pack(row: bytes, heads: list[bytes], cursor: bytes) -> bytes:
     # A copy, since `marshal` shortens a longer buffer in place: that would lie among LevelDB's blocks for as
     # long as the host sleeps, and the memory around it could not be used again.
@@ -118,9 +108,12 @@ class SleepingHosts:
     def put(self, host: Host, domain: str, due_round: float) -> None:
         """Have *host* sleep, the only one of its *domain* that does. The domain is due in *due_round*, or
         with the domain before it in line if that is later. O(log hosts)."""
-        line = self._old if host.fetched else self._new
-        sleeper = sleeping(host, domain, line.put(domain, due_round))
-        self.by_domain[domain] = sleeper
+        line, heads = self._old if host.fetched else self._new, host.heads
+        is_unasked = host.queued == 1 and not (
+            host.visited or host.done or host.failed or host.deferred or host.response_time
+        )
+        rest = b"" if is_unasked else _pack(encode_host(host), heads, host.cursor if host.more else b"")
+        sleeper = self.by_domain[domain] = heads[0], domain, host.name, line.put(domain, due_round), rest
         self.pages += host.queued
         self._push(sleeper)
 

@@ -200,10 +200,7 @@ class Intake:
         return False
 
     def enqueue_listed(
-        self,
-        wanted: Iterable[Listed],
-        parent: PageId | None,
-        known: list[tuple[PageId, Link]] | None = None,
+        self, wanted: Iterable[Listed], parent: PageId | None, known: list[tuple[PageId, Link]] | None = None
     ) -> int:
         """`enqueue_links` of plain GETs with the spider's default callback, found on *parent*.
 
@@ -278,7 +275,9 @@ class Intake:
         elif self._requests.is_missing(answer):
             self._requests.queued(page_id, request, False)
         else:
-            self._filtered(request)
+            self._tally["dupefilter/filtered"] += 1
+            words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
+            self._reporter.log_once("filtered", logging.DEBUG, words, request)
             return None
         return page_id
 
@@ -321,8 +320,3 @@ class Intake:
             return request
         self._tally["frontier/traps/session"] += 1
         return request.replace(url=clean)
-
-    def _filtered(self, request: Request) -> None:
-        self._tally["dupefilter/filtered"] += 1
-        words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
-        self._reporter.log_once("filtered", logging.DEBUG, words, request)

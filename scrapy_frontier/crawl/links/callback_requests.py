@@ -144,11 +144,12 @@ class TimeSlice:
     look_at = _end = 0.0
 
     def __init__(self) -> None:
-        self._begin(FIRST_SLICE)
+        self.renew(FIRST_SLICE)
 
-    def renew(self) -> None:
-        """Others had their turn: run from now for `CALLBACK_SLICE` of this thread's processor time."""
-        self._begin(CALLBACK_SLICE)
+    def renew(self, seconds: float = CALLBACK_SLICE) -> None:
+        """Others had their turn: run from now for so many *seconds* of this thread's processor time."""
+        self.look_at = perf_counter() + seconds
+        self._end = thread_time() + seconds
 
     def is_over(self) -> bool:
         """Whether others should have a turn now; if not, ``look_at`` says from when to ask again."""
@@ -157,10 +158,6 @@ class TimeSlice:
         left = self._end - thread_time()
         self.look_at = perf_counter() + left
         return left <= 0
-
-    def _begin(self, seconds: float) -> None:
-        self.look_at = perf_counter() + seconds
-        self._end = thread_time() + seconds
 
 
 class _PageOutput:
@@ -204,8 +201,7 @@ class _PageOutput:
 
     def _hand_over(self) -> None:
         if self._requests:
-            requests = self._requests.copy()
-            self._requests.clear()
+            requests, self._requests = self._requests, []
             self._hand_over_all(requests)
 
 

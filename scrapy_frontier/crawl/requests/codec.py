@@ -136,7 +136,18 @@ class Codec:
             fields["cb_kwargs"] = to_plain(cb_kwargs)
         if flags:
             fields["flags"] = to_plain(flags)
-        _encode_rare(request, fields)
+        if request.method != "GET":
+            fields["method"] = request.method
+        if request.body:
+            fields["body"] = to_plain(request.body)
+        if request.dont_filter:
+            fields["dont_filter"] = True
+        if request.encoding != "utf-8":
+            fields["encoding"] = request.encoding
+        if type(request) is not Request:
+            fields["class"] = class_path(type(request))
+            names = [name for name in type(request).attributes if name not in BASE_ATTRIBUTES]
+            fields["extra"] = {name: to_plain(getattr(request, name)) for name in names}
         return fields
 
     def decode(self, url: str, priority: int, payload: bytes) -> Request:
@@ -255,21 +266,6 @@ def _and_meta(head: bytes, text: str) -> bytes:
 
 def _dump(fields: dict[str, Any]) -> bytes:
     return dumps(fields).encode("utf-8", "surrogatepass") if fields else b""
-
-
-def _encode_rare(request: Request, fields: dict[str, Any]) -> None:
-    if request.method != "GET":
-        fields["method"] = request.method
-    if request.body:
-        fields["body"] = to_plain(request.body)
-    if request.dont_filter:
-        fields["dont_filter"] = True
-    if request.encoding != "utf-8":
-        fields["encoding"] = request.encoding
-    if type(request) is not Request:
-        fields["class"] = class_path(type(request))
-        names = [name for name in type(request).attributes if name not in BASE_ATTRIBUTES]
-        fields["extra"] = {name: to_plain(getattr(request, name)) for name in names}
 
 
 def _plain_headers(headers: Headers) -> dict[str, str | list[str]]:

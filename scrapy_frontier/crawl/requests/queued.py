@@ -71,14 +71,13 @@ class QueuedRequests:
             return self.codec.encode(request), True
         except Unstorable as reason:
             payload = memory_payload(request, self._identities.of(request))
-            if self._is_temporary:  # nothing survives a restart
-                return payload, False
-            self._reporter.tally["scheduler/unserializable"] += 1
-            words = (
-                "Unable to serialize request: %s - reason: %s; it would not survive a restart: give it "
-                "methods of the spider and plain data (said once)"
-            )
-            self._reporter.log_once("unstorable", logging.WARNING, words, request, reason)
+            if not self._is_temporary:  # else nothing survives a restart
+                self._reporter.tally["scheduler/unserializable"] += 1
+                words = (
+                    "Unable to serialize request: %s - reason: %s; it would not survive a restart: give it "
+                    "methods of the spider and plain data (said once)"
+                )
+                self._reporter.log_once("unstorable", logging.WARNING, words, request, reason)
             return payload, False
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:

@@ -105,23 +105,18 @@ class Gate:
 
     # -- for the middleware, and for whoever wants to know -----------------------------------------------
 
-    async def decide(self, request: Request, is_to_ask: bool = True) -> Decision | None:
-        """What robots.txt says of *request*; None where that is not known, and when the crawl ends first. It
-        is fetched if need be, unless nobody *is_to_ask*."""
-        decision = self._sites.decide(request, self.clock())
-        if decision.site is None and decision.origin is not None and is_to_ask:
-            await self.site_of(decision.origin, request)
-            decision = self._sites.decide(request, self.clock())
-        return None if decision.site is None else decision
-
     async def answer(
         self, request: Request, decision: Decision | None, given_up: Trouble | None
     ) -> tuple[AtDownload, Decision | None, float]:
         """What becomes of *request*, the decision by which, and the seconds it has to wait. A *decision* that
-        was made for it stands, and nobody is asked where its origin is *given_up*."""
+        was made for it stands; else its robots.txt is fetched if need be, but nobody is asked where its
+        origin is *given_up*. No decision where nothing is known, and where the crawl ends first."""
         if decision is None:
-            decision = await self.decide(request, is_to_ask=given_up is None)
-        if decision is None or decision.site is None:
+            decision = self._sites.decide(request, self.clock())
+            if decision.site is None and decision.origin is not None and given_up is None:
+                await self.site_of(decision.origin, request)
+                decision = self._sites.decide(request, self.clock())
+        if decision.site is None:
             return at_download(False, 0.0, None, given_up is not None, True), None, 0.0
         wait = decision.until - self.clock()
         is_allowed = await decision.allows() if wait <= 0 else None
