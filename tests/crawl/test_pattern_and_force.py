@@ -138,6 +138,28 @@ def test_force_without_a_pattern_is_for_one_page_and_what_is_new(
     assert fetched(site) == ["/docs/", "/docs/new"]
 
 
+class Counting(EntrySpider):
+    """Counts its callbacks in the stats."""
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        self.crawler.stats.inc_value("called")
+        return super().parse(response)
+
+
+@pytest.mark.parametrize("headers", [{"ETag": '"1"'}, {}], ids=["validators", "digest"])
+def test_a_page_that_comes_back_as_it_was_reaches_its_callback_where_that_is_forced(
+    web: Web, run: Callable[..., Crawl], headers: dict[str, str]
+) -> None:
+    settings = {"FRONTIER_REVISIT": "interval", "FRONTIER_SHELF_LIFE": 1}
+    web.on("/", body="as ever", headers=headers)
+    run(Counting, settings, entries=[(web.url("/"), {FORCE: time.time() + 3600})])
+    web.visits.clear()
+    time.sleep(1.5)  # now it is due
+    crawl = run(Counting, settings, entries=[])
+    assert [visit.lines.get("if-none-match") for visit in web.visits if visit.path == "/"] == [None]
+    assert crawl.stats["called"] == 1
+
+
 def test_a_redirect_of_a_forced_page_leads_to_a_known_one_again(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", status=302, headers={"Location": "/home"})
     run(EntrySpider, entries=[(web.url("/"), {})])
