@@ -188,24 +188,46 @@ class Crawl:
         return frontier
 
     def _make_parts(self, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]) -> None:
-        settings, identities = self.settings, self.identities
-        of_crawl = crawler, frontier, clock = self._crawler, self.frontier, self.clock
+        crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
+        identities = self.identities
         flights = self.flights = Flights()
         requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
-        dupefilter = self._dupefilter = DupeFilter(crawler, reporter)
+        self._dupefilter = DupeFilter(crawler, reporter)
         self.seeds = Seeds(frontier, clock, requests, settings.comes_back)
         refusals = Refusals(reporter)
         follow_ups = FollowUps(crawler, settings.backoff, requests, reporter)
-        about = settings, frontier, clock, identities, self.politeness_keys, dupefilter
-        self.intake = Intake(*about, requests, flights, follow_ups, self.seeds, refusals, reporter)
+        self.intake = Intake(
+            settings,
+            frontier,
+            clock,
+            identities,
+            self.politeness_keys,
+            self._dupefilter,
+            requests,
+            flights,
+            follow_ups,
+            self.seeds,
+            refusals,
+            reporter,
+        )
         self._make_parts_for_links(spider, reporter)
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, reporter)
         self.alarm = Alarm(crawler)
-        self.loading = Loading(*of_crawl, flights, failed)
+        self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(
-            *of_crawl, flights, identities, requests, self.links, self.revisits, self.alarm, reporter, failed
+            crawler,
+            frontier,
+            clock,
+            flights,
+            identities,
+            requests,
+            self.links,
+            self.revisits,
+            self.alarm,
+            reporter,
+            failed,
         )
         self.output = CallbackOutput(crawler, self.watch.write_soon)
         self.log = CrawlLog(frontier, clock, reporter, self.is_temporary)
@@ -222,8 +244,18 @@ class Crawl:
         if compat.has_middleware(crawler, SPIDER_MIDDLEWARE):
             from .links.follow import Follow
 
-            about = crawler, spider, settings, self.requests.codec, self._dupefilter, self.flights
-            self.follow = Follow(*about, identities, intake, self.links, reporter)
+            self.follow = Follow(
+                crawler,
+                spider,
+                settings,
+                self.requests.codec,
+                self._dupefilter,
+                self.flights,
+                identities,
+                intake,
+                self.links,
+                reporter,
+            )
 
     def _make_parts_for_sites(self) -> None:
         """What asks for sitemaps and robots.txt, for the middlewares that are at work."""

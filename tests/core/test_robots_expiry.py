@@ -308,4 +308,11 @@ def test_what_becomes_of_a_page(
     is_known: bool, wait: float, is_allowed: bool | None, given_up: str, becomes: AtDownload
 ) -> None:
     has_cause = given_up == "silent"
-    assert at_download(is_known, wait, is_allowed, bool(given_up), has_cause) is becomes
+    found = at_download(
+        is_known=is_known,
+        wait=wait,
+        is_allowed=is_allowed,
+        is_given_up=bool(given_up),
+        has_cause=has_cause,
+    )
+    assert found is becomes

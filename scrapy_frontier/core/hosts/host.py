@@ -100,11 +100,35 @@ class Host(KeptHost):
     """
 
     __slots__ = (
-        *("heads", "more", "cursor", "leased", "waited", "turns"),
-        *("state", "ready_at", "delay", "concurrency", "usual", "asked", "jitter"),
-        *("in_flight", "sending", "in_flight_before", "held_until", "held_for", "domain", "line_number"),
-        *("trouble", "cooldown", "is_doubted", "suspects", "origins", "given_up", "given_up_for"),
-        *("tally", "tallied"),
+        "asked",
+        "concurrency",
+        "cooldown",
+        "cursor",
+        "delay",
+        "domain",
+        "given_up",
+        "given_up_for",
+        "heads",
+        "held_for",
+        "held_until",
+        "in_flight",
+        "in_flight_before",
+        "is_doubted",
+        "jitter",
+        "leased",
+        "line_number",
+        "more",
+        "origins",
+        "ready_at",
+        "sending",
+        "state",
+        "suspects",
+        "tallied",
+        "tally",
+        "trouble",
+        "turns",
+        "usual",
+        "waited",
     )
 
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
@@ -177,14 +201,14 @@ class Host(KeptHost):
         return (self.delay, self.concurrency) != before
 
     def give_up(self, trouble: Trouble, until: float, now: float) -> None:
-        """Have the pages of the trouble's origin fail until then; others may be asked for now. In memory
-        only; `Hosts.put` has to follow."""
+        """Have the pages of the trouble's origin fail until *until*; others may be asked for now. In
+        memory only; `Hosts.put` has to follow."""
         self.given_up = {**self.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
         self.held_until = 0.0
         self.end_rest(now)
 
     def end_rest(self, when: float) -> None:
-        """End a rest that lasts longer then. In memory only; `Hosts.put_anew` has to follow."""
+        """Have a rest that lasts longer end at *when*. In memory only; `Hosts.put_anew` has to follow."""
         if self.cooldown is not None and self.cooldown.until > when:
             self.cooldown = self.cooldown._replace(until=when)
             self.reset_clock()

@@ -269,7 +269,7 @@ class AtDownload(Enum):
 
 
 def at_download(
-    is_known: bool, wait: float, is_allowed: bool | None, is_given_up: bool, has_cause: bool
+    *, is_known: bool, wait: float, is_allowed: bool | None, is_given_up: bool, has_cause: bool
 ) -> AtDownload:
     """What becomes of a page. What the file says, if it *is_known*: *wait* seconds before the page may be
     asked for, and then whether it *is_allowed*. The origin of the page *is_given_up*; where that *has_cause*

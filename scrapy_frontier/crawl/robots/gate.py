@@ -117,11 +117,20 @@ class Gate:
                 await self.site_of(decision.origin, request)
                 decision = self._sites.decide(request, self.clock())
         if decision.site is None:
-            return at_download(False, 0.0, None, given_up is not None, True), None, 0.0
+            answer = at_download(
+                is_known=False, wait=0.0, is_allowed=None, is_given_up=given_up is not None, has_cause=True
+            )
+            return answer, None, 0.0
         wait = decision.until - self.clock()
         is_allowed = await decision.allows() if wait <= 0 else None
         has_cause = given_up is not None and given_up.failure is not None
-        answer = at_download(True, wait, is_allowed, given_up is not None, has_cause)
+        answer = at_download(
+            is_known=True,
+            wait=wait,
+            is_allowed=is_allowed,
+            is_given_up=given_up is not None,
+            has_cause=has_cause,
+        )
         return answer, decision, wait
 
     async def site_of(self, origin: str, request: Request) -> Site | None:
