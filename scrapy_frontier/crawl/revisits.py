@@ -73,7 +73,7 @@ def with_result(flight: Flight, outcome: Outcome) -> Outcome:
 
 @dataclass(eq=False, repr=False)
 class Revisits:
-    """Tells of revisits that ended, by signals and by *reporter*. What a page was is told once, lost ones
+    """Tells of revisits that ended, by signals and by *reporter*. What a page was is told once, gone ones
     too."""
 
     _crawler: Crawler

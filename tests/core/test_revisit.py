@@ -102,7 +102,7 @@ def test_what_answers_well_is_done_and_in_no_doubt(result: Result) -> None:
     assert found.state is State.DONE
     assert found.bad == NOT_BAD
     assert found.after == (LONGEST if result is Result.ALIAS else SPAN)
-    assert found.is_lost == (result is Result.NOINDEX)
+    assert found.is_gone == (result is Result.NOINDEX)
 
 
 def test_only_what_is_not_modified_keeps_its_links() -> None:
@@ -114,7 +114,7 @@ def test_one_bad_day_changes_nothing_but_when_it_comes_back() -> None:
     bad, spans = NOT_BAD, []
     for visit in range(9):
         found = end(Result.ERROR, bad, NOW + visit * DAY)
-        assert (found.state, found.is_lost, found.keeps_links, found.keeps_validators) == (
+        assert (found.state, found.is_gone, found.keeps_links, found.keeps_validators) == (
             None,
             False,
             True,
@@ -141,7 +141,7 @@ def test_a_page_is_lost_when_a_second_visit_an_hour_later_agrees(result: Result,
     )
     assert run((0, result), (DAY, Result.READ), (2 * DAY, result))[1].state is None
     lost = run((0, result), (HOUR, result))[1]
-    assert (lost.is_lost, lost.keeps_links, lost.keeps_validators) == (True, False, False)
+    assert (lost.is_gone, lost.keeps_links, lost.keeps_validators) == (True, False, False)
 
 
 def test_kinds_of_redirects_agree_and_a_missing_page_is_none() -> None:
@@ -169,12 +169,12 @@ def test_how_long_what_is_lost_rests() -> None:
 def test_410_ends_a_page_at_once() -> None:
     found = end(Result.GONE)
     assert found.state is State.GONE
-    assert found.is_lost
+    assert found.is_gone
 
 
 @pytest.mark.parametrize("result", [Result.MISSING, Result.GONE])
 def test_what_is_gone_is_told_once(result: Result) -> None:
-    assert not end(result, state=State.GONE).is_lost
+    assert not end(result, state=State.GONE).is_gone
 
 
 def test_a_gone_page_that_is_back_is_done() -> None:
@@ -193,7 +193,7 @@ def test_what_robots_txt_forbids_waits_for_another_robots_txt() -> None:
     found = end(Result.FORBIDDEN)
     assert found.state is State.EXCLUDED
     assert found.after == inf
-    assert found.is_lost
+    assert found.is_gone
 
 
 @pytest.mark.parametrize("result", [Result.MISSING, Result.GONE, Result.MOVED, Result.ELSEWHERE])
@@ -201,7 +201,7 @@ def test_hubs_and_hosts_that_lose_most_lose_nothing(result: Result) -> None:
     bad = NOT_BAD
     for visit in range(20):
         found = end(result, bad, NOW + visit * DAY, can_end=False)
-        assert (found.state, found.is_lost) == (None, False)
+        assert (found.state, found.is_gone) == (None, False)
         assert found.after <= LONGEST
         bad = found.bad
 

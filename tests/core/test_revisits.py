@@ -464,7 +464,7 @@ def test_errors_double_the_wait(tmp_path: Path) -> None:
         (Outcome(Event.REDIRECTED, 302), State.REDIRECTED, 1),
     ],
 )
-def test_a_page_is_lost_once_a_second_visit_agrees(
+def test_a_page_is_gone_once_a_second_visit_agrees(
     tmp_path: Path, outcome: Outcome, state: State, spans: int
 ) -> None:
     once = came_back(tmp_path / "1", outcome)
@@ -519,7 +519,7 @@ def test_a_request_that_is_lost_leaves_the_page_as_it_is(tmp_path: Path) -> None
     assert page.visits.due == 0
 
 
-def test_where_most_of_a_host_is_lost_at_once_none_of_it_is(tmp_path: Path) -> None:
+def test_where_most_of_a_host_is_gone_at_once_none_of_it_is(tmp_path: Path) -> None:
     names = [f"page{number}" for number in range(30)]
     with opened(tmp_path) as frontier:
         find(frontier, *names)

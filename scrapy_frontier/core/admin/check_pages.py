@@ -52,7 +52,8 @@ def pages(work: Work) -> Iterator[Finding]:
 
 def queue(work: Work) -> Iterator[Finding]:
     """The rows of pages that wait for their turn, and of those that wait for the end of a backoff: one for
-    each page that is queued, in the queue of its own host. All others go."""
+    each page that is queued, in the queue of its own host. Other rows of these kinds are
+    deleted."""
     for prefix, split in (
         (keys.QUEUE, queue_keys.split_queue_row),
         (keys.WAITING, queue_keys.split_waiting_row),
@@ -110,7 +111,7 @@ def _is_unit_of(work: Work, unit: str, page_id: PageId) -> bool:
 
 
 def due(work: Work) -> Iterator[Finding]:
-    """Due rows: one for each page that comes back, at the second its record names. All others go."""
+    """Due rows: one for each page that comes back, at the second its record names. Others are deleted."""
     for key, value in work.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
         flags = work.ledger[due.page_id] if due_rows.is_due_key(key) else 0

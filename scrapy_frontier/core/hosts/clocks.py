@@ -31,8 +31,8 @@ class UnderWay:
     """What a lease knows of its request, which was begun at ``leased_at``; once it is out, `Clocks` alone
     changes it.
 
-    While that takes up a place of its host it ``is_on_wire``; ``was_sent`` says whether it went out, None:
-    nobody tells.
+    While that takes up a place of its host it ``is_on_wire``; ``was_sent`` says whether it went out, None
+    where nobody tells the frontier.
     """
 
     host: str

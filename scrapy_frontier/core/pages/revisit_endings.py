@@ -41,7 +41,7 @@ _MOST_LOSSES = 10_000  # hosts
 class _Revisited(NamedTuple):
     """What a revisit came to: the page's record from now on, whether the visit ``is_over``, and if it
     was one, its ``result`` and what becomes of the page by that; ``blamed`` is its host where most of that
-    is lost."""
+    is gone."""
 
     page: Page
     is_over: bool
@@ -148,7 +148,7 @@ class RevisitEndings:
         return self._rates.observed(lease.host, lease.delay, page, after, has_changed, now)
 
     def _losses_with(self, host: str, result: Result, state: State, bad: BadVisits, now: float) -> Losses:
-        """What is lost of *host* within the hour, with one more visit."""
+        """What is gone of *host* within the hour, with one more visit."""
         before = self._losses.get(host)
         if before is None:
             before = policy.blamed(self._rates.blame_of(host), now)
@@ -250,7 +250,7 @@ def _visit_end(
     digest, now = (b"" if visits is None else visits.digest for visits in (old, new))
     if policy.was_reported_gone(result, before.state, before.reason):
         conclusion = Conclusion.STILL_GONE
-    elif ended.ending is not None and ended.ending.is_lost:
+    elif ended.ending is not None and ended.ending.is_gone:
         conclusion = Conclusion.GONE
     elif result is Result.UNCHANGED:
         conclusion = Conclusion.UNCHANGED

@@ -298,8 +298,8 @@ class RevisitQueue:
         return is_due
 
     def put_off(self, host: Host, sort_key: bytes, page: Page, now: float) -> None:
-        """Take a page out of the queue of *host* in a crawl that comes back to none: it is due as soon as one
-        wants it."""
+        """Take a page that comes back out of the queue of *host*, in a crawl that comes back to none. The
+        next crawl that does finds it due."""
         batch, page_id = self._batch, queue_keys.sort_key_id(sort_key)
         visits = page.visits or Visits(page.changed, page.changed)
         when = _second(now)

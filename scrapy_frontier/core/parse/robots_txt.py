@@ -136,7 +136,8 @@ class _Group:
         self.delay_agents.append(agent)
 
     def add_field(self, name: str) -> None:
-        """A line of another kind, in lower case: what it is for ends at the next user-agent line."""
+        """Take in a line of another kind, its *name* in lower case. A user-agent line behind it begins
+        another group."""
         self._rules_seen = self._rules_seen or name in ("allow", "disallow")
         self._others_seen = self._others_seen or name in _OF_A_GROUP
 

@@ -42,7 +42,7 @@ class Lifo(Scorer):
         return float(node + 1)
 
     def opened(self, node: int) -> float:
-        """As when it was found."""
+        """The same score as when it was found."""
         return float(node + 1)
 
 

@@ -62,8 +62,8 @@ def scores_of(codes: Codes) -> NDArray[np.float32]:
 
 
 def noticed(score: Floats, queued: Floats, targets: Ints) -> list[Change]:
-    """The pages among *targets* whose *score* is more than `NOTICED` buckets above the one *queued*
-    last, which it is from now on. Scores of all pages in both, ids in *targets*; O(targets)."""
+    """The pages among *targets* whose *score* is more than `NOTICED` buckets above the one with which they
+    were *queued* last; *queued* takes the new one. Both hold the scores of all pages by id; O(targets)."""
     scores = score[targets]
     is_more = scores > queued[targets] * np.float32(2 ** (NOTICED / STEPS_A_DOUBLING))
     changed, scores = targets[is_more], scores[is_more]

@@ -60,7 +60,7 @@ class LearntChangeRates:
         return self._of(host)[1]
 
     def blame_of(self, host: str) -> int:
-        """What stands against *host*, most of whose pages were lost at once, 0 to 8; see
+        """What stands against *host*, most of whose pages were gone at once, 0 to 8; see
         `policy.Losses`."""
         return self._of(host)[2]
 

@@ -20,7 +20,7 @@ from .crawl_value import Bounds, best_span, crawl_value, hinted_value
 # visits each day what has a shelf life of a day.
 _DUE_SHARE = 0.9
 _ERROR_SHARE = 0.25  # of its span, after which a page comes back that had a bad day
-_AGREED_AFTER = 3600.0  # seconds between two visits that have to say the same before a page is lost
+_AGREED_AFTER = 3600.0  # seconds between two visits that have to say the same before a page is gone
 
 
 def due_at(visited: float, span: float, waits: bool = False) -> float:
@@ -133,14 +133,14 @@ class Ending(NamedTuple):
     """What becomes of a page by a revisit.
 
     ``state`` None: it stays what it is, with its record, links, weight and digest. ``after``: seconds until
-    it comes back; infinite: when its host's robots.txt changes. ``is_lost``: whoever keeps an index of the
+    it comes back; infinite: when its host's robots.txt changes. ``is_gone``: whoever keeps an index of the
     pages is told that this one is gone. ``keeps_links`` and ``keeps_validators``: those of before stand.
     """
 
     state: State | None
     after: float
     bad: BadVisits = NOT_BAD
-    is_lost: bool = False
+    is_gone: bool = False
     keeps_links: bool = True
     keeps_validators: bool = True
 
@@ -156,8 +156,8 @@ def ending(
 ) -> Ending:
     """What becomes of a page in *state* that comes back every *span* seconds, at most *longest*.
 
-    *can_end* False: most pages of its host would be lost now: then 404, 410 and redirects count as errors,
-    but for a page that was lost before.
+    *can_end* False: most pages of its host would be gone now: then 404, 410 and redirects count as errors,
+    but for a page that was gone before.
     """
     settled = _SETTLED.get(result)
     if settled is not None:
@@ -184,9 +184,9 @@ def ending(
 _SETTLED = {
     Result.READ: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
     Result.UNCHANGED: Ending(State.DONE, 0.0),
-    Result.NOINDEX: Ending(State.DONE, 0.0, is_lost=True, keeps_links=False, keeps_validators=False),
+    Result.NOINDEX: Ending(State.DONE, 0.0, is_gone=True, keeps_links=False, keeps_validators=False),
     Result.ALIAS: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
-    Result.FORBIDDEN: Ending(State.EXCLUDED, 0.0, is_lost=True, keeps_links=False),
+    Result.FORBIDDEN: Ending(State.EXCLUDED, 0.0, is_gone=True, keeps_links=False),
 }
 
 
@@ -218,7 +218,7 @@ def has_noindex(notes: str) -> bool:
 
 
 def next_span(result: Result, span: float, longest: float, bad: BadVisits = NOT_BAD) -> float:
-    """Seconds until a page comes back that was read, or is lost: that one is looked for rarely, for hardly
+    """Seconds until a page comes back that was read, or is gone: that one is looked for rarely, for hardly
     any is gone for ever."""
     if result is Result.MISSING:
         return _doubled(span, bad.visits, longest)
@@ -235,29 +235,29 @@ def _doubled(span: float, times: int, longest: float) -> float:
     return min(span * 2.0 ** min(times, 64), longest)
 
 
-# -- most of a host is lost at once ----------------------------------------------------------------------
+# -- most of a host is gone at once ----------------------------------------------------------------------
 
 _HOUR = 3600.0
 _FEW = 8  # visits that say nothing yet of a host
 
 
 class Losses(NamedTuple):
-    """Revisits of a host's pages in the hour from ``since``, and how many found the page lost."""
+    """Revisits of a host's pages in the hour from ``since``, and how many found the page gone."""
 
     since: float = 0.0
     visits: int = 0
-    lost: int = 0
+    gone: int = 0
 
     @property
     def are_many(self) -> bool:
-        """Whether none should end now: more than half of the pages are lost, so the host is to blame."""
-        return self.visits >= _FEW and 2 * self.lost > self.visits
+        """Whether none should end now: more than half of the pages are gone, so the host is to blame."""
+        return self.visits >= _FEW and 2 * self.gone > self.visits
 
     @property
     def blame(self) -> int:
         """What is kept of it, 0 to 8: what stands against the host when the next hour begins; 0 where it is
         well."""
-        return _FEW * self.lost // self.visits if self.are_many else 0
+        return _FEW * self.gone // self.visits if self.are_many else 0
 
 
 def blamed(blame: int, now: float) -> Losses:
@@ -268,7 +268,7 @@ def blamed(blame: int, now: float) -> Losses:
 def after_visit(losses: Losses, result: Result, now: float, state: State, bad: BadVisits = NOT_BAD) -> Losses:
     """The losses of a host after one more visit of a page, as that was before; doubts count as well as ends.
 
-    Errors say nothing, nor do pages that were lost before, or doubted when their host was well: the second
+    Errors say nothing, nor do pages that were gone before, or doubted when their host was well: the second
     visits of these come together.
     """
     if result in (Result.ERROR, Result.CALLBACK_FAILED, Result.FORBIDDEN):
@@ -278,4 +278,4 @@ def after_visit(losses: Losses, result: Result, now: float, state: State, bad: B
         return losses
     if not 0.0 <= now - losses.since < _HOUR:
         losses = blamed(losses.blame, now)
-    return Losses(losses.since, losses.visits + 1, losses.lost + (becomes is not None))
+    return Losses(losses.since, losses.visits + 1, losses.gone + (becomes is not None))

@@ -53,7 +53,7 @@ class VisitEnd(NamedTuple):
 
     ``was`` is the record of the page until then, ``before`` and ``digest`` are the digests then and now,
     empty where there was none. ``added`` and ``removed`` are ids of pages that the page links now, or links
-    no more. ``blamed`` is its host, where most pages of that were lost within the hour, so that none ends for
+    no more. ``blamed`` is its host, where most pages of that were gone within the hour, so that none ends for
     that.
     """
 

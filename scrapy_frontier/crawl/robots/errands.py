@@ -83,8 +83,9 @@ class RobotsQueue:
         self._most = max(ERRANDS_AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
 
     def ask(self, origin: str, host: str, request: Request) -> RobotsErrand:
-        """Have the file of *origin* fetched for a page of *host*, unless that is under way; the answer is
-        to hear who waits for it. Where a public page leads to a private site nobody is asked."""
+        """Have the file of *origin* fetched for a page of *host*, unless that is under way. Who waits for it
+        says so to the errand that is returned. Where a public page leads to a private site nobody
+        is asked."""
         errand = self.errands.get(origin)
         is_new = errand is None
         if errand is None:
