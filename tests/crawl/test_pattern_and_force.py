@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from server import Web
 
 PATTERN, FORCE = "frontier_pattern", "frontier_force"
+HOUR = 3600
 
 
 class EntrySpider(Spider):
@@ -138,6 +139,10 @@ def test_force_without_a_pattern_is_for_one_page_and_what_is_new(
     assert fetched(site) == ["/docs/", "/docs/new"]
 
 
+def tomorrow() -> float:
+    return time.time() + 24 * HOUR
+
+
 class Counting(EntrySpider):
     """Counts its callbacks in the stats."""
 
@@ -150,12 +155,11 @@ class Counting(EntrySpider):
 def test_a_page_that_comes_back_as_it_was_reaches_its_callback_where_that_is_forced(
     web: Web, run: Callable[..., Crawl], headers: dict[str, str]
 ) -> None:
-    settings = {"FRONTIER_REVISIT": "interval", "FRONTIER_SHELF_LIFE": 1}
+    settings = {"FRONTIER_REVISIT": "interval", "FRONTIER_SHELF_LIFE": HOUR}
     web.on("/", body="as ever", headers=headers)
-    run(Counting, settings, entries=[(web.url("/"), {FORCE: time.time() + 3600})])
+    run(Counting, settings, entries=[(web.url("/"), {FORCE: time.time() + 48 * HOUR})])
     web.visits.clear()
-    time.sleep(1.5)  # now it is due
-    crawl = run(Counting, settings, entries=[])
+    crawl = run(Counting, {**settings, "FRONTIER_CLOCK": f"{__name__}.tomorrow"}, entries=[])  # it is due
     assert [visit.lines.get("if-none-match") for visit in web.visits if visit.path == "/"] == [None]
     assert crawl.stats["called"] == 1
 
