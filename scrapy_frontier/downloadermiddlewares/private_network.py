@@ -37,8 +37,7 @@ class PrivateNetworkMiddleware(Component):
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """None at once but for the few requests that another host led to; these are looked up, and raise
         `IgnoreRequest` where they lead inside."""
-        meta = request.meta
-        if (FROM_PUBLIC in meta or SITEMAP in meta) and is_led_to(request) and not meta.get("proxy"):
+        if _may_be_led_to(request) and is_led_to(request) and not request.meta.get("proxy"):
             return self._look_up(request)
         return None
 
@@ -51,7 +50,7 @@ class PrivateNetworkMiddleware(Component):
         self, request: Request, response: Response
     ) -> Coroutine[Any, Any, Response] | Response:
         """*response*; raises `IgnoreRequest` where somebody public led to it and its address is private."""
-        return self._look_at(request, response) if is_led_to(request) else response
+        return self._look_at(request, response) if _may_be_led_to(request) else response
 
     async def _look_at(self, request: Request, response: Response) -> Response:
         address = await led_inside(request, response)
@@ -63,3 +62,8 @@ class PrivateNetworkMiddleware(Component):
         count(self.crawler, "frontier/redirects/refused")
         count(self.crawler, f"frontier/redirects/refused/{PRIVATE.name}")
         return refusal_of(address)
+
+
+def _may_be_led_to(request: Request) -> bool:
+    """Whether `is_led_to` is worth asking: few requests are."""
+    return FROM_PUBLIC in request.meta or SITEMAP in request.meta

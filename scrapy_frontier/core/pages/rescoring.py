@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ranking.scorer import scores_of
+from ..ranking.scorer import buckets_of, scores_of
 from ..store import keys, queue_keys
 from ..store.due_rows import COMES_BACK
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import encode_ranking, last_ranking
 from ..store.queue_keys import MAX_PRIORITY, OWN_ARRIVAL, priority_code, sort_key_bucket
-from ..store.score_codes import bucket, buckets_of
+from ..store.score_codes import bucket
 from ..store.states import State
 from .misplaced_rows import LEAST_BUCKET, arrived_later, misplaced, misplaced_keys
 from .score_columns import ScoreColumns, Steps

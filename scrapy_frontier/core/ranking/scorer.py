@@ -11,16 +11,16 @@ The default is `Mixed`, in a file of its own. ``docs/internals/order-experiments
 
 from __future__ import annotations
 
-import math
 import mmap
+from math import isfinite, log2
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..store.score_codes import SMALLEST, STEPS_A_DOUBLING
+from ..store.score_codes import SMALLEST, STEPS_A_DOUBLING, TOP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -50,6 +50,14 @@ def buckets(scores: Floats) -> Codes:
         places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - SMALLEST) * STEPS_A_DOUBLING)
     clipped: Codes = np.clip(places, 0, 0xFFFF).astype(np.uint16)
     return clipped
+
+
+def buckets_of(changes: Iterable[Change]) -> list[int]:
+    """`bucket` of each new score, in order; faster than NumPy for those of one page."""
+    return [
+        min(max(round((log2(score) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP) if score > 0 else 0
+        for _, score in changes
+    ]
 
 
 def scores_of(codes: Codes) -> NDArray[np.float32]:
@@ -180,7 +188,7 @@ def about_ranking(
         "pages": pages,
         "links": links,
         "iterations": ranking.iterations,
-        "error_bound": ranking.error_bound if math.isfinite(ranking.error_bound) else None,
+        "error_bound": ranking.error_bound if isfinite(ranking.error_bound) else None,
         "seconds": round(seconds, 3),
         "converged": ranking.converged,
     }

@@ -8,10 +8,6 @@ its bucket is 0, but its code is not, which would say that nothing is known. For
 from __future__ import annotations
 
 from math import log2
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 STEPS_A_DOUBLING = 1024  # from a number to its double: 0.07 % a step, 64 doublings in 16 bits
 SMALLEST = -40  # binary logarithm of the least number that has a step of its own
@@ -27,14 +23,6 @@ def bucket(score: float) -> int:
     if not score > 0:
         return 0
     return min(max(round((log2(score) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP)
-
-
-def buckets_of(changes: Iterable[tuple[int, float]]) -> list[int]:
-    """`bucket` of each new score, in order; faster than NumPy for those of one page."""
-    return [
-        min(max(round((log2(score) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP) if score > 0 else 0
-        for _, score in changes
-    ]
 
 
 def code(number: float) -> int:

@@ -11,7 +11,6 @@ from scrapy import Request
 from ...core.frontier import NEUTRAL, Fate, Link, new_link
 from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
-from ..flights.in_flight import UNNOTED
 from ..flights.redirect_links_and_retries import is_answer, is_seed, times
 from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.codec import meta_payload
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from .seeds import Seeds
 
 _NEW = Fate.NEW
+_UNNOTED = None, 0, 1.0
 _ORDINARY = False, "", False, "", None, NEUTRAL, False  # the rest of a `Link`
 # Meta of requests that are more than a link.
 _UNUSUAL = frozenset((POSTPONED, ONLY_SEEN, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
@@ -104,7 +104,7 @@ class Intake:
     def _enqueue_link(self, request: Request, url: str) -> bool:
         """`enqueue` for the usual case, an ordinary link whose text tells nothing."""
         clean = url
-        lease, flags, weight = self._flights.noted(request) if self._flights.by_link else UNNOTED
+        lease, flags, weight = self._noted(request) if self._flights.by_link else _UNNOTED
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
@@ -255,9 +255,19 @@ class Intake:
 
     # -- from a request to a link ------------------------------------------------------------------------
 
+    def _noted(self, request: Request) -> tuple[Lease | None, int, float]:
+        """What was noted of *request* where it was yielded, once: the lease of the page with the link, its
+        flags and weight."""
+        noted = self._flights.by_link.pop(id(request), None)
+        if noted is None:
+            return _UNNOTED
+        lease, flags, weight, yielded = noted
+        del yielded[id(request)]
+        return lease, flags, weight
+
     def _discover(self, original: Request, link: Link) -> Discovered:
         """Hand *link* over with what was noted of the *original* request."""
-        lease, flags, weight = self._flights.noted(original)
+        lease, flags, weight = self._noted(original)
         return self._discover_one(link._replace(flags=flags, weight=weight), self._clock(), lease)
 
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
