@@ -13,7 +13,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from link_arrays import csr, from_pairs
 
-from scrapy_frontier.core.ranking import matrix as matrix_module
 from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.pagerank import pagerank
 
@@ -250,7 +249,7 @@ def test_many_blocks_of_pages_rank_as_one(monkeypatch):
     draw = np.random.default_rng(5)
     indptr, indices = from_pairs(draw.integers(0, 45, 300), draw.integers(0, 50, 300), 50)
     whole = pagerank(indptr, indices, **EXACT)
-    monkeypatch.setattr(matrix_module, "_BLOCK", 7)
+    monkeypatch.setattr("scrapy_frontier.core.ranking.pagerank._BLOCK", 7)
     parts = pagerank(indptr, indices, **EXACT)
     assert parts.converged
     assert l1(whole.scores, parts.scores) < 1e-9

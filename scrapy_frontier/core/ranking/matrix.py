@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     Weights = Floats | None  # of links; None: 1 each
     Stop = Callable[[], bool] | None  # asked before each sweep: whether to end with the best so far
 
-_BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thread, and the cache holds them
-
 
 @dataclass(frozen=True, slots=True)
 class Ranking:

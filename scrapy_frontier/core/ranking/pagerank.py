@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from .matrix import _BLOCK, Ranking, checked, distribution, filled
+from .matrix import Ranking, checked, distribution, filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ DAMPING = 0.85
 _FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
 _CYCLE = 9  # sweeps between extrapolations: 10 and 12 need no fewer sweeps
 _SMOOTHING = 3  # of them only smooth: as few sweeps as with 6 that all count, and fewer extrapolations
+_BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thread, and the cache holds them
 _GAIN = 1e-4  # what a round of float32 sweeps may gain before float64 looks at the rest
 
 
