@@ -65,5 +65,5 @@ class PrivateNetworkMiddleware(Component):
 
 
 def _may_be_led_to(request: Request) -> bool:
-    """Whether `is_led_to` is worth asking: few requests are."""
+    """False for the many requests of which `is_led_to` need not be asked."""
     return FROM_PUBLIC in request.meta or SITEMAP in request.meta

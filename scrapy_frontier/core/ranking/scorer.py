@@ -48,7 +48,7 @@ def buckets(scores: Floats) -> Codes:
     """`bucket` of many scores at once, as uint16 and in the same order; 0 for those that are not positive."""
     with np.errstate(divide="ignore"):
         places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - SMALLEST) * STEPS_A_DOUBLING)
-    clipped: Codes = np.clip(places, 0, 0xFFFF).astype(np.uint16)
+    clipped: Codes = np.clip(places, 0, TOP).astype(np.uint16)
     return clipped
 
 

@@ -2,7 +2,7 @@
 
 Both count steps of the binary logarithm, from 2**-40 to 2**24. They differ in what is smaller than that:
 its bucket is 0, but its code is not, which would say that nothing is known. For many at once
-`core.ranking.scorer` does the same with NumPy.
+`core.ranking.scorer` does the same.
 """
 
 from __future__ import annotations

@@ -24,12 +24,9 @@ def refusal_of(address: str) -> IgnoreRequest:
 
 
 def is_led_to(request: Request) -> bool:
-    """Whether another host led to *request*, which may be public; 0.3 us for a request that none led to."""
-    meta = request.meta
-    if FROM_PUBLIC not in meta and SITEMAP not in meta:
-        return False
+    """Whether another host led to *request*, which may be public."""
     host = host_of(request.url)
-    return meta.get(FROM_PUBLIC) == host or _named_by(request) not in ("", host)
+    return request.meta.get(FROM_PUBLIC) == host or _named_by(request) not in ("", host)
 
 
 async def leads_inside(request: Request) -> str | None:
