@@ -194,7 +194,8 @@ class Frontier:
     @property
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
-        return self._batch.counts.states[State.QUEUED] - len(self._leases) - self._batch.withheld
+        waiting = self._batch.counts.states[State.QUEUED] - self._batch.withheld
+        return waiting - self._leases.of_hosts_not_blocked(self._hosts.by_name)
 
     @property
     def withheld(self) -> int:

@@ -238,15 +238,19 @@ class Host(KeptHost):
         """Remove the head for a lease, or the page whose turn it is after a backoff, or the one with
         *sort_key* out of turn, and return its sort key, which is ``leased`` from now on. Without one there
         must be a head."""
+        sort_key = sort_key or self.next_sort_key()
         self.turns = (self.turns + 1) % WAITED_TURN
-        if self.waited and not self.turns and sort_key is None:
-            sort_key = self._oldest_waited()
-        if sort_key is None:
-            sort_key = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
+        if self.heads and self.heads[0] is sort_key:
+            del self.heads[0]
         elif sort_key in self.heads:
             self.heads.remove(sort_key)
         self.leased |= {sort_key}
         return sort_key
+
+    def next_sort_key(self) -> bytes:
+        """What `take` removes next; there must be a head."""
+        waited = self._oldest_waited() if self.waited and (self.turns + 1) % WAITED_TURN == 0 else None
+        return waited or self.heads[self._probe() if self.is_doubted and self.suspects else 0]
 
     def put_back(self, sort_key: bytes) -> None:
         """Undo `take` of *sort_key*, the last one: its page is queued as before, and the turn is not

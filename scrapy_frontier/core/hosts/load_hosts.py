@@ -58,6 +58,7 @@ class HostTable:
 
     def __post_init__(self) -> None:
         self._orders = dict(all_orders(self._batch.store))
+        self._latest = self._opened_at  # when a host left the memory last: no row of this run is newer
 
     @property
     def is_loaded(self) -> bool:
@@ -115,12 +116,13 @@ class HostTable:
         return row
 
     def _enter(self, name: str, row: HostRow) -> Host:
-        # A clock that was set back must not silence a host for longer than its delay.
         is_known = row is not NO_ROW and row != NO_ROW
         is_visit_assumed = is_known and not self._was_clean
         visited = row.visited
-        if visited > self._opened_at or is_visit_assumed:
+        if visited > self._latest:  # a clock that was set back must not silence it for longer than its delay
             row.visited = self._opened_at
+        elif is_visit_assumed:
+            row.visited = max(visited, self._opened_at)
         host = self._hosts.make(name, row)
         if visited <= self._opened_at:
             self._hosts.was_visited(name, visited, self._opened_at)
@@ -173,11 +175,13 @@ class HostTable:
         nothing queued and nothing under way leaves the memory once its delay has passed."""
         self.fill(host)
         self._hosts.put(host, now)
+        self._budgets.freed(host)
         self.forget_if_idle(host, now)
 
     def forget_if_idle(self, host: Host, now: float) -> None:
         """Let go of a host with nothing queued and nothing under way, once its delay has passed; its row, in
         the open batch, says what there is to know. Nothing for any other."""
+        self._latest = max(self._latest, now)
         if host.state is IDLE and not host.in_flight and not host.queued:
             self._batch.write_host(host)
             self._hosts.forget(host, now)

@@ -77,7 +77,7 @@ class Hosts:
     def put(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves at *now*; to be called after every change of it."""
         if not host.heads:
-            if host.state is not LINGERING:
+            if host.state is not LINGERING or host.in_flight:
                 host.state = IDLE
         elif host.is_blocked:
             host.state = BLOCKED

@@ -20,6 +20,7 @@ class RobotsAndSitemaps:
         self._batch = batch
         self._rule = rule
         self.has_changed = bool(batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1))
+        self._judged_to: dict[str, bytes] = {}  # by site, the last page that was taken since it changed
 
     def robots_copy(self, origin: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
@@ -47,20 +48,26 @@ class RobotsAndSitemaps:
         is_known = before is not None and before.verdict is not Verdict.POSTPONE
         if before is not None and is_known and (before.verdict, before.body) != (copy.verdict, copy.body):
             self._batch.rows[keys.changed_key(origin)] = b""
+            self._judged_to.pop(origin, None)
             self.has_changed = True
         self._batch.rows[keys.robots_key(origin)] = site_rows.encode_copy(copy)
         self._batch.commit()
 
-    def changed(self) -> str | None:
-        """A site whose robots.txt has become another one, until it is `judged`. To be called with nothing
-        open."""
+    def changed(self) -> tuple[str, bytes] | None:
+        """A site whose robots.txt has become another one, until it is `judged`, and the last of its pages
+        that was taken for that; b"" for none. To be called with nothing open."""
         found = self._batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1) if self.has_changed else []
         self.has_changed = bool(found)
-        return found[0].decode() if found else None
+        origin = found[0].decode() if found else ""
+        return (origin, self._judged_to.get(origin, b"")) if found else None
 
-    def judged(self, origin: str) -> None:
-        """The pages that the robots.txt of *origin* forbade are taken to be judged again: its mark goes,
-        in the open batch."""
+    def judged(self, origin: str, to: bytes | None) -> None:
+        """The pages that the robots.txt of *origin* forbade are taken to be judged again *to* that one; None:
+        all, and its mark goes, in the open batch."""
+        if to is not None:
+            self._judged_to[origin] = to
+            return
+        self._judged_to.pop(origin, None)
         self._batch.rows[keys.changed_key(origin)] = None
 
     def sitemaps_of(self, origin: str) -> SiteSitemaps:

@@ -39,6 +39,10 @@ class Backoffs:
         """A page whose backoff was ``cut_short`` is handed out."""
         self.cut_short.remove(page_id)
 
+    def taken_back(self, page_id: PageId) -> None:
+        """The hand-out of a page whose backoff was ``cut_short`` was none after all."""
+        self.cut_short.add(page_id)
+
     def put(self, host: Host, sort_key: bytes, until: float) -> None:
         """Have a page that is in no queue wait *until* then (POSIX seconds), in the open batch; it counts as
         queued.

@@ -52,8 +52,10 @@ class Deferral:
     def load(self, limit: int) -> None:
         """Find up to *limit* more units with deferred pages of earlier runs, one seek and one lookup each.
 
-        Those with room are noted as such in the budgets; nothing is written.
+        Those with room are noted as such in the budgets. Commits first, so that the rows of hosts are those
+        of now.
         """
+        self._batch.commit()
         while self._to_load is not None and limit > 0:
             row = next(self._batch.store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
             found = None if row is None else keys.split_deferred_key(row[0])
@@ -146,13 +148,13 @@ class Deferral:
         return True
 
     def spill(self, host: Host, now: float) -> bool:
-        """Defer the head of a host whose budget of pages is used up; false where it may be fetched.
+        """Defer the next page of a host whose budget of pages is used up; false where it may be fetched.
 
-        Never a further visit, nor a page that comes back. A head whose record cannot be read is set aside
+        Never a further visit, nor a page that comes back. One whose record cannot be read is set aside
         instead. In the open batch; the host gets its next head and its place.
         """
         over = self._budgets.spent(host)
-        sort_key = host.heads[0]
+        sort_key = host.next_sort_key()
         page_id = queue_keys.sort_key_id(sort_key)
         if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
             return False

@@ -62,7 +62,7 @@ class Edits:
     _scores: Rescoring | None
     _revisit_queue: RevisitQueue
     _recompute_due: RecomputeDue
-    _touched: set[Host] = field(default_factory=set, init=False)
+    _touched: set[str] = field(default_factory=set, init=False)  # hosts, which may leave the memory meanwhile
     _steps = 0
 
     # -- queue again -----------------------------------------------------------------------------------
@@ -153,9 +153,11 @@ class Edits:
         must still keep its delay.
         """
         self._batch.commit()
-        count = 0
+        count, leased = 0, self._leased()
         without_index: list[_Doomed] = []
         for doomed in self._pages_of(name, fingerprint_of, now):
+            if doomed.page_id in leased:
+                continue
             if doomed.fingerprint is None and doomed.page_id < keys.FIRST_VISIT:
                 without_index.append(doomed)
                 continue
@@ -163,7 +165,8 @@ class Edits:
             count += 1
             if count % _AT_A_TIME == 0:
                 yield count
-        self._forget_by_index(without_index, now)
+                leased = self._leased()
+        self._forget_by_index([doomed for doomed in without_index if doomed.page_id not in leased], now)
         self._write(now)
         stored = self._batch.store.get(keys.host_key(name))
         if stored is not None and self._table.row_of(name) == HostRow():  # never visited: not worth keeping
@@ -173,21 +176,27 @@ class Edits:
 
     def _pages_of(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[_Doomed]:
         """First the queued pages by their rows, then, once these are gone, the finished ones."""
-        leased = self._leased()
         waiting = (place for place in queue_keys.waiting_places(self._batch.store) if place.host == name)
         for places in (queue_keys.queued_places(self._batch.store, name), waiting):
             for place in places:
                 page_id = queue_keys.sort_key_id(place.sort_key)
-                page = self._page_index.page(page_id)
-                if page is not None and page_id not in leased:
-                    yield _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
+                page, here = self._page_index.page(page_id), self._place_now(place, page_id, name)
+                if page is not None and here is not None:
+                    yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
         for key, value in self._batch.store.scan(keys.PAGE):
             page_id, page = keys.key_id(key), lenient(page_rows.decode_page, value)
-            if page is None or page.state is State.QUEUED:
+            if page is None or host_of_page(page) != name:
                 continue
-            if host_of_page(page) == name:
+            page = self._batch.read_page(page_id)  # the scan shows what was there when it began
+            if page is not None and page.state is not State.QUEUED and host_of_page(page) == name:
                 yield _Doomed(page_id, page, None, self._index_of(page_id, page, fingerprint_of))
+
+    def _place_now(self, place: QueuePlace, page_id: PageId, name: str) -> QueuePlace | None:
+        """A *place* that was read a while ago, or where the page has moved since; None if it left the queues.
+        To be called with nothing open."""
+        is_there = self._batch.store.get(place.key) is not None
+        return place if is_there else queue_keys.find_place(self._batch.store, page_id, name)
 
     def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
         """The fingerprint by which the index knows the page; None where its record tells another."""
@@ -224,18 +233,18 @@ class Edits:
             if is_ended:  # one that comes back
                 batch.count_queued_again(host, -1)
         if is_ended:
-            self._revisit_queue.remove(page_id, page)
+            self._revisit_queue.forget(page_id, page, now)
             self._uncount_page(host, page_id, page)
         batch.clamp(host)
-        self._touched.add(host)
+        self._touched.add(host.name)
         self._steps += 1
         if self._steps >= _AT_A_TIME:
             self._write(now)
 
     def _write(self, now: float) -> None:
         self._batch.commit()
-        for host in self._touched:
-            self._table.put_or_forget(host, now)
+        for name in self._touched:
+            self._table.put_or_forget(self._table.get(name), now)
         self._touched.clear()
         self._page_index.forget_urls()
         self._steps = 0
@@ -243,8 +252,9 @@ class Edits:
     def _forget_links(self, page_id: PageId) -> None:
         """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
         is_packed = self._batch.store.get(keys.segment_key(page_id)) is not None
-        # An empty row counts before it, and goes when it is packed anew.
-        self._batch.rows[keys.link_key(page_id)] = b"" if is_packed else None
+        has_row = self._batch.get(keys.link_key(page_id)) is not None  # which may be about to be packed
+        # An empty row counts before a segment, and goes when that is packed anew.
+        self._batch.rows[keys.link_key(page_id)] = b"" if is_packed or has_row else None
         self._batch.rows[keys.content_key(page_id)] = None
         if self._scores is not None:
             self._scores.closed(page_id)

@@ -85,6 +85,8 @@ class Endings:
         if page is None:
             released = self._revisit_endings.release(lease, outcome, host, queue or host, now)
             self.finished += released.state is not QUEUED
+            if queue is not None:
+                self._budgets.note(queue)
             return released._replace(is_written=self._let_go_and_commit(host, outcome, now))
         host.drop_sort_key(lease.sort_key)
         links, beside = 0, None
@@ -94,7 +96,7 @@ class Endings:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
             self._queue_again(lease, page, queue or host, now + outcome.delay, now)
         else:
-            if self._revisit_queue.rule is not None and lease.page_id < keys.FIRST_VISIT:
+            if self._revisit_queue.notes_ends and lease.page_id < keys.FIRST_VISIT:
                 page = self._revisit_queue.first_ended(lease, page, now)
             elif self._revisit_queue.rule is not None:
                 beside = self._revisit_endings.release_beside(lease, outcome, host, now)
@@ -209,8 +211,9 @@ class Endings:
         links: Sequence[PlainEdge] = ()
         if outcome.has_links and (is_read or state is GONE):
             links = self._batch.put_links(page_id, lease.edges if state is DONE else outcome.led_to(state))
+        is_beside = page_id != lease.page_id
         if scores is not None and is_read:
-            scores.parsed(page_id, links)
-        elif scores is not None:
+            scores.parsed(page_id, links, is_beside)
+        elif scores is not None and not is_beside:
             scores.closed(page_id)
         return len(lease.edges) if state is DONE and outcome.has_links else 0

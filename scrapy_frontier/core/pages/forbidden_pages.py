@@ -32,7 +32,6 @@ class ForbiddenPages:
     def __init__(self, batch: Batch, sites: RobotsAndSitemaps) -> None:
         self._batch = batch
         self._sites = sites
-        self._after = b""  # of the pages that are taken, the last
 
     def note(self, page_id: PageId, page: Page) -> bool:
         """Have a forbidden page come back with its robots.txt, in the open batch. Whether it has to come by
@@ -49,6 +48,16 @@ class ForbiddenPages:
             prefix = keys.forbidden_prefix(origin_of(page.url) or "")
             self._batch.rows[prefix + keys.id_bytes(page_id)] = None
 
+    def next_of_site(self, page_id: PageId, page: Page) -> PageId | None:
+        """The page behind that one which the same robots.txt forbids; None where there is none. One seek for
+        most."""
+        prefix, after = keys.forbidden_prefix(origin_of(page.url) or ""), keys.id_bytes(page_id)
+        while found := self._batch.store.keys_of(prefix, after, 1):
+            after = found[0]
+            if self._batch.rows.get(prefix + after, b"") is not None:
+                return keys.id_in(after)
+        return None
+
     @property
     def are_to_judge(self) -> bool:
         """Whether a robots.txt has changed whose pages were not all taken yet; no store read."""
@@ -57,13 +66,12 @@ class ForbiddenPages:
     def take(self, limit: int) -> list[int]:
         """Up to so many pages of a site whose robots.txt has changed; their rows go, in the next batch. To be
         called with nothing open."""
-        origin = self._sites.changed()
-        if origin is None:
+        site = self._sites.changed()
+        if site is None:
             return []
+        origin, after = site
         prefix = keys.forbidden_prefix(origin)
-        found = self._batch.store.keys_of(prefix, self._after, limit)
+        found = self._batch.store.keys_of(prefix, after, limit)
         self._batch.rows.update(dict.fromkeys((prefix + name for name in found), None))
-        self._after = found[-1] if len(found) == limit else b""
-        if not self._after:
-            self._sites.judged(origin)
+        self._sites.judged(origin, found[-1] if len(found) == limit else None)
         return [keys.id_in(name) for name in found]

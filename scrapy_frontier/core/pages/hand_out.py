@@ -69,6 +69,7 @@ class HandOut:
         if budgets.is_counting:  # until then nobody knows what a domain has left
             return None
         if budgets.with_room:
+            batch.commit()  # else one that is queued again in the open batch would be found to wait still
             self._deferred.take_back(now)
             batch.commit()
         spilled, share = 0, self._share
@@ -154,6 +155,10 @@ class HandOut:
         if self._leases.pop(lease.id, None) is None or host is None:
             return
         host.put_back(lease.sort_key)
+        if lease.is_last:
+            self._backoffs.taken_back(lease.page_id)
+        if self._share is not None:
+            self._share.taken_back()
         self._hosts.put(host, now)
         self._budgets.note(host)
 

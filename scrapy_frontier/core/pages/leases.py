@@ -172,6 +172,11 @@ class Leases(dict[int, Lease]):
         self[number] = lease
         return lease
 
+    def of_hosts_not_blocked(self, by_name: Mapping[str, Host]) -> int:
+        """How many leases are out of hosts, *by_name* those in memory, that are not blocked; O(leases)."""
+        hosts = (by_name.get(lease.host) for lease in self.values())
+        return sum(host is None or not host.is_blocked for host in hosts)
+
     def expired(self, now: float) -> list[Lease]:
         """The leases that are out and whose deadline has passed at *now*; O(these)."""
         return list(takewhile(lambda lease: lease.deadline <= now, self.values()))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..store import keys, queue_keys
+from ..store.due_rows import COMES_BACK
 from ..store.score_codes import NEUTRAL
 from ..store.states import State
 
@@ -68,6 +69,10 @@ class Queue:
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:
+            if sort_key.startswith(COMES_BACK):  # as what it counts until now its row alone knew
+                self._batch.count_queued_again(host, -1)
+                self._batch.count_ended(host, State.DONE, -1)
+                self._batch.clamp(host)
             self._batch.count_ended(host, State.FAILED)
             if self._scores is not None:
                 self._scores.closed(page_id)

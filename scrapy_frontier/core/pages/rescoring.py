@@ -127,8 +127,7 @@ class Rescoring:
         return None if found is None else float(found[0])
 
     def waits(self, page_id: PageId) -> None:
-        """A page waits for the end of a backoff: `changed` has no row of it to move until it is `queued`
-        again."""
+        """A page waits for the end of a backoff: it has no row to move until it is `queued` again."""
         if page_id < keys.FIRST_VISIT:
             self._set(page_id, _ELSEWHERE)
 
@@ -137,27 +136,31 @@ class Rescoring:
         self._set(page_id, _NOWHERE)
         self.scorer.closed(page_id)
 
-    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge]) -> None:
-        """The links of a page are known: pay its targets, and move those whose score that changes enough."""
-        self._set(page_id, _NOWHERE)
+    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
+        """The links of a page are known: pay its targets, and move those whose score that changes enough.
+        Where a visit *is_beside* it the page goes on waiting, if it waits."""
+        if not is_beside:
+            self._set(page_id, _NOWHERE)
         # A link with nofollow carries nothing, nor one that weighs nothing.
-        targets, scores = [], []
-        for target, flags, weight in edges:
-            if weight and not flags & NOFOLLOW:
-                targets.append(target)
-                scores.append(weight)
-        weights = None if scores.count(1.0) == len(scores) else scores
+        kept = [(target, weight) for target, flags, weight in edges if weight and not flags & NOFOLLOW]
+        targets, scores = [target for target, _ in kept], [weight for _, weight in kept]
+        payment = page_id, targets, None if scores.count(1.0) == len(scores) else scores
         if self._loading is not None:
-            self._late.append((page_id, targets, weights))
-        elif changes := self.scorer.parsed(page_id, targets, weights):
+            self._late.append(payment)
+        else:
+            self._pay(*payment)
+
+    def _pay(self, page_id: PageId, targets: list[int], weights: list[float] | None) -> None:
+        if changes := self.scorer.parsed(page_id, targets, weights):
             self.changed(changes)
+        if self._buckets[page_id] != _NOWHERE:  # it waits
+            self.scorer.opened(page_id)
 
     def _set(self, page_id: PageId, bucket: int) -> None:
         more = page_id + 1 - len(self._buckets)
         if more > 0:
-            self._buckets.extend([_NOWHERE] * more)
-            self._priorities.extend([0] * more)
-            self._hosts_of.extend([0] * more)
+            for column in (self._buckets, self._priorities, self._hosts_of):
+                column.extend([0] * more)
         self._buckets[page_id] = bucket
 
     def _put(self, page_id: PageId, host: int, sort_key: bytes) -> None:
@@ -168,9 +171,8 @@ class Rescoring:
         self._hosts_of[page_id] = host
 
     def _number(self, host: str) -> int:
-        number = self._numbers.get(host)
-        if number is None:
-            number = self._numbers[host] = len(self._names)
+        number = self._numbers.setdefault(host, len(self._names))
+        if number == len(self._names):
             self._names.append(host)
         return number
 
@@ -248,8 +250,8 @@ class Rescoring:
         is_queued = known != _NOWHERE
         del known  # else the array could not grow
         self.scorer.reopened(is_queued)
-        for page_id, targets, weights in self._late:
-            self.changed(self.scorer.parsed(page_id, targets, weights))
+        for payment in self._late:
+            self._pay(*payment)
         self._late.clear()
 
     def _walk_columns(self, after: bytes, limit: int) -> bytes | None:
@@ -276,8 +278,7 @@ class Rescoring:
         self._any_arrived_later |= any(map(arrived_later, sort_keys))
         moved: dict[bytes, list[tuple[bytes, bytes]]] = {}
         for index, sort_key in misplaced_keys(self.scorer, sort_keys, len(self._buckets)):
-            name, _, before = split[index]
-            moved.setdefault(name, []).append((before, sort_key))
+            moved.setdefault(split[index][0], []).append((split[index][2], sort_key))
         for name, pairs in moved.items():
             self.rows_moved += self._move(name.decode(), pairs)
         return rows[-1] if len(rows) == limit else None
@@ -339,9 +340,8 @@ class Rescoring:
             self._ranked_at = min(self.last_ranking.get("at", now), now)
         grown = self.scorer.growth
         has_read = read >= max(_FIRST_RANKING, self.last_ranking.get("read", 0) * grown)
-        if has_read or pages >= max(_FIRST_RANKING, self.last_ranking.get("pages", 0) * grown):
-            return True
-        return bool(interval) and pages > 0 and now - self._ranked_at >= interval
+        has_grown = has_read or pages >= max(_FIRST_RANKING, self.last_ranking.get("pages", 0) * grown)
+        return has_grown or (bool(interval) and pages > 0 and now - self._ranked_at >= interval)
 
     def keep_ranking(self, about: LastRanking) -> None:
         """Note in the open batch what the last ranking was: *about* it, as `about_ranking` makes it."""

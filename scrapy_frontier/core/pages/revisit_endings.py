@@ -182,8 +182,9 @@ class RevisitEndings:
             else:
                 after = end.after if end.after < inf else ended.plan.span
                 page = self._revisit_queue.come_back(lease, page, ended.plan, after, now)
-        if page.state is not before.state:
+        if not is_forbidden(page):
             self._forbidden.remove(lease.page_id, before)
+        if (page.state, page.status) != (before.state, before.status):
             batch.count_ended(host, before.state, -1, before.status)
             batch.count_ended(host, page.state, status=page.status)
         batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)

@@ -67,6 +67,7 @@ class RevisitQueue:
         self._looked_at = self._opened_at
         self._rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
         self._hubs = HubShare(self._rule.hub_share)
+        self.notes_ends = self.rule is not None or self._batch.store.get(keys.REVISIT) is not None
         first = next(self._batch.store.scan(keys.DUE, limit=1), None)
         if self.rule is not None and first is not None:
             self.next = float(due_rows.due_time(first[0]))
@@ -174,7 +175,12 @@ class RevisitQueue:
 
     def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that came to an end for the first time, or again after it was queued anew:
-        with the time when it is due, in the open batch."""
+        with the time when it is due, in the open batch. Without a rule the next run that has one works out
+        anew when each is due. To be called where this ``notes_ends``."""
+        if self.rule is None:
+            self._batch.rows[keys.REVISIT] = None
+            self.notes_ends = False
+            return page
         if is_forbidden(page):
             return self.forbid(lease, page, now)
         if page.state not in MAY_COME_BACK:
@@ -278,6 +284,20 @@ class RevisitQueue:
                 host.forget(place.sort_key)
                 batch.count_queued(host, -1)
                 batch.count_queued_again(host, -1)
+
+    def forget(self, page_id: PageId, page: Page, now: float) -> None:
+        """`remove` a page that will be known no more. If it was the one of its site to come by itself, so
+        that somebody asks for the robots.txt that forbade it, the next is."""
+        self.remove(page_id, page)
+        due = 0 if page.visits is None else page.visits.due
+        heir = self._forbidden.next_of_site(page_id, page) if due and is_forbidden(page) else None
+        its = None if heir is None else self._batch.read_page(heir)
+        if heir is None or its is None or not is_forbidden(its) or (its.visits and its.visits.due):
+            return
+        when = due if due > QUEUED_AGAIN else _second(now)
+        self.put(Due(when, heir))
+        its = its._replace(visits=(its.visits or NO_VISITS)._replace(due=when))
+        self._batch.rows[keys.page_key(heir)] = page_rows.encode_page(its)
 
     def make_due(self, page_id: PageId, now: float) -> bool:
         """See `Edits.make_due`."""

@@ -52,6 +52,7 @@ class RevisitShare:
         self._share = share
         self.credit = 0.0
         self._own: dict[str, float] = {}  # of hosts that have both
+        self._before: tuple[float, str, float | None] = 0.0, "", None  # the last hand-out
         self._line: dict[str, None] = {}  # hosts with such pages, whose turn comes next first
         self._unasked = 0  # turns until the line is made anew
 
@@ -65,6 +66,7 @@ class RevisitShare:
         own."""
         counts = self._batch.counts
         gain = self._share - sort_key.startswith(COMES_BACK)
+        self._before = self.credit, host.name, self._own.get(host.name)
         if 0 < counts.queued_again < counts.states[State.QUEUED]:
             self.credit = min(max(self.credit + gain, -_MOST), _MOST)
         if 0 < host.queued_again < host.queued:
@@ -72,6 +74,14 @@ class RevisitShare:
             self._own[host.name] = min(max(own + gain, -_MOST), _MOST)
         elif self._own:
             self._own.pop(host.name, None)
+
+    def taken_back(self) -> None:
+        """The page handed out last was none after all: what was counted for it goes back."""
+        self.credit, name, own = self._before
+        if own is not None:
+            self._own[name] = own
+        else:
+            self._own.pop(name, None)
 
     def turn(self, otherwise: Host) -> tuple[Host, bytes | None]:
         """If it is their turn, a host that may be asked for a page that came back and the sort key of its

@@ -1,0 +1,422 @@
+"""Where two parts of the frontier meet that seldom do. Each of these stories once ended otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from openings import NOW, domain_of, let_go, opened, page  # noqa: F401 - `let_go` works by being here
+
+from scrapy_frontier.core import reasons
+from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.frontier import Fate, Frontier, Lease, Outcome
+from scrapy_frontier.core.hosts.budgets import Limits
+from scrapy_frontier.core.hosts.giving_up import GiveUpRule
+from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.pages import edits
+from scrapy_frontier.core.ranking import graph
+from scrapy_frontier.core.ranking.default_scorer import Mixed
+from scrapy_frontier.core.revisits.plans import RevisitRule
+from scrapy_frontier.core.revisits.policy import Result
+from scrapy_frontier.core.store import keys, queue_keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
+from scrapy_frontier.core.transitions import Event
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy_frontier.core.store.page_rows import Page
+
+A, B, C = "a.example.org", "b.example.org", "c.example.org"
+READ = Outcome(Event.FETCHED, 200)
+SOON = RevisitRule(shelf_life=10.0, horizon=10.0)
+LATER = NOW + 1000
+
+
+def fingerprint_of(found: Page) -> bytes:
+    return found.url.encode().rjust(40, b".")
+
+
+def a_frontier(directory: Path, now: float = NOW, is_loaded: bool = True, **options: Any) -> Frontier:
+    opened.append(Store(directory))
+    frontier = Frontier(opened[-1], now, domain_of=domain_of, **options)
+    while is_loaded and not frontier.load(now):
+        pass
+    return frontier
+
+
+def take(frontier: Frontier, now: float = NOW) -> Lease:
+    lease = frontier.lease(now)
+    assert lease is not None
+    return lease
+
+
+def drain(frontier: Frontier, now: float = NOW) -> set[int]:
+    found = set()
+    while (lease := frontier.lease(now)) is not None or frontier.is_refilling:
+        if lease is not None:
+            found.add(lease.page_id)
+            frontier.release(lease, READ, now)
+    return found
+
+
+def assert_sound(frontier: Frontier, now: float = NOW) -> None:
+    frontier.commit()
+    assert list(Check(opened[-1], fingerprint_of, now).run()) == []
+
+
+# -- edits, and pages that wait for a budget or are under way ---------------------------------------------
+
+
+def test_a_page_that_waits_for_a_budget_is_queued_by_hand_in_a_run_without_budgets(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, limits=Limits(host_pages=1))
+    frontier.discover([page(0, A), page(1, A)], NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, at_risk=16)
+    assert frontier.requeue(1, NOW)
+    assert drain(frontier) == {0, 1}
+    assert_sound(frontier)
+
+
+def test_a_page_that_waits_for_a_budget_keeps_the_request_it_was_given_meanwhile(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, limits=Limits(host_pages=1))
+    frontier.discover([page(0, A), page(1, A)], NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, at_risk=16)
+    assert frontier.renew(1, b"new")
+    assert {take(frontier).page.payload for _ in range(2)} >= {b"new"}
+
+
+def test_of_a_host_that_is_forgotten_a_page_on_its_further_visit_stays(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, revisits=SOON)
+    frontier.discover([page(0, A)], NOW)
+    frontier.release(take(frontier), READ, NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, LATER, revisits=SOON)
+    assert take(frontier, LATER).comes_back
+    assert list(frontier.forget_host(A, fingerprint_of, LATER)) == [0]
+    assert frontier.page(0) is not None
+    assert_sound(frontier, LATER)
+
+
+def test_of_a_host_that_is_forgotten_a_page_handed_out_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edits, "_AT_A_TIME", 2)
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(number, A) for number in range(6)], NOW)
+    steps = frontier.forget_host(A, fingerprint_of, NOW)
+    next(steps)
+    lease = take(frontier)
+    list(steps)
+    assert frontier.page(lease.page_id) is not None
+    frontier.release(lease, READ, NOW)
+    assert_sound(frontier)
+
+
+def test_a_host_that_is_forgotten_may_leave_the_memory_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edits, "_AT_A_TIME", 2)
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(number, A) for number in range(4)], NOW)
+    for _ in range(3):
+        frontier.release(take(frontier), READ, NOW)
+    steps = frontier.forget_host(A, fingerprint_of, NOW)
+    next(steps)
+    frontier.discover([page(9, A)], NOW)
+    frontier.release(take(frontier), READ, NOW)
+    assert not frontier.hosts
+    assert list(steps)[-1] == 4
+    assert frontier.find(page(9, A).fingerprint) is not None, "it came too late"
+    assert_sound(frontier)
+
+
+def test_forgotten_pages_make_room_in_the_budget_of_their_domain(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, limits=Limits(domain_pages=2))
+    frontier.discover([page(0, A), page(1, B)], NOW)
+    for page_id in (0, 1):
+        frontier.forget(page_id, fingerprint_of, NOW)
+    (answer,) = frontier.discover([page(2, C)], NOW)
+    assert answer.fate is Fate.NEW
+
+
+def test_pages_that_wait_come_where_forgotten_ones_made_room(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, limits=Limits(host_pages=2))
+    frontier.discover([page(number, A) for number in range(3)], NOW)
+    for page_id in (0, 1):
+        frontier.forget(page_id, fingerprint_of, NOW)
+    assert take(frontier).page_id == 2
+
+
+def test_a_page_under_way_of_a_host_that_is_blocked_is_taken_off_what_waits_once(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(0, A), page(1, B)], NOW)
+    frontier.block(take(frontier).host, NOW)
+    assert frontier.pending == 1
+    take(frontier)
+    assert frontier.pending == 0
+
+
+def test_whoever_asks_for_the_robots_txt_of_a_site_leaves_that_to_another_when_forgotten(
+    tmp_path: Path,
+) -> None:
+    frontier = a_frontier(tmp_path, revisits=SOON)
+    frontier.keep_robots_copy(f"http://{A}", a_copy(Verdict.PARSE))
+    frontier.discover([page(number, A) for number in range(3)], NOW)
+    while (lease := frontier.lease(NOW)) is not None:
+        forbid(frontier, lease, NOW)
+    due = frontier.next_due()
+    for page_id in (0, 1):
+        frontier.forget(page_id, fingerprint_of, NOW)
+        assert_sound(frontier)
+    assert frontier.next_due() == due
+    assert take(frontier, NOW + 1e7).page_id == 2
+
+
+# -- budgets ---------------------------------------------------------------------------------------------
+
+
+def test_a_head_that_is_put_aside_makes_room_for_its_domain(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, limits=Limits(domain_pages=3, host_pages=2))
+    frontier.discover([page(0, A), page(1, A)], NOW)
+    for _ in range(2):
+        frontier.release(take(frontier), READ, NOW)
+    frontier.discover([page(5, B), page(6, B)], NOW)  # the second waits for room of the domain
+    frontier.release(take(frontier), Outcome(Event.POSTPONED, host=A), NOW)  # whose budget is used up
+    assert drain(frontier) == {3}
+    assert frontier.pending == 0
+
+
+def test_a_page_that_comes_back_and_moves_to_another_host_counts_there(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, revisits=SOON, limits=Limits(domain_pages=9))
+    frontier.discover([page(0, A)], NOW)
+    frontier.release(take(frontier), READ, NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, LATER, revisits=SOON, limits=Limits(domain_pages=1))
+    moved = Outcome(Event.RETRIED, 503, delay=50.0, host=B)
+    frontier.release(take(frontier, LATER), moved, LATER)
+    (answer,) = frontier.discover([page(1, C)], LATER)
+    assert answer.fate is Fate.DEFERRED
+
+
+def test_whether_a_host_has_room_is_read_behind_the_ends_that_wait_to_be_written(tmp_path: Path) -> None:
+    budget = Limits(host_pending=1)
+    frontier = a_frontier(tmp_path, limits=budget)
+    for host in ("a.org", "b.org"):
+        frontier.discover([page(number, host) for number in range(2)], NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, is_loaded=False, limits=budget, at_risk=16)
+    while not frontier._table.is_loaded:
+        frontier.load(NOW, 1)
+    for lease in [take(frontier), take(frontier)]:
+        assert not frontier.release(lease, READ, NOW).is_written
+    while not frontier.load(NOW, 1):
+        pass
+    assert {take(frontier).host for _ in range(2)} == {"a.org", "b.org"}
+
+
+def test_a_page_that_was_retried_is_over_a_spent_budget_behind_further_visits_too(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(0, A, priority=5), page(1, A, priority=4)], NOW)
+    frontier.release(take(frontier), READ, NOW)
+    frontier.release(take(frontier), Outcome(Event.RETRIED, 500, delay=10.0), NOW)
+    frontier.discover([page(0, A, priority=9, again=True) for _ in range(8)], NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, NOW + 20, limits=Limits(host_pages=1))  # one was fetched
+    visits = drain(frontier, NOW + 20)
+    assert len(visits) == 8
+    assert min(visits) >= keys.FIRST_VISIT
+    assert_sound(frontier, NOW + 20)
+
+
+# -- the clocks of hosts -----------------------------------------------------------------------------------
+
+
+def test_while_robots_txt_is_fetched_for_long_nothing_else_is_asked_of_its_host(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, default_politeness=Politeness(1.0, 1))
+    assert frontier.begin_errand(A, NOW) == 0
+    frontier.end_errand(A, NOW)  # remembered until the delay is over
+    assert frontier.begin_errand(A, NOW + 1) == 0
+    for later in (1.5, 3.0):
+        assert frontier.lease(NOW + later) is None
+    frontier.discover([page(0, A)], NOW + 3)
+    assert frontier.lease(NOW + 3) is None, "it is under way, and one may be"
+    frontier.end_errand(A, NOW + 3)
+    assert frontier.lease(NOW + 3) is None, "a second after it"
+    assert frontier.lease(NOW + 4) is not None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_next_run_knows_the_last_visit_of_a_host_that_left_the_memory_between(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    frontier = a_frontier(tmp_path)
+    if is_killed:
+        opened.pop().close()
+        frontier = a_frontier(tmp_path)
+    frontier.discover([page(0, A)], NOW)
+    frontier.release(take(frontier, NOW + 500), READ, NOW + 500)
+    assert not frontier.hosts
+    frontier.discover([page(1, A)], NOW + 501)
+    frontier.close()
+    frontier = a_frontier(tmp_path, NOW + 502, default_politeness=Politeness(60.0, 1))
+    assert frontier.lease(NOW + 502) is None
+    assert frontier.lease(NOW + 560) is not None
+
+
+def test_a_page_nobody_waits_for_any_more_is_the_same_after_it_was_put_back(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, give_up_rule=GiveUpRule(2, lambda strikes: 1.0))
+    frontier.discover([page(0, A)], NOW)
+    frontier.release(take(frontier), Outcome(Event.RETRIED, 500, delay=1000.0), NOW)
+    frontier._hand_out._is_over = True  # as `ends_at` does
+    for _ in range(2):
+        lease = take(frontier, NOW + 1)
+        assert lease.is_last
+        frontier.put_back(lease, NOW + 1)
+
+
+# -- scores, and visits beside a queued page ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [Event.FETCHED, Event.FAILED])
+def test_a_visit_beside_a_queued_page_leaves_its_place_to_the_rankings(tmp_path: Path, event: Event) -> None:
+    frontier = a_frontier(tmp_path, scorer=Mixed())
+    frontier.discover([page(0, A)], NOW)
+    frontier.discover([page(0, A)._replace(again=True, priority=9)], NOW)
+    visit = take(frontier)
+    assert visit.page_id >= keys.FIRST_VISIT
+    frontier.identify(visit, page(0, A).fingerprint)
+    frontier.release(visit, Outcome(event, 200, has_links=True), NOW)
+    before = bucket_of_first(frontier)
+    frontier.discover([page(number, f"hub{number}.org", priority=9) for number in range(1, 31)], NOW)
+    hubs = [take(frontier) for _ in range(30)]
+    for hub in hubs:
+        frontier.discover([page(0, A)], NOW, hub)
+        frontier.release(hub, READ._replace(has_links=True), NOW)
+    assert bucket_of_first(frontier) > before, "thirty pages link to it"
+    assert take(frontier).page_id == 0
+    assert_sound(frontier)
+
+
+def bucket_of_first(frontier: Frontier) -> int:
+    frontier.commit()
+    rows = opened[-1].keys_of(keys.QUEUE, b"", 1000)
+    sort_keys = [row.partition(b"\0")[2] for row in rows]
+    (its,) = (sort_key for sort_key in sort_keys if queue_keys.sort_key_id(sort_key) == 0)
+    return queue_keys.sort_key_bucket(its)
+
+
+def test_links_of_a_page_that_is_forgotten_while_links_are_packed_are_forgotten_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "_LEAST_LOOSE", 1)  # rows, from which on they are packed
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(0, A), page(1, A)], NOW)
+    lease = take(frontier)
+    frontier.discover([page(1, A)], NOW, lease)
+    frontier.release(lease, READ._replace(has_links=True), NOW)
+    run = frontier.rank_now()
+    computed = list(run.compute(lambda: False, lambda: 0.0))
+    assert frontier.forget(0, fingerprint_of, NOW)
+    list(frontier.rank_steps(run, computed, lambda: NOW))
+    run.close()
+    assert graph.find_row(0, opened[-1].get) == []
+    assert_sound(frontier)
+
+
+# -- pages that come back ----------------------------------------------------------------------------------
+
+
+def a_copy(verdict: Verdict) -> RobotsCopy:
+    return RobotsCopy(verdict, 200, NOW, NOW + 9e9, body=b"User-agent: *\nDisallow: /\n")
+
+
+def forbid(frontier: Frontier, lease: Lease, now: float) -> None:
+    reason = reasons.FORBIDDEN(origin=f"http://{lease.host}", rule="Disallow: /")
+    result = Result.FORBIDDEN if lease.comes_back else None
+    frontier.release(lease, Outcome(Event.EXCLUDED, reason=reason, result=result), now)
+
+
+def test_all_pages_of_two_sites_are_judged_anew_whichever_changes_first(tmp_path: Path) -> None:
+    rule = RevisitRule(shelf_life=1e6, horizon=10.0)
+    frontier = a_frontier(tmp_path, revisits=rule)
+    for host in (A, B):
+        frontier.keep_robots_copy(f"http://{host}", a_copy(Verdict.PARSE))
+    frontier.discover([page(number, A) for number in range(3)], NOW)
+    frontier.discover([page(number, B) for number in range(3, 103)], NOW)
+    while (lease := frontier.lease(NOW)) is not None:
+        forbid(frontier, lease, NOW)
+    frontier.keep_robots_copy(f"http://{B}", a_copy(Verdict.ALLOW_ALL))
+    first = take(frontier, LATER)  # with which a part of them is taken
+    frontier.keep_robots_copy(f"http://{A}", a_copy(Verdict.ALLOW_ALL))
+    frontier.release(first, READ, LATER)
+    assert drain(frontier, LATER) | {first.page_id} == set(range(103))
+
+
+def test_a_turn_that_is_put_back_does_not_count_for_the_share_of_pages_that_come_back(tmp_path: Path) -> None:
+    def visits(is_put_back: bool) -> list[int]:
+        frontier = a_frontier(tmp_path / str(is_put_back), revisits=SOON)
+        frontier.discover([page(number, A) for number in range(5)], NOW)
+        drain(frontier)
+        frontier.close()
+        frontier = a_frontier(tmp_path / str(is_put_back), LATER, revisits=SOON)
+        frontier.discover([page(number, A) for number in range(5, 40)], LATER)
+        found = []
+        while (lease := frontier.lease(LATER)) is not None:
+            if is_put_back:
+                frontier.put_back(lease, LATER)
+                lease = take(frontier, LATER)
+            found.append(lease.page_id)
+            frontier.release(lease, READ, LATER)
+        return found
+
+    assert visits(is_put_back=True) == visits(is_put_back=False)
+
+
+@pytest.mark.parametrize("is_forbidden_first", [True, False])
+def test_a_page_excluded_for_another_reason_than_before_is_counted_as_that(
+    tmp_path: Path, is_forbidden_first: bool
+) -> None:
+    frontier = a_frontier(tmp_path, revisits=SOON)
+    frontier.discover([page(0, A)], NOW)
+    frontier.release(take(frontier), READ, NOW)
+    now = LATER
+    for is_forbidden in (is_forbidden_first, not is_forbidden_first):
+        lease = take(frontier, now)
+        if is_forbidden:
+            forbid(frontier, lease, now)
+        else:
+            refused = Outcome(Event.EXCLUDED, 301, "redirect refused", result=Result.FORBIDDEN)
+            frontier.release(lease, refused, now)
+        now += 1e6
+    assert_sound(frontier, now)
+
+
+def test_a_page_that_came_back_and_whose_row_cannot_be_read_waits_no_more(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, revisits=SOON)
+    frontier.discover([page(0, A), page(1, A)], NOW)
+    for _ in range(2):
+        frontier.release(take(frontier), READ, NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, LATER, revisits=SOON)
+    frontier._revisit_queue.wake(LATER)  # both stand in the queue
+    opened[-1].write({keys.page_key(0): b"\xff"})
+    assert drain(frontier, LATER) == {1}
+    assert frontier.news().set_aside == (0,)
+    frontier.commit()
+    assert frontier._batch.counts.queued_again == frontier.pending == 0
+    assert [finding.kind for finding in Check(opened[-1], fingerprint_of, LATER).run()] == ["unreadable page"]
+
+
+def test_pages_of_a_run_that_came_back_to_none_come_back_in_the_next_that_does(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, revisits=SOON)
+    frontier.discover([page(0, A)], NOW)
+    assert drain(frontier) == {0}
+    frontier.close()
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(1, A)], NOW)
+    assert drain(frontier) == {1}
+    frontier.close()
+    assert drain(a_frontier(tmp_path, LATER, revisits=SOON), LATER) == {0, 1}
