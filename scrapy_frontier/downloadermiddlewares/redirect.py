@@ -16,6 +16,7 @@ from ..core import reasons
 from ..core.frontier import Event, Outcome
 from ..core.parse.headers import REDIRECTS, Led
 from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal
+from ..core.parse.urls import absolute
 from ..core.reasons import LONGEST_URL
 from ..crawl.flights.redirect_links_and_retries import redirected
 from ..crawl.hosts.response_troubles import pause_in
@@ -108,7 +109,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
     def _discover(
         self, crawl: Crawl, flight: Flight, found: Refresh, request: Request, response: Response
     ) -> None:
-        if is_same_page(found.url, request.url):
+        if absolute(found.url) is not None and is_same_page(found.url, request.url):
             return
         target = self.refreshed(found, request, response)
         if isinstance(target, ChainRefusal):

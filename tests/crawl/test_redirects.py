@@ -339,6 +339,22 @@ def test_a_later_refresh_is_a_link(web: Web, run: Callable[..., Crawl], pages: A
     assert kept[urls[0]].target is not None
 
 
+@pytest.mark.parametrize(
+    "target",
+    ["mailto:a@b.example", "javascript:history.back()", "http://[bad", "http://127.0.0.1:port/", "//"],
+)
+def test_a_page_that_refreshes_to_no_page_goes_to_its_callback(
+    web: Web, run: Callable[..., Crawl], pages: Any, target: str
+) -> None:
+    url = web.on("/stub", body=refresh(f"0; url={target}", LINK))
+    crawl = run(RedirectSpider, start_urls=[url])
+    assert crawl.reason == "finished", crawl.log
+    assert "Traceback" not in crawl.log
+    assert called(crawl) == {"/stub", "/link"}
+    assert pages()[url].state is State.DONE
+    assert "no address of http or https" in pages()[url].reason
+
+
 def test_the_target_of_a_refresh_survives_a_callback_that_raises(web: Web, run: Callable[..., Crawl]) -> None:
     url = web.on("/stub", body=refresh("0; url=/target"))
     crawl = run(RaisingSpider, start_urls=[url])
