@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 PREFIX = "FRONTIER_"
+LATEST = 0xFFFFFFFF  # the last second that rows can hold, in 2106
 NOINDEX_CHOICES = ("drop-items", "skip", "ignore")
 NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
 SCORERS = {
@@ -244,6 +245,17 @@ def _scorer(settings: BaseSettings) -> str:
 def _clock(settings: BaseSettings) -> Callable[[], float] | None:
     clock = settings.get("FRONTIER_CLOCK")
     return None if clock is None else function("FRONTIER_CLOCK", clock, "a function that returns seconds")
+
+
+def time_of(clock: Callable[[], float]) -> float:
+    """What *clock*, that of the settings, says now. Raises `FrontierSetting` where that is no time that a
+    frontier can hold."""
+    now = clock()
+    if not isinstance(now, float | int) or not 0 <= now <= LATEST:
+        raise FrontierSetting(
+            f"FRONTIER_CLOCK says that it is {now!r}: let it return POSIX seconds, from 0 to {LATEST:,}"
+        )
+    return now
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:

@@ -28,7 +28,7 @@ from ..crawl.requests import payload_facts
 from ..crawl.requests.fingerprints import Identities, plain_fingerprint
 from ..crawl.store import jobdirs
 from ..crawl.store.upkeep import has_database, open_store
-from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness
+from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,6 +65,7 @@ class Project:
         self.settings = settings.copy()
         self.spider: type[Spider] = Spider
         self._has_imported_spiders = spider is not None
+        self._home: tuple[Path, str] | None = None  # a JOBDIR, and the spider whose frontier in it is meant
         if spider is not None:
             try:
                 self.spider = get_spider_loader(settings).load(spider)
@@ -73,7 +74,7 @@ class Project:
             self.spider.update_settings(self.settings)
         self.frontier_settings = FrontierSettings(self.settings)
         self.directory = self._find(directory or self.frontier_settings.directory, spider)
-        self.now = (self.frontier_settings.clock or time.time)()
+        self.now = time_of(self.frontier_settings.clock or time.time)
 
     # -- the store -------------------------------------------------------------------------------------
 
@@ -88,11 +89,18 @@ class Project:
         if directory and not homes:
             return path
         if spider is not None:
+            self._home = path, spider
             return jobdirs.find(path, spider)
         if len(homes) > 1:
             names = ", ".join(home.spider or home.directory.name for home in homes)
             raise UsageError(f"{path} holds the frontiers of several spiders ({names}): write --spider NAME")
         return homes[0].directory if homes else path / "frontier"
+
+    def claim(self) -> None:
+        """Have a frontier that was made in a JOBDIR belong to the spider that was named, if one was. To be
+        called once it is closed; raises what `jobdirs.claim` does."""
+        if self._home is not None:
+            jobdirs.claim(*self._home)
 
     @property
     def exists(self) -> bool:

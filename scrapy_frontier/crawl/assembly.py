@@ -22,7 +22,7 @@ from scrapy.exceptions import NotConfigured
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import DomainRates
-from ..settings import FrontierSettings, default_politeness, slot_politeness
+from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
 from .clock import never_back, steady_clock
 from .crawl_log import CrawlLog
 from .engine_watch import Watch
@@ -136,7 +136,8 @@ class Crawl:
         self._crawler = crawler
         self.reporter = reporter
         settings = self.settings = FrontierSettings(crawler.settings)
-        self.clock = steady_clock() if settings.clock is None else never_back(settings.clock)
+        clock = settings.clock
+        self.clock = steady_clock() if clock is None else never_back(clock, time_of(clock))
         assert crawler.request_fingerprinter is not None
         self.identities = Identities(crawler.request_fingerprinter)
         self.politeness_keys = PolitenessKeys(settings.politeness_key)

@@ -20,10 +20,10 @@ def steady_clock() -> Callable[[], float]:
     return map(offset.__add__, iter(time.monotonic, None)).__next__  # no call of ours: read all the time
 
 
-def never_back(clock: Callable[[], float]) -> Callable[[], float]:
-    """A clock in POSIX seconds that goes on from where *clock* is set back by a second or more, which is told
-    once: else all hosts would wait until it is as late again."""
-    last, ahead = clock(), 0.0
+def never_back(clock: Callable[[], float], last: float) -> Callable[[], float]:
+    """A clock in POSIX seconds, which says *last* at the least, and goes on from where *clock* is set back by
+    a second or more, which is told once: else all hosts would wait until it is as late again."""
+    ahead = 0.0
 
     def steady() -> float:
         nonlocal last, ahead

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import random
 import re
 import resource
@@ -344,6 +345,30 @@ def test_settings_of_the_command_line_are_text(name: str, value: Any, found: flo
 def test_crawl_with_a_bad_setting_says_so(web: Web, run: Run) -> None:
     crawl = run(LinkSpider, {"FRONTIER_RETRY_DELAY": "soon"}, start_urls=[web.url("/")])
     assert_closed(crawl, "frontier_setting", "FRONTIER_RETRY_DELAY = 'soon'", "a number of at least 0")
+    assert web.paths() == []
+
+
+def before_time() -> float:
+    return -5.0
+
+
+def behind_time() -> float:
+    return 5e9
+
+
+def no_number() -> float:
+    return math.nan
+
+
+def noon() -> str:
+    return "noon"
+
+
+@pytest.mark.parametrize("clock", [before_time, behind_time, no_number, noon])
+def test_a_clock_that_tells_no_time_closes_the_crawl(web: Web, run: Run, clock: Callable[[], object]) -> None:
+    settings = {"FRONTIER_CLOCK": f"{__name__}.{clock.__name__}"}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
+    assert_closed(crawl, "frontier_setting", f"FRONTIER_CLOCK says that it is {clock()!r}", "POSIX seconds")
     assert web.paths() == []
 
 
