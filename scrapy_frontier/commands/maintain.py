@@ -72,6 +72,7 @@ def import_(call: Call) -> None:
     ):
         done = Importer(store, project.fingerprint_of).run(progress(_lines(source), "lines read"))
         store.flush()
+    project.claim()
     call.output.document({"directory": str(project.directory), **done._asdict()})
     unfit = "pages have a request that this project cannot rebuild; they are kept as they are"
     call.output.text(f"Imported {done.pages:,} pages of {done.hosts:,} hosts into {project.directory}.")

@@ -152,12 +152,17 @@ def wrap(text: str, width: int) -> list[str]:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A file beside *target* that takes its place once the block has ended well.
+    """A file beside *target* that takes its place once the block has ended well; beside the file that a link
+    leads to, and a device or a pipe itself.
 
     Raises `OSError` at once, and about *target*, where that cannot be.
     """
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    target = target.resolve()
     partial = target.with_name(f"{target.name}.part")
     try:
         partial.open("wb").close()

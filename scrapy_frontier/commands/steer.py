@@ -66,6 +66,7 @@ def add(call: Call) -> int:
                 added = sum(_add(frontier, handful, meta, project.now))
                 new += added
                 known += len(handful) - added
+    project.claim()
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
     call.output.answer({**answer, "refused_lines": refused[:_AT_A_TIME]}, text)

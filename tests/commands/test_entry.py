@@ -19,7 +19,7 @@ from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
 from scrapy_frontier.core.admin.check_notes import KINDS
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.store.jobdirs import claim
+from scrapy_frontier.crawl.store.jobdirs import claim, find
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -75,6 +75,24 @@ def test_a_jobdir_of_several_spiders(tmp_path: Path) -> None:
     said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "new")
     assert (said.code, "no frontier in job/frontier-new" in said.err) == (1, True)
     assert not (tmp_path / "job/frontier-new").exists()
+
+
+def test_what_is_made_in_a_jobdir_for_a_spider_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop\n")
+    (tmp_path / "shop.py").write_text("SPIDER_MODULES = ['spiders']\nJOBDIR = 'job'\n")
+    spider = "class {0}(scrapy.Spider):\n    name = '{0}'\n"
+    (tmp_path / "spiders.py").write_text("import scrapy\n" + "".join(map(spider.format, ("one", "two"))))
+    crawl(tmp_path / "old")
+    run_scrapy(tmp_path, "frontier", "export", "one.gz", "--dir", "old")
+    assert run_scrapy(tmp_path, "frontier", "import", "one.gz", "--spider", "one").code == 0
+    assert run_scrapy(tmp_path, "frontier", "add", "http://a.example/", "--spider", "two").code == 0
+    assert find(tmp_path / "job", "one") == tmp_path / "job" / "frontier"
+    assert find(tmp_path / "job", "two") == tmp_path / "job" / "frontier-two"
+    known = [
+        run_scrapy(tmp_path, "frontier", "stats", "--json", "--spider", name).json["known"]
+        for name in ("one", "two")
+    ]
+    assert known == [60, 1]
 
 
 def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +86,25 @@ def test_an_import_is_sound_and_hands_out_the_same_urls(
     assert len(expected) == 1000
     assert order(tmp_path / "new", 1000) == expected
     assert not any("//h5." in url for url in expected), "what is blocked stays blocked"
+
+
+def test_an_export_goes_through_links_and_into_pipes(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frontier = Frontiers(tmp_path / "old", capsys)
+    expected = read(exported)[1:]
+    (tmp_path / "link.gz").symlink_to(tmp_path / "there.gz")
+    assert frontier("export", tmp_path / "link.gz").code == 0
+    assert (tmp_path / "link.gz").is_symlink()
+    assert read(tmp_path / "there.gz")[1:] == expected
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit(pipe.read_bytes)
+        assert frontier("export", pipe).code == 0
+    assert pipe.is_fifo()
+    (tmp_path / "received.gz").write_bytes(received.result())
+    assert read(tmp_path / "received.gz")[1:] == expected
 
 
 def test_an_import_has_the_same_rows(

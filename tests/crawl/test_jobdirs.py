@@ -67,6 +67,20 @@ def test_spiders_that_share_a_jobdir_take_no_pages_from_each_other(
         assert len(read_pages(tmp_path / "job" / name)) == PAGES
 
 
+def test_a_jobdir_that_is_a_frontier_itself_is_told_and_left_alone(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """As ``import --dir`` makes one: a new one in it would fetch everything again."""
+    url = put_up(web)
+    run(OneSpider, {"FRONTIER_DIR": str(tmp_path / "job"), "JOBDIR": None}, start_urls=[url])
+    crawl = run(OneSpider, job(tmp_path), start_urls=[url])
+    assert crawl.reason == "frontier_unreadable"
+    assert f"{tmp_path}/job is a frontier itself" in crawl.log
+    assert "Traceback" not in crawl.log
+    assert len(web.visits) == PAGES
+    assert not (tmp_path / "job" / "frontier").exists()
+
+
 def test_spiders_that_share_a_jobdir_run_at_the_same_time(
     web: Web, start: Callable[..., Crawl], tmp_path: Path
 ) -> None:

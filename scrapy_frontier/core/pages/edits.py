@@ -192,8 +192,8 @@ class Edits:
             page = self._batch.read_page(page_id)  # the scan shows what was there when it began
             if page is not None and page.state is not State.QUEUED and host_of_page(page) == name:
                 came_back = page.visits is not None and page.visits.due == QUEUED_AGAIN  # since then
-                place = queue_keys.find_place(self._batch.store, page_id, name) if came_back else None
-                yield _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
+                here = queue_keys.find_place(self._batch.store, page_id, name) if came_back else None
+                yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
 
     def _place_now(self, place: QueuePlace, page_id: PageId, name: str) -> QueuePlace | None:
         """A *place* that was read a while ago, or where the page has moved since; None if it left the queues.

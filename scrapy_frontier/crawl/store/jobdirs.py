@@ -38,11 +38,13 @@ class Home(NamedTuple):
 def claim(jobdir: Path, spider: str) -> Path:
     """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
 
-    Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full; and what `Store` raises where
-    only a database of an older version says whose it is.
+    Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full, and `FrontierUnreadable` where
+    *jobdir* is a frontier itself; and what `Store` raises where only a database of an older version says
+    whose it is.
     """
     first = jobdir / _FIRST
     try:
+        _refuse_frontier(jobdir, first)
         owner = _read(first) or _claim(first, spider)
     except OSError as error:
         if is_full(error):
@@ -57,6 +59,14 @@ def claim(jobdir: Path, spider: str) -> Path:
     words = "The frontier of spider %r is %s, for %s is that of %r; FRONTIER_DIR = %r would have both use one"
     logger.info(words, spider, own, first, owner, str(first))
     return own
+
+
+def _refuse_frontier(jobdir: Path, first: Path) -> None:
+    if has_database(jobdir) and not has_database(first):
+        raise FrontierUnreadable(
+            f"{jobdir} is a frontier itself, which a JOBDIR holds in {first}: nothing was changed; set "
+            f"FRONTIER_DIR = {str(jobdir)!r}, or use another JOBDIR"
+        )
 
 
 def find(jobdir: Path, spider: str) -> Path:
