@@ -18,7 +18,7 @@ from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
 from scrapy_frontier.core.store.states import State
@@ -207,6 +207,22 @@ class Runs:
         hosts = frontier._hosts.by_name
         assert {name: host.in_flight for name, host in hosts.items() if host.in_flight} == under_way
         assert all(host.in_flight <= host.concurrency for host in hosts.values())
+        if frontier.is_loaded:
+            counted = {
+                name: (tally.pending, tally.fetched, tally.deferred)
+                for name, tally in frontier._budgets._tallies.items()
+            }
+            assert counted == {name: self.counts_of(name) for name in counted}, "domains"
+
+    def counts_of(self, domain: str) -> tuple[int, int, int]:
+        """Pages of its hosts that wait in queues, that were fetched, and that wait for room."""
+        rows = [
+            host_rows.decode_host(value)
+            for key, value in self.store.scan(keys.HOST)
+            if domain_of(key[1:].decode()) == domain
+        ]
+        pending, fetched = (sum(getattr(row, name) for row in rows) for name in ("pending", "fetched"))
+        return pending, fetched, sum(row.deferred for row in rows)
 
     def drain(self) -> None:
         """All budgets are large now, nobody is blocked, and time goes by."""

@@ -170,6 +170,11 @@ class HostTable:
             while host.needs_sort_keys():
                 host.filled(self._batch.store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
+    def counts_changed(self, host: Host) -> None:
+        """What *host* has queued, fetched or put aside has changed: have its domain count it, before the host
+        may leave the memory. O(1)."""
+        self._budgets.note(host)
+
     def put_or_forget(self, host: Host, now: float) -> None:
         """Have *host* stand where it belongs, after whatever changed of its queue or its clock; one with
         nothing queued and nothing under way leaves the memory once its delay has passed."""

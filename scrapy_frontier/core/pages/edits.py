@@ -239,6 +239,7 @@ class Edits:
             self._revisit_queue.forget(page_id, page, now)
             self._uncount_page(host, page_id, page)
         batch.clamp(host)
+        self._table.counts_changed(host)
         self._touched.add(host.name)
         self._steps += 1
         if self._steps >= _AT_A_TIME:
