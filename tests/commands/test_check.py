@@ -217,6 +217,12 @@ def leased_page(directory: Path) -> None:
     change(directory, {keys.page_key(page_id): page_rows.encode_page(page)})
 
 
+def put_aside_though_finished(directory: Path) -> None:
+    page_id = first(directory, State.DONE)
+    page = pages(directory)[page_id]._replace(is_deferred=True)
+    change(directory, {keys.page_key(page_id): page_rows.encode_page(page)})
+
+
 def bad_orders(directory: Path) -> None:
     change(directory, {orders_key("h1.example"): b'{"delay": -4}'})
 
@@ -281,6 +287,7 @@ DAMAGES = [
     Damage(damaged_visit, ["unreadable page"]),
     Damage(forbidden_row_of_nobody, ["forbidden row that leads nowhere"]),
     Damage(leased_page, ["page kept as leased"]),
+    Damage(put_aside_though_finished, ["page put aside that is not only seen"]),
     Damage(bad_orders, ["unreadable orders"]),
     Damage(torn_links, ["unreadable links"]),
     Damage(links_to_nowhere, ["unreadable links"]),
@@ -369,7 +376,8 @@ def test_what_the_crawl_has_set_aside_is_one_finding_and_heals(tmp_path: Path) -
 
 def test_all_damage_at_once_heals(tmp_path: Path) -> None:
     crawl(tmp_path)
-    alone = (waiting_and_queued, page_twice, leased_page, damaged_queued_page, damaged_page_in_two_index_rows)
+    alone = (waiting_and_queued, page_twice, leased_page, put_aside_though_finished, damaged_queued_page)
+    alone += (damaged_page_in_two_index_rows,)
     for damage in DAMAGES:
         if damage.do not in alone:
             damage.do(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,8 @@ from openings import NOW, domain_of, let_go, opened, page  # noqa: F401 - `let_g
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.admin.export import export_lines
+from scrapy_frontier.core.admin.importer import Importer
 from scrapy_frontier.core.frontier import Fate, Frontier, Lease, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.giving_up import GiveUpRule
@@ -18,7 +21,8 @@ from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.store import keys, queue_keys
+from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.store import keys, page_rows, queue_keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
 from scrapy_frontier.core.transitions import Event
@@ -420,3 +424,82 @@ def test_pages_of_a_run_that_came_back_to_none_come_back_in_the_next_that_does(t
     assert drain(frontier) == {1}
     frontier.close()
     assert drain(a_frontier(tmp_path, LATER, revisits=SOON), LATER) == {0, 1}
+
+
+# -- rows that cannot be read, and what an export carries --------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["in a backoff", "put aside", "come back"])
+def test_a_host_whose_row_cannot_be_read_knows_of_all_its_pages(tmp_path: Path, where: str) -> None:
+    budget = Limits(host_pending=1) if where == "put aside" else Limits()
+    frontier = a_frontier(tmp_path, limits=budget, revisits=SOON)
+    frontier.discover([page(number, A) for number in range(3)], NOW)
+    event = Event.RETRIED if where == "in a backoff" else Event.FETCHED
+    for _ in range(1 if where == "put aside" else 3):
+        frontier.release(take(frontier), Outcome(event, 200, delay=10.0), NOW)
+    frontier.close()
+    frontier = a_frontier(tmp_path, LATER, limits=budget, revisits=SOON)
+    frontier._revisit_queue.wake(LATER)
+    frontier.close()
+    store = Store(tmp_path)
+    store.write({keys.host_key(A): b"?"})
+    store.close()
+    frontier = a_frontier(tmp_path, LATER, limits=budget, revisits=SOON)
+    while (lease := frontier.lease(LATER)) is not None or frontier.is_refilling:
+        if lease is not None:
+            frontier.release(lease, Outcome(Event.GONE, 404), LATER)
+    assert frontier.totals().states["queued"] == 0
+    frontier.commit()
+
+
+def test_a_page_that_cannot_be_read_keeps_nobody_from_forgetting_its_host(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(number, A) for number in range(3)], NOW)
+    frontier.commit()
+    opened[-1].write({keys.page_key(1): b"?"})
+    assert list(frontier.forget_host(A, fingerprint_of, NOW)) == [2]
+
+
+def test_a_forbidden_page_that_cannot_be_read_is_mended(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path, revisits=SOON)
+    frontier.discover([page(0, A)], NOW)
+    forbid(frontier, take(frontier), NOW)
+    frontier.commit()
+    row = opened[-1].get(keys.page_key(0))
+    assert row is not None
+    opened[-1].write({keys.page_key(0): row[:-3]})
+    list(Check(opened[-1], fingerprint_of, NOW, repair=True).run())
+    assert list(Check(opened[-1], fingerprint_of, NOW).run()) == []
+
+
+def test_an_export_carries_what_is_to_be_judged_anew_and_what_was_learnt(tmp_path: Path) -> None:
+    rule = RevisitRule(policy="adaptive", shelf_life=100.0, horizon=1e9)
+    frontier = a_frontier(tmp_path / "old", revisits=rule)
+    frontier.keep_robots_copy(f"http://{A}", a_copy(Verdict.PARSE))
+    frontier.discover([page(0, A), page(1, B)], NOW)
+    for lease in (take(frontier), take(frontier)):
+        if lease.host == A:
+            forbid(frontier, lease, NOW)
+        else:
+            frontier.release(lease, READ._replace(fetched=Fetched(digest=b"first")), NOW)
+    frontier.keep_robots_copy(f"http://{A}", a_copy(Verdict.ALLOW_ALL))
+    frontier.close()
+    old = Store(tmp_path / "old")
+    old.write({keys.rates_key(B): b"learnt", keys.RATES_OF_ALL: b"of all", keys.OPENED: b"then"})
+    lines = [json.loads(json.dumps(line)) for line in export_lines(old, NOW)]
+    old.close()
+    new = Store(tmp_path / "new")
+    Importer(new, fingerprint_of).run(lines)
+    assert new.get(keys.changed_key(f"http://{A}")) is not None
+    assert new.get(keys.rates_key(B)) == b"learnt"
+    assert (new.get(keys.RATES_OF_ALL), new.get(keys.OPENED)) == (b"of all", b"then")
+    new.close()
+
+
+def test_what_is_no_id_names_no_page(tmp_path: Path) -> None:
+    frontier = a_frontier(tmp_path)
+    frontier.discover([page(0, A)], NOW)
+    frontier.commit()
+    row = bytearray(opened[-1].get(keys.page_key(0)) or b"")
+    row[10] ^= 1  # the highest byte of the parent's id
+    assert page_rows.decode_page(bytes(row)).parent is None

@@ -289,6 +289,31 @@ def test_the_garbage_collector_walks_few_objects_however_many_hosts_there_are(
 
 
 @pytest.mark.usefixtures("sleepy")
+def test_a_host_that_wakes_and_sleeps_again_keeps_its_turn(tmp_path: Path) -> None:
+    """Others have the better pages all the time; each link to it wakes it."""
+    others = 8
+    frontier, numbers = a_frontier(tmp_path, default_politeness=Politeness(0.0, 8)), count()
+    names = [f"www.other{each}.org" for each in range(others)]
+    for _ in range(60):
+        frontier.discover(links(*names, numbers=numbers), NOW)
+    for _ in range(5):
+        frontier.discover(links("www.waits.org", numbers=numbers), NOW)
+    within = (next_host.MOST_ROUNDS + 1) * (others + 2)
+    last = longest = 0
+    for step in range(1, 4 * within):
+        frontier.discover(links("www.best.org", numbers=numbers, priority=1), NOW)
+        if step % 50 == 0:
+            frontier.discover(links("www.waits.org", numbers=numbers), NOW)
+        lease = frontier.lease(NOW)
+        assert lease is not None
+        last = step if lease.host == "www.waits.org" else last
+        longest = max(longest, step - last)
+        frontier.release(lease, FETCHED, NOW)
+    assert longest <= within
+    frontier.close()
+
+
+@pytest.mark.usefixtures("sleepy")
 def test_a_host_of_many_pages_sleeps_and_has_its_turn_without_reading_its_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KINDS = {
     "unreadable page": "its bytes are set aside; what is legible stays as a page that failed",
     "page kept as leased": "it is queued again",
+    "page put aside that is not only seen": "it is what its state says",
     "queued page without a row": "it gets a queue row",
     "queue row that leads nowhere": "the row is removed",
     "queue row of a page that is not queued": "the row is removed",

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 def pages(work: Work) -> Iterator[Finding]:
     """Every page row: notes what it says, and which cannot be read. One kept as leased, which is never
-    stored, is queued again. The other parts build on these notes."""
+    stored, is queued again; one put aside in a state that never is stays what it is. The other parts build on
+    these notes."""
     for key, value in work.scan(keys.PAGE):
         page_id = keys.key_id(key)
         is_visit = page_id >= keys.FIRST_VISIT
@@ -47,6 +48,10 @@ def pages(work: Work) -> Iterator[Finding]:
             page = page._replace(state=State.QUEUED)
             work.put(key, page_rows.encode_page(page))
             yield work.found("page kept as leased", subject(page_id, page))
+        if page.is_deferred and page.state is not State.SEEN:
+            page = page._replace(is_deferred=False)
+            work.put(key, page_rows.encode_page(page))
+            yield work.found("page put aside that is not only seen", subject(page_id, page))
         work.enter(page_id, page)
 
 
@@ -132,7 +137,7 @@ def forbidden(work: Work) -> Iterator[Finding]:
         if key.startswith(keys.ROBOTS_CHANGED):
             continue
         page_id = keys.id_in(key[-keys.ID_BYTES :])
-        page = facts.read_page(work.store, page_id) if work.ledger[page_id] & IS_KNOWN else None
+        page = facts.legible_page(work.store, page_id) if work.ledger[page_id] & IS_KNOWN else None
         if page is None or not is_forbidden(page):
             yield work.removed(key, "forbidden row that leads nowhere", key[1:].hex())
 

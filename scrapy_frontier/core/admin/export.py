@@ -38,7 +38,7 @@ def export_lines(store: Store, now: float) -> Iterator[Line]:
     """
     count = 0
     parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
-    for part in (*parts, _sites(store), _bodies(store), graph_lines(store)):
+    for part in (*parts, _sites(store), _learnt(store), _bodies(store), graph_lines(store)):
         for line in part:
             count += 1
             yield line
@@ -142,10 +142,20 @@ def _sites(store: Store) -> Iterator[Line]:
         if copy := lenient(site_rows.decode_copy, value):
             kept = copy._asdict()
             file, verdict = b64encode(kept.pop("body")).decode(), kept.pop("verdict").name.lower()
-            yield {"robots": key[1:].decode(errors="replace"), "verdict": verdict, **kept, "file": file}
+            origin = key[1:].decode(errors="replace")
+            has_changed = store.get(keys.changed_key(origin)) is not None
+            more = {"has_changed": True} if has_changed else {}
+            yield {"robots": origin, "verdict": verdict, **kept, "file": file, **more}
     for key, value in store.scan(keys.SITEMAPS):
         if sitemaps := lenient(site_rows.decode_sitemaps, value):
             yield {"sitemaps": key[1:].decode(errors="replace"), **sitemaps._asdict()}
+
+
+def _learnt(store: Store) -> Iterator[Line]:
+    """What the visits of pages taught of how often pages change, row by row."""
+    for prefix in (keys.RATES, keys.RATES_OF_ALL, keys.OPENED):
+        for key, value in store.scan(prefix):
+            yield {"learnt": key.decode(errors="replace"), "row": value.hex()}
 
 
 def _bodies(store: Store) -> Iterator[Line]:

@@ -229,6 +229,14 @@ class Importer:
         asked = fetched, ask_at, failing_since, failures
         copy = site_rows.RobotsCopy(verdict, status, *asked, body, etag, modified)
         self._put(keys.robots_key(text(line, "robots")), site_rows.encode_copy(copy))
+        if line.get("has_changed"):
+            self._put(keys.changed_key(text(line, "robots")), b"")
+
+    def _learnt(self, line: Line) -> None:
+        key = text(line, "learnt").encode()
+        if not (key.startswith(keys.RATES) or key in (keys.RATES_OF_ALL, keys.OPENED)):
+            raise ValueError("no row of what was learnt")
+        self._put(key, bytes.fromhex(text(line, "row")))
 
     def _sitemaps(self, line: Line) -> None:
         listed, refused = (tuple(several(line, name, str)) for name in ("listed", "refused"))
@@ -251,6 +259,7 @@ class Importer:
         "cooldown": _cooldown,
         "robots": _robots,
         "sitemaps": _sitemaps,
+        "learnt": _learnt,
         "aside": _aside,
         "body": _body,
         **dict.fromkeys(GRAPH_KINDS, lambda self, line: self._graph.take(line)),

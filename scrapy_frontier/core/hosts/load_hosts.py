@@ -7,14 +7,16 @@ says whose turn it is; here is what they are made of.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..errors import lenient
-from ..store import host_rows, keys, queue_keys
+from ..store import host_rows, keys, page_rows, queue_keys
+from ..store.due_rows import COMES_BACK
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delay_sources
 from .domain import IDLE
-from .host import HEADS, NO_ROW, Host, Politeness
+from .host import HEADS, NO_ROW, Host, Politeness, host_of_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,10 +111,22 @@ class HostTable:
         return host if stored is None else self._row(name, stored)
 
     def _row(self, name: str, stored: bytes) -> HostRow:
-        row = lenient(host_rows.decode_host, stored)
-        if row is None:  # its queue says what matters most
-            queued = sum(1 for _ in self._batch.store.scan(queue_keys.queue_prefix(name)))
-            row = HostRow(queued=queued, visited=self._opened_at)
+        return lenient(host_rows.decode_host, stored) or self._counted(name)
+
+    def _counted(self, name: str) -> HostRow:
+        """What other rows say of a host whose own cannot be read: how many pages it has to come. O(these, and
+        all that wait)."""
+        store, prefix = self._batch.store, queue_keys.queue_prefix(name)
+        waiting = (place.sort_key for place in queue_keys.waiting_places(store) if place.host == name)
+        row = HostRow(visited=self._opened_at)
+        for sort_key in chain((key[len(prefix) :] for key, _ in store.scan(prefix)), waiting):
+            row.queued += 1
+            row.queued_again += sort_key.startswith(COMES_BACK)
+        for unit in keys.deferred_units(name):
+            for key, _ in store.scan(keys.deferred_prefix(unit)):
+                stored = store.get(keys.page_key(queue_keys.sort_key_id(key)))
+                page = lenient(page_rows.decode_page, stored)
+                row.deferred += page is not None and host_of_page(page) == name
         return row
 
     def _enter(self, name: str, row: HostRow) -> Host:

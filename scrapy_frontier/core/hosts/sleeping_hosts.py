@@ -80,13 +80,13 @@ class _Line:
         self.domains: deque[str] = deque()
         self.due_rounds: deque[float] = deque()
 
-    def put(self, domain: str, due_round: float) -> float:
-        """When it is due in this line: nobody overtakes."""
-        if self.due_rounds:
-            due_round = max(due_round, self.due_rounds[-1])
+    def put(self, domain: str, due_round: float) -> bool:
+        """Put a domain behind all others; False, and nothing is done, where that is due before the last."""
+        if self.due_rounds and due_round < self.due_rounds[-1]:
+            return False
         self.domains.append(domain)
         self.due_rounds.append(due_round)
-        return due_round
+        return True
 
 
 class SleepingHosts:
@@ -101,19 +101,23 @@ class SleepingHosts:
         self._heap: list[SleepingHost] = []
         # Hosts that were asked may have to wait many rounds; those that were not come behind none of them.
         self._new, self._old = _Line(), _Line()
+        # A heap of those that woke and sleep again: behind the line once more they would wait for ever.
+        self._early: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
         return len(self.by_domain)
 
     def put(self, host: Host, domain: str, due_round: float) -> None:
-        """Have *host* sleep, the only one of its *domain* that does. The domain is due in *due_round*, or
-        with the domain before it in line if that is later. O(log hosts)."""
+        """Have *host* sleep, the only one of its *domain* that does. The domain is due in *due_round*.
+        O(log hosts)."""
         line, heads = self._old if host.fetched else self._new, host.heads
         is_unasked = host.queued == 1 and not (
             host.visited or host.done or host.failed or host.deferred or host.response_time
         )
         rest = b"" if is_unasked else _pack(encode_host(host), heads, host.cursor if host.more else b"")
-        sleeper = self.by_domain[domain] = heads[0], domain, host.name, line.put(domain, due_round), rest
+        if not line.put(domain, due_round):
+            heapq.heappush(self._early, (due_round, domain))
+        sleeper = self.by_domain[domain] = heads[0], domain, host.name, due_round, rest
         self.pages += host.queued
         self._push(sleeper)
 
@@ -122,6 +126,8 @@ class SleepingHosts:
         if len(self._heap) > 64 + 2 * len(self.by_domain):
             self._heap = list(self.by_domain.values())
             heapq.heapify(self._heap)
+            self._early = [place for place in self._early if self._stands(place[1], place[0])]
+            heapq.heapify(self._early)
             for line in (self._new, self._old):
                 kept = [
                     place for place in zip(line.domains, line.due_rounds, strict=True) if self._stands(*place)
@@ -174,6 +180,11 @@ class SleepingHosts:
         """The one that is due for the longest time in round *now* (virtual time, see `next_host.Turns`), None
         if none is."""
         found = [sleeper for line in (self._new, self._old) if (sleeper := self._due(line, now)) is not None]
+        early = self._early
+        while early and not self._stands(early[0][1], early[0][0]):
+            heapq.heappop(early)
+        if early and early[0][0] <= now:
+            found.append(self.by_domain[early[0][1]])
         return min(found, key=itemgetter(3), default=None)
 
     def _due(self, line: _Line, now: float) -> SleepingHost | None:

@@ -181,7 +181,7 @@ class Edits:
         for places in (queue_keys.queued_places(self._batch.store, name), waiting):
             for place in places:
                 page_id = queue_keys.sort_key_id(place.sort_key)
-                page, here = self._page_index.page(page_id), self._place_now(place, page_id, name)
+                page, here = lenient(self._page_index.page, page_id), self._place_now(place, page_id, name)
                 if page is not None and here is not None:
                     yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
         self._write(now)

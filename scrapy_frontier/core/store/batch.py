@@ -220,6 +220,8 @@ class Batch:
         if state is not SEEN:
             host.count_ended(state, change, status)
             self._touched.add(host)
+        if change < 0:  # a host whose row could not be read does not know of it
+            self.clamp(host)
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
         """So many pages of *host* more wait for room in a budget; they count as seen."""
