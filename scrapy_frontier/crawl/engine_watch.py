@@ -129,6 +129,9 @@ class Watch:
         if lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
             error = IgnoreRequest(str(result.meta.get(POSTPONED)))  # whoever asked: nobody waits for it
             result = Failure(error)  # type: ignore[no-untyped-call]  # Twisted's
+        if isinstance(result, Request):  # perhaps of a middleware nearer to the network than ours
+            flight.takes_validators_off(request)
+            flight.takes_validators_off(result)
         response_time = flight.came_to(result)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)

@@ -13,7 +13,7 @@ from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.validators import if_none_match, kept
 from ..core.revisits.policy import Result
 from ..crawl.assembly import Component
-from ..crawl.flights.in_flight import CACHED, Flight
+from ..crawl.flights.in_flight import CACHED, CONDITIONAL, Flight
 from ..crawl.flights.redirect_links_and_retries import postpone
 from ..crawl.meta_keys import SITEMAP
 from ..crawl.revisits import calls_unchanged
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TAG, _DATE = b"If-None-Match", b"If-Modified-Since"
+_TAG, _DATE = CONDITIONAL
 # Who sets one of these knows what the answer means.
 _CONDITIONS = (_TAG, _DATE, b"If-Match", b"If-Unmodified-Since", b"If-Range", b"Range")
 
@@ -85,7 +85,7 @@ class ConditionalMiddleware(Component):
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None:
             return response
-        _take_back(request, flight)
+        flight.takes_validators_off(request)
         if response.status != 304 or CACHED in response.flags or _is_conditional(request):
             return response
         received = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
@@ -114,16 +114,9 @@ class ConditionalMiddleware(Component):
         """Take the validators off the request: what follows from it has none."""
         flight = self.flights.get(id(request))
         if flight is not None:
-            _take_back(request, flight)
+            flight.takes_validators_off(request)
 
 
 def _is_conditional(request: Request) -> bool:
     headers = request.headers
     return any(name in headers for name in _CONDITIONS)
-
-
-def _take_back(request: Request, flight: Flight) -> None:
-    """Take our validators off *request*: what follows from it has none, nor has its payload."""
-    for name, value in zip((_TAG, _DATE), flight.asked_with, strict=True):
-        if value:
-            request.headers.pop(name, None)

@@ -79,6 +79,7 @@ class CooldownMiddleware(Component):
         back = self._cool(crawl, request, trouble)
         if back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
             return response
+        count(self.crawler, "frontier/cooldown/postponed")
         return back
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
@@ -96,6 +97,7 @@ class CooldownMiddleware(Component):
         if back is None or request.meta.get("dont_retry"):
             return None
         forget_frames(exception)
+        count(self.crawler, "frontier/cooldown/postponed")
         return back
 
     def _wants(self, request: Request, status: int) -> bool:
@@ -122,7 +124,4 @@ class CooldownMiddleware(Component):
             rest = cool(self.crawler, crawl.frontier, host, trouble, crawl.clock())
         if rest is None or not rest.keeps_attempts:
             return None
-        back = postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
-        if back is not None:
-            count(self.crawler, "frontier/cooldown/postponed")
-        return back
+        return postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 NOTHING = b"", b""
+CONDITIONAL = b"If-None-Match", b"If-Modified-Since"  # headers that hold validators, in their order
 _NO_KIND = (b"",)
 _LONGEST_REASON = 200  # characters
 # Flags of a response whose body broke off. One without a length whose connection was closed ("partial") may
@@ -118,6 +119,12 @@ class Flight:
             return None
         latency = self.request.meta.get(LATENCY)
         return latency if isinstance(latency, float) else None
+
+    def takes_validators_off(self, request: Request) -> None:
+        """Take our validators off *request*: what follows from it has none, nor has its payload."""
+        for name, value in zip(CONDITIONAL, self.asked_with, strict=True):
+            if value:
+                request.headers.pop(name, None)
 
     def takes_digest(self, digest: bytes) -> None:
         """What was fetched has this *digest*; b"" where it could not be made."""
@@ -213,11 +220,16 @@ class Flights(dict[int, Flight]):
             return None
         flight = self.by_follow_up.pop(id(request), None)
         if flight is None and request.dont_filter and request.meta.get("retry_times"):
-            for flight in self.values():  # made by `get_retry_request` in a callback
-                if flight.request.url == request.url and flight.request.method == request.method:
-                    return flight
-            return None
+            return next((each for each in self.values() if is_retry(request, each.request)), None)
         return flight
+
+
+def is_retry(request: Request, of: Request) -> bool:
+    """Whether *request*, which a callback yields, is one by `get_retry_request`: the same, tried once more.
+    Other requests of a page that was retried have as many ``retry_times`` as that."""
+    made, before = request.meta.get("retry_times"), of.meta.get("retry_times", 0)
+    is_same = request.url == of.url and request.method == of.method and request.body == of.body
+    return is_same and isinstance(made, int) and isinstance(before, int) and made > before
 
 
 def fetched_of(response: Response) -> Fetched | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
 from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
+from ..requests.fingerprints import is_same_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +124,8 @@ class FollowUps:
                 self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
         if times(follow_up, "retry_times") <= times(flight.request, "retry_times"):
+            return False
+        if not is_same_page(follow_up.url, flight.request.url):  # a mirror, say: it led there
             return False
         status, delay = flight.status, self._backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()

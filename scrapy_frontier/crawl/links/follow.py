@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 
-from ..meta_keys import FOLLOW
+from ..meta_keys import DUPLICATE, FOLLOW, LINK_SCORE
 from ..requests.callback_names import Unreadable
 from ..requests.pattern_and_force import pattern_and_force_of
 from ..responses.follow_rules import SpiderRules, Way, one_way
@@ -115,6 +115,8 @@ class Follow:
         """Whether the links of *response*, which are followed, need no requests."""
         if pattern_and_force_of(response.request) is not None:  # of which each link inherits its own
             return False
+        if DUPLICATE in response.meta:  # of which a middleware may drop the requests
+            return False
         receivers = usual_listeners(self._crawler)
         self._receivers = receivers or []
         return not self._bar and receivers is not None
@@ -123,9 +125,11 @@ class Follow:
         if ways is self._rules.ways:
             yield from self._rules.requests(response)
             return
+        score = getattr(self._spider, LINK_SCORE, None)
         for way in ways:
             for link in way.extractor.extract_links(response):
-                yield Request(link.url, way.callback)
+                meta = {} if score is None else {LINK_SCORE: score(response, link.url, link.text)}
+                yield Request(link.url, way.callback, meta=meta)
 
     def taker(
         self, response: Response, collector: LinkCollector | None, refusing: Refusing | None

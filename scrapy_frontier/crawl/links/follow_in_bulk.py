@@ -101,7 +101,7 @@ class PageFollowing:
             yield from self._refusing.find_refused()
             if self._refusing.refuses_none:
                 self._refusing = None
-        self._skipped = set(map(self._identities.of, self._yielded))
+        self._skipped = set(map(self._identities.of, map(self._as_queued, self._yielded)))
         yield from self._read()
         let_go_of_tree(self._response)
         self._hand_over()
@@ -201,6 +201,10 @@ class PageFollowing:
             self._hand_over()
             self._lease = None
         self._not_kept += 1
+
+    def _as_queued(self, request: Request) -> Request:
+        clean = self._intake.without_session(request.url)
+        return request if clean == request.url else request.replace(url=clean)
 
     def _hand_over(self) -> None:
         if self._new:

@@ -43,7 +43,9 @@ class PageReader:
 
     def __init__(self, extractor: Any) -> None:
         self._extractor = extractor
-        self._names = compat.names_of_extractor(extractor)
+        # Of links to one page Scrapy's own takes the first, and then looks at its text.
+        by_text = getattr(extractor, "restrict_text", None)
+        self._names = None if by_text else compat.names_of_extractor(extractor)
         self._allows = _nearly_all
         if self._names is not None:
             self._allows = _Filter(extractor).allows

@@ -11,7 +11,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from ...core.errors import FrontierUnwritable
-from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with
+from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with, why_not_awaited
 from ...core.parse.urls import host_of
 from ...core.time_format import span
 from ..hosts.private_network import is_led_to, leads_inside
@@ -31,12 +31,14 @@ logger = logging.getLogger(__name__)
 ERRANDS_AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
 BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
+NAP = 1.0  # the same where requests under way wait for it: the crawl may be about to end
 
 
 class RobotsErrand:
     """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
 
     ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
+    ``was_left``: nothing was asked, for its host has to be left alone for longer than anybody waits.
     """
 
     def __init__(self, host: str, request: Request) -> None:
@@ -44,8 +46,14 @@ class RobotsErrand:
         self.request = request
         self.failure: Exception | None = None
         self.is_meant = False
+        self.was_left = False
         self._held: set[str] = set()
         self._waiting: list[Deferred[None]] = []
+
+    @property
+    def holds(self) -> bool:
+        """Whether pages in queues wait for it, and not only requests under way."""
+        return bool(self._held)
 
     def hold(self, host: str) -> None:
         """Have *host*, which the frontier holds, let go at the end."""
@@ -139,12 +147,22 @@ class RobotsQueue:
             copy = self._sites.copy(origin)
             is_known = copy is not None and is_current(copy, self._services.clock())
             wait = 0.0 if is_known else self._fetcher.wait(errand.host)
-            if wait:
-                compat.call_later(min(wait, LONGEST_NAP), self._again, origin)
+            if wait and not errand.holds and self._is_in_vain(errand.host, wait):
+                errand.was_left = True
+                self._let_go(self.errands.pop(origin))
+            elif wait:
+                compat.call_later(min(wait, LONGEST_NAP if errand.holds else NAP), self._again, origin)
             else:
                 self._under_way += 1
                 compat.start(self._learn(origin, errand, copy, is_known))
         compat.call_later(0, self._begin)
+
+    def _is_in_vain(self, host: str, wait: float) -> bool:
+        """Whether who is under way must not be kept for a host: it is blocked, rests for long, or the crawl
+        ends."""
+        services = self._services
+        is_cooling = services.frontier is not None and services.frontier.is_cooling(host, services.clock())
+        return bool(why_not_awaited(host, wait, is_cooling)) or compat.is_closing(services.crawler)
 
     def _again(self, origin: str) -> None:
         self._queue.append(origin)

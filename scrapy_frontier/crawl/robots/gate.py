@@ -134,7 +134,8 @@ class Gate:
         return answer, decision, wait
 
     async def site_of(self, origin: str, request: Request) -> Site | None:
-        """What holds for *origin*, fetched if need be; None when the crawl ends first.
+        """What holds for *origin*, fetched if need be; None when the crawl ends first, or its host has to be
+        left alone for longer than a request is kept waiting.
 
         Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
         """
@@ -146,5 +147,8 @@ class Gate:
             if address is not None:
                 raise refusal_of(address)
             host = str(request.meta.get(SLOT) or self._services.politeness_keys.of(request.url))
-            await self._robots_queue.ask(origin, host, request).wait()
+            errand = self._robots_queue.ask(origin, host, request)
+            await errand.wait()
+            if errand.was_left:
+                break
         return None

@@ -1,0 +1,298 @@
+"""Where a crawl, parts of Scrapy and those of a project meet in ways that few do. Each of these stories once
+ended otherwise."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from changing import DAY
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from server import Answer, Web
+
+from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.store.leveldb import Store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from changing import ChangingWeb
+    from conftest import Crawl
+
+    from scrapy_frontier.core.store.page_rows import Page
+
+    Run = Callable[..., Crawl]
+
+ADDON: dict[str, Any] = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}, "RETRY_TIMES": 2}
+FOLLOWED = {**ADDON, "FRONTIER_FOLLOW": True}
+
+
+class Counting(Spider):
+    """Counts by name what its callbacks see."""
+
+    url = ""
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url)
+
+    def seen(self, what: str) -> None:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(f"seen/{what}")
+
+    def parse(self, response: Response) -> Iterator[Request] | None:
+        self.seen("page")
+        return None
+
+
+class Plain(Counting):
+    name = "plain"
+
+
+def seen(crawl: Crawl) -> dict[str, int]:
+    counts = crawl.stats.items()
+    return {name.removeprefix("seen/"): count for name, count in counts if name.startswith("seen/")}
+
+
+# -- retries ---------------------------------------------------------------------------------------------
+
+
+class Pages(Counting):
+    """Two pages of one address, which only their bodies tell apart; a callback may want one once more."""
+
+    name = "pages"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for number in (1, 2):
+            yield Request(self.url, method="POST", body=f"page={number}")
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        assert isinstance(response, TextResponse)
+        assert response.request is not None
+        self.seen(f"{response.request.body.decode()} {response.text}")
+        if response.text == "again":
+            once_more = get_retry_request(response.request, spider=self, reason="again")
+            assert once_more is not None
+            yield once_more
+
+
+def test_a_retry_by_a_callback_is_of_its_own_page(web: Web, run: Run) -> None:
+    """And not of another with the same address, which is under way."""
+    good = Answer(body="good")
+    url = web.on("/api", Answer(status=500, delay=1.0), Answer(body="again"), good, good)
+    crawl = run(Pages, {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, url=url)
+    assert [seen(crawl)[f"page={number} good"] for number in (1, 2)] == [1, 1]
+    assert crawl.stats["frontier/pages/done"] == 2
+
+
+class Polling(Counting):
+    """Asks for its page fifteen times."""
+
+    name = "polling"
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        self.seen("page")
+        assert self.crawler.stats is not None
+        assert response.request is not None
+        if self.crawler.stats.get_value("seen/page") < 15:
+            yield response.request.replace(dont_filter=True)
+
+
+def test_a_page_is_polled_on_after_it_was_retried(web: Web, run: Run) -> None:
+    crawl = run(Polling, ADDON, url=web.on("/", Answer(status=500), Answer(body="news")))
+    assert seen(crawl) == {"page": 15}
+
+
+class Elsewhere:
+    """Retries at a mirror."""
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        if response.status != 500:
+            return response
+        meta = {**request.meta, "retry_times": 1}
+        return request.replace(url=request.url.replace("/here", "/there"), meta=meta, dont_filter=True)
+
+
+def test_a_retry_at_another_address_goes_there(web: Web, run: Run) -> None:
+    web.on("/there", body="good")
+    url = web.on("/here", status=500)
+    crawl = run(Plain, {**ADDON, **middleware(Elsewhere, 560)}, url=url)
+    assert web.paths() == ["/here", "/there"]
+    assert seen(crawl) == {"page": 1}
+
+
+def middleware(kind: type, place: int) -> dict[str, Any]:
+    return {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.{kind.__name__}": place}}
+
+
+def test_what_ends_is_not_counted_as_postponed(web: Web, run: Run) -> None:
+    url = web.on("/", status=429, headers={"Retry-After": "1"})
+    crawl = run(NotRetried, ADDON, url=url)
+    assert seen(crawl) == {"error": 1}
+    assert web.paths() == ["/"]
+    assert "frontier/cooldown/postponed" not in crawl.stats
+
+
+class NotRetried(Counting):
+    name = "not retried"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, meta={"dont_retry": True}, errback=self.failed)
+
+    def failed(self, failure: Any) -> None:
+        self.seen("error")
+
+
+# -- what is followed --------------------------------------------------------------------------------------
+
+
+class Two(Counting):
+    name = "two"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for path in ("/a/x", "/b/x"):
+            yield Request(self.url + path)
+
+
+def test_links_of_a_page_with_the_content_of_another_are_not_followed(web: Web, run: Run) -> None:
+    for path in ("/a/x", "/b/x"):
+        web.on(path, body='<html>the same <a href="next">.</a></html>')
+    settings = {**FOLLOWED, "FRONTIER_DUPLICATES": "stop", "CONCURRENT_REQUESTS": 1}
+    crawl = run(Two, settings, url=web.url(""))
+    assert crawl.stats["frontier/duplicates"] == 1
+    assert sum(path.endswith("/next") for path in web.paths()) == 1
+
+
+class Shop(Counting):
+    name = "shop"
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        assert isinstance(response, HtmlResponse)
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, self.item)
+
+    def item(self, response: Response) -> None:
+        self.seen("item")
+
+
+def test_what_a_callback_asks_for_is_its_own_with_a_session_in_the_link(web: Web, run: Run) -> None:
+    web.on("/p", body="<html></html>")
+    crawl = run(Shop, FOLLOWED, url=web.link("/", "/p?phpsessid=0123456789abcdef"))
+    assert web.paths() == ["/", "/p"]
+    assert seen(crawl) == {"item": 1}
+
+
+class Scored(Counting):
+    name = "scored"
+
+    def frontier_link_score(self, response: Response, url: str, text: str) -> float:
+        self.seen("link")
+        return 1.0
+
+
+class OwnDupeFilter(RFPDupeFilter):
+    pass
+
+
+@pytest.mark.parametrize("settings", [{}, {"DUPEFILTER_CLASS": f"{__name__}.OwnDupeFilter"}])
+def test_links_that_are_followed_are_scored_by_the_spider(
+    web: Web, run: Run, settings: dict[str, Any]
+) -> None:
+    crawl = run(Scored, {**FOLLOWED, **settings}, url=web.link("/", "/a", "/b"))
+    assert sorted(web.paths()) == ["/", "/a", "/b"]
+    assert seen(crawl)["link"] == 2
+
+
+class MoreInPlaces(CrawlSpider):
+    name = "places"
+    rules = (Rule(LinkExtractor(restrict_css=(".a", ".b"), restrict_text="More")),)
+
+
+class MoreOfAll(CrawlSpider):
+    name = "all"
+    rules = (Rule(LinkExtractor(restrict_text="More", unique=False)),)
+
+
+@pytest.mark.parametrize("spider", [MoreInPlaces, MoreOfAll])
+@pytest.mark.parametrize("settings", [ADDON, FOLLOWED])
+def test_links_are_told_by_their_texts_as_scrapy_tells_them(
+    web: Web, run: Run, spider: type[Spider], settings: dict[str, Any]
+) -> None:
+    body = '<html><p class="a"><a href="/p">Title</a></p><p class="b"><a href="/p">More</a></p></html>'
+    run(spider, settings, start_urls=[web.on("/", body=body)])
+    assert web.paths() == ["/", "/p"]
+
+
+# -- requests beside the scheduler -------------------------------------------------------------------------
+
+
+class Inline(Counting):
+    """Downloads something of another host in its callback."""
+
+    name = "inline"
+    other = ""
+
+    async def parse(self, response: Response) -> None:  # type: ignore[override]
+        assert self.crawler.engine is not None
+        try:
+            await self.crawler.engine.download_async(Request(self.other))
+        except Exception as error:
+            self.logger.info("refused: %r", error)
+            self.seen("refusal")
+
+
+def test_a_request_of_a_callback_does_not_wait_for_a_host_that_is_blocked(
+    web: Web, run: Run, tmp_path: Path
+) -> None:
+    settings = {**ADDON, "ROBOTSTXT_OBEY": True}
+    run(Plain, settings, url=web.url("/first"))
+    now = time.time()
+    frontier = Frontier(Store(tmp_path / "frontier"), now)
+    frontier.block(web.name(1), now)
+    frontier.close()
+    crawl = run(Inline, settings, url=web.url("/second"), other=web.url("/picture", host=1))
+    assert seen(crawl) == {"refusal": 1}, crawl.log
+    assert crawl.reason == "finished"
+    assert re.search(r"refused: IgnoreRequest", crawl.log)
+    assert "/picture" not in web.paths()
+
+
+# -- pages that come back ----------------------------------------------------------------------------------
+
+
+class Tokens:
+    """Near the network: sends a request anew with the token of the day."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token.encode()
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Tokens:
+        return cls(crawler.settings["TOKEN"])
+
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        if request.headers.get("Token") == self.token:
+            return None
+        headers = {**request.headers, "Token": self.token}
+        return request.replace(headers=headers, dont_filter=True)
+
+
+def test_validators_are_of_one_visit_though_a_middleware_sends_the_request_anew(
+    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = changing.document("/")
+    revisits = {"FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
+    settings = {**ADDON, **revisits, "FRONTIER_SHELF_LIFE": 6 * DAY, **middleware(Tokens, 750)}
+    for token in ("one", "one", "two", "two"):
+        crawl = run(Plain, {**settings, "TOKEN": token}, url=url)
+        assert "httperror/response_ignored_count" not in crawl.stats
+        changing.clock.jump(changing.clock() + 7 * DAY)
+    assert b"None-Match" not in pages()[url].payload
+    assert changing.statuses("/") == [200, 304, 304, 304]
