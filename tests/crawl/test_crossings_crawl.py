@@ -296,3 +296,17 @@ def test_validators_are_of_one_visit_though_a_middleware_sends_the_request_anew(
         changing.clock.jump(changing.clock() + 7 * DAY)
     assert b"None-Match" not in pages()[url].payload
     assert changing.statuses("/") == [200, 304, 304, 304]
+
+
+def test_a_page_that_was_retried_is_asked_for_as_all_others_the_next_time(
+    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    """What middlewares put into a request on its way out is none of its own."""
+    url = changing.on("/", Answer(status=500), Answer(body="news"))
+    revisits = {"FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
+    settings = {**ADDON, **revisits, "FRONTIER_SHELF_LIFE": 6 * DAY}
+    for agent in ("one", "two"):
+        run(Plain, {**settings, "USER_AGENT": agent}, url=url)
+        changing.clock.jump(changing.clock() + 7 * DAY)
+    assert [visit.headers["user-agent"] for visit in changing.visits] == ["one", "one", "two"]
+    assert b"User-Agent" not in pages()[url].payload
