@@ -73,21 +73,23 @@ def assert_sound(frontier: Frontier, now: float = NOW) -> None:
 # -- edits, and pages that wait for a budget or are under way ---------------------------------------------
 
 
-def test_a_page_that_waits_for_a_budget_is_queued_by_hand_in_a_run_without_budgets(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, limits=Limits(host_pages=1))
+def one_put_aside(directory: Path) -> Frontier:
+    """Pages 0 and 1, of which the second waits for a budget of an earlier run; there is none now."""
+    frontier = a_frontier(directory, limits=Limits(host_pages=1))
     frontier.discover([page(0, A), page(1, A)], NOW)
     frontier.close()
-    frontier = a_frontier(tmp_path, at_risk=16)
+    return a_frontier(directory, at_risk=16)
+
+
+def test_a_page_that_waits_for_a_budget_is_queued_by_hand_in_a_run_without_budgets(tmp_path: Path) -> None:
+    frontier = one_put_aside(tmp_path)
     assert frontier.requeue(1, NOW)
     assert drain(frontier) == {0, 1}
     assert_sound(frontier)
 
 
 def test_a_page_that_waits_for_a_budget_keeps_the_request_it_was_given_meanwhile(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, limits=Limits(host_pages=1))
-    frontier.discover([page(0, A), page(1, A)], NOW)
-    frontier.close()
-    frontier = a_frontier(tmp_path, at_risk=16)
+    frontier = one_put_aside(tmp_path)
     assert frontier.renew(1, b"new")
     assert {take(frontier).page.payload for _ in range(2)} >= {b"new"}
 

@@ -72,7 +72,6 @@ class Queue:
             if sort_key.startswith(COMES_BACK):  # as what it counts until now its row alone knew
                 self._batch.count_queued_again(host, -1)
                 self._batch.count_ended(host, State.DONE, -1)
-                self._batch.clamp(host)
             self._batch.count_ended(host, State.FAILED)
             if self._scores is not None:
                 self._scores.closed(page_id)

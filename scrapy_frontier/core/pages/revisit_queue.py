@@ -287,7 +287,7 @@ class RevisitQueue:
 
     def forget(self, page_id: PageId, page: Page, now: float) -> None:
         """`remove` a page that will be known no more. If it was the one of its site to come by itself, so
-        that somebody asks for the robots.txt that forbade it, the next is."""
+        that somebody asks for the robots.txt that forbade it, the next is: a seek and a lookup."""
         self.remove(page_id, page)
         due = 0 if page.visits is None else page.visits.due
         heir = self._forbidden.next_of_site(page_id, page) if due and is_forbidden(page) else None

@@ -11,7 +11,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from ...core.errors import FrontierUnwritable
-from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with, why_not_awaited
+from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with
 from ...core.parse.urls import host_of
 from ...core.time_format import span
 from ..hosts.private_network import is_led_to, leads_inside
@@ -160,9 +160,7 @@ class RobotsQueue:
     def _is_in_vain(self, host: str, wait: float) -> bool:
         """Whether who is under way must not be kept for a host: it is blocked, rests for long, or the crawl
         ends."""
-        services = self._services
-        is_cooling = services.frontier is not None and services.frontier.is_cooling(host, services.clock())
-        return bool(why_not_awaited(host, wait, is_cooling)) or compat.is_closing(services.crawler)
+        return bool(self._fetcher.why_not_awaited(host, wait)) or compat.is_closing(self._services.crawler)
 
     def _again(self, origin: str) -> None:
         self._queue.append(origin)

@@ -84,7 +84,7 @@ class RobotsFetcher:
                     host = await self._services.politeness_keys.looked_up(target)
                 url = target
                 while (wait := self.wait(host)) and not self._services.is_closed:
-                    if error := why_not_awaited(host, wait, self._is_cooling(host)):
+                    if error := self.why_not_awaited(host, wait):
                         return Answer(None, error=error)
                     await sleep(min(wait, LONGEST_REST))
                 if self._services.is_closed:
@@ -96,9 +96,11 @@ class RobotsFetcher:
             failure = None if isinstance(raised, IgnoreRequest) or hop else raised
         return Answer(None, error=error, failure=failure)
 
-    def _is_cooling(self, host: str) -> bool:
+    def why_not_awaited(self, host: str, wait: float) -> str:
+        """`robots_expiry.why_not_awaited` of *host* as it is now, which may be asked in *wait* seconds."""
         services = self._services
-        return services.frontier is not None and services.frontier.is_cooling(host, services.clock())
+        is_cooling = services.frontier is not None and services.frontier.is_cooling(host, services.clock())
+        return why_not_awaited(host, wait, is_cooling)
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
         meta = {**_META, SLOT: host, "download_timeout": self._services.settings.robots_timeout}
