@@ -274,15 +274,21 @@ def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness
 
 def slot_politeness(settings: BaseSettings, default: Politeness) -> dict[str, Politeness]:
     """Hosts with a delay, concurrency or jitter of their own, by `DOWNLOAD_SLOTS`; what a slot does not say
-    is as *default* has it."""
-    return {
-        host: Politeness(
+    is as *default* has it. Raises `FrontierSetting`."""
+    slots = settings.getdict("DOWNLOAD_SLOTS")
+    return {host: _of_slot(host, slot, default) for host, slot in slots.items()}
+
+
+def _of_slot(host: str, slot: Any, default: Politeness) -> Politeness:
+    try:
+        return Politeness(
             max(float(slot.get("delay", default.delay)), 0.0),
             max(int(slot.get("concurrency", default.concurrency)), 1),
             float(slot.get("jitter", 0.5 if slot.get("randomize_delay") else default.jitter)),
         )
-        for host, slot in settings.getdict("DOWNLOAD_SLOTS").items()
-    }
+    except (AttributeError, TypeError, ValueError) as error:
+        wanted = "a dict, with numbers for its delay, concurrency and jitter"
+        raise FrontierSetting(f"DOWNLOAD_SLOTS[{host!r}] = {slot!r}: set {wanted}") from error
 
 
 def _jitter(settings: BaseSettings) -> float:

@@ -16,7 +16,7 @@ from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, Un
 from ..core.frontier import Link
 from ..core.parse.urls import host_of
 from ..crawl.meta_keys import FORCE, PATTERN
-from ..crawl.requests.codec import meta_payload, with_meta
+from ..crawl.requests.codec import meta_payload, with_meta, without_meta
 from ..crawl.requests.pattern_and_force import is_forced
 from .output import progress
 from .project import NoFrontier, host_argument
@@ -125,7 +125,8 @@ def requeue(call: Call) -> None:
         now, force = call.project.now, call.options.force
         found = facts.matching(facts.pages(store), pattern, host, states)
         for page_id, page in progress(found, "pages that match"):
-            count += frontier.requeue(page_id, now, with_meta(page.payload, {FORCE: now}) if force else None)
+            payload = without_meta(page.payload, "retry_times")  # of tries that are forgotten
+            count += frontier.requeue(page_id, now, with_meta(payload, {FORCE: now}) if force else payload)
     call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
 
 

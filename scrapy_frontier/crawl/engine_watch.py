@@ -81,7 +81,7 @@ class Watch:
         crawler, connect = self._crawler, self._crawler.signals.connect
         self._is_watching = compat.watch_inprogress(crawler, self._in_progress)
         if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
-            connect(self._flights.spider_error, signals.spider_error)
+            compat.watch_spider_errors(crawler, self._flights.callback_raised)
             connect(self._flights.response_downloaded, signals.response_downloaded)
             self.sees_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
             return True

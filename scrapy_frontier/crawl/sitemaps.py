@@ -26,7 +26,7 @@ from .flights.in_flight import Consumed, Flight, ended_with, fetched_of
 from .intake.enqueue_requests import Intake, Listed
 from .meta_keys import LASTMOD, SITEMAP
 from .requests import payload_facts
-from .requests.codec import with_meta
+from .requests.codec import with_meta, without_meta
 from .requests.pattern_and_force import pattern_and_force_of
 from .responses.digests import digest_of
 from .scrapy_internals import compat
@@ -134,6 +134,8 @@ class Sitemaps:
             self._try_next_guess(task)
             if request.meta.get("redirect_urls"):  # to the front page, say: that is the spider's
                 del request.meta[SITEMAP]
+                if flight is not None:
+                    flight.becomes(without_meta(flight.lease.page.payload, SITEMAP))
                 return response
         raise Consumed(reading.outcome())
 

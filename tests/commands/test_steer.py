@@ -26,7 +26,7 @@ from stores import (
 )
 
 from scrapy_frontier.core.errors import UnreadableRow
-from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.frontier import Event, Frontier, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.store import keys, meta_rows
@@ -195,6 +195,36 @@ def test_a_requeued_page_keeps_its_request_and_starts_anew(frontier: Frontiers) 
     assert page == Page(
         was.url, State.QUEUED, 0, was.priority, was.discovered, was.parent, was.host, was.payload
     )
+
+
+@pytest.mark.parametrize(
+    ("payload", "kept"),
+    [
+        (b'{"meta":{"retry_times":2,"depth":1}}', b'{"meta":{"depth":1}}'),
+        (b'{"meta":{"retry_times":2}}', b""),
+        (b'{"meta":{"of":"retry_times"}}', b'{"meta":{"of":"retry_times"}}'),
+        (b'{"retry_times":', b'{"retry_times":'),
+    ],
+)
+def test_a_requeued_page_has_all_its_tries_again(frontier: Frontiers, payload: bytes, kept: bytes) -> None:
+    """Those that Scrapy counts in the request, too; what is no such count stays."""
+    crawling = start(frontier.directory, NOW)
+    crawling.discover([link("http://tried.example/", priority=100, payload=payload)], NOW)
+    fetch(crawling, Outcome(Event.FAILED))
+    crawling.close()
+    frontier("requeue", "--host", "tried.example")
+    (page,) = (each for each in pages(frontier.directory).values() if each.url == "http://tried.example/")
+    assert (page.state, page.payload) == (State.QUEUED, kept)
+
+
+def test_a_page_whose_request_cannot_be_read_is_requeued_as_it_is(frontier: Frontiers) -> None:
+    crawling = start(frontier.directory, NOW)
+    crawling.discover([link("http://tried.example/", priority=100, payload=b"{")], NOW)
+    fetch(crawling, Outcome(Event.FAILED))
+    crawling.close()
+    frontier("requeue", "--host", "tried.example", "--force")
+    (page,) = (each for each in pages(frontier.directory).values() if each.url == "http://tried.example/")
+    assert (page.state, page.payload) == (State.QUEUED, b"{")
 
 
 # -- forget ------------------------------------------------------------------------------------------------

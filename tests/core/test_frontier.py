@@ -531,6 +531,9 @@ def test_a_retry_with_a_lower_priority_keeps_its_place(tmp_path: Path) -> None:
         frontier.release(take(frontier), Outcome(Event.RETRIED, 500, priority=priority), NOW)
         assert queue_rows(frontier) == [0, 1]
     assert drain(frontier) == ["one", "two"]
+    retried = frontier.page(frontier.find(fingerprint("one")) or 0)
+    assert retried is not None
+    assert retried.priority == 0, "what it is queued by when it comes back"
     frontier.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from changing import DAY
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
@@ -19,6 +21,7 @@ from server import Answer, Web
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -228,6 +231,54 @@ def test_links_are_told_by_their_texts_as_scrapy_tells_them(
     body = '<html><p class="a"><a href="/p">Title</a></p><p class="b"><a href="/p">More</a></p></html>'
     run(spider, settings, start_urls=[web.on("/", body=body)])
     assert web.paths() == ["/", "/p"]
+
+
+# -- what a callback breaks off ----------------------------------------------------------------------------
+
+
+class Stopped(Counting):
+    """Its callback wants no more, in one of two *ways*, before it has come to the links."""
+
+    name = "stopped"
+    way = ""
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        self.seen("page")
+        if self.way == "function" and response.url == self.url:
+            raise CloseSpider("quota")
+        return self.links(response)
+
+    def links(self, response: HtmlResponse) -> Iterator[Request]:
+        for number, href in enumerate(response.css("a::attr(href)").getall()):
+            if number and self.way == "generator":
+                raise CloseSpider("quota")
+            yield response.follow(href)
+
+
+@pytest.mark.parametrize("settings", [ADDON, {}], ids=["add-on", "scheduler"])
+@pytest.mark.parametrize("way", ["function", "generator"])
+def test_a_callback_that_closes_the_spider_is_called_again_by_the_next_run(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]], way: str, settings: dict[str, Any]
+) -> None:
+    """Or the links it had not come to would be lost."""
+    url = web.on("/", body='<a href="/1">one</a><a href="/2">two</a>')
+    crawl = run(Stopped, settings, url=url, way=way)
+    assert crawl.reason == "quota"
+    assert "spider_exceptions/count" not in crawl.stats
+    assert pages()[url].reason == "callback raised CloseSpider: quota"
+    assert run(Stopped, settings, url=url).reason == "finished"
+    assert Counter(web.paths()) == {"/": 2, "/1": 1, "/2": 1}
+
+
+def test_a_page_that_always_closes_the_spider_does_not_stop_all_runs(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", body='<a href="/1">one</a>')
+    settings = {**ADDON, "FRONTIER_MAX_ATTEMPTS": 2}
+    reasons = [run(Stopped, settings, url=url, way="function").reason for _ in range(3)]
+    assert reasons == ["quota", "quota", "finished"]
+    assert pages()[url].state is State.FAILED
 
 
 # -- requests beside the scheduler -------------------------------------------------------------------------

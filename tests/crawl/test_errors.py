@@ -27,10 +27,11 @@ from scrapy.settings import Settings
 from server import Answer, Web
 
 from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
+from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.settings import FrontierSetting, FrontierSettings
+from scrapy_frontier.settings import FrontierSetting, FrontierSettings, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -346,6 +347,12 @@ def test_crawl_with_a_bad_setting_says_so(web: Web, run: Run) -> None:
     crawl = run(LinkSpider, {"FRONTIER_RETRY_DELAY": "soon"}, start_urls=[web.url("/")])
     assert_closed(crawl, "frontier_setting", "FRONTIER_RETRY_DELAY = 'soon'", "a number of at least 0")
     assert web.paths() == []
+
+
+@pytest.mark.parametrize("slot", [5, "slow", {"delay": "slow"}, {"concurrency": None}, {"jitter": []}])
+def test_a_slot_that_makes_no_sense_is_named(slot: Any) -> None:
+    with pytest.raises(FrontierSetting, match=re.escape(f"DOWNLOAD_SLOTS['a'] = {slot!r}: set a dict")):
+        slot_politeness(Settings({"DOWNLOAD_SLOTS": {"a": slot}}), Politeness(0.0, 8))
 
 
 def before_time() -> float:

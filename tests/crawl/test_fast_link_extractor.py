@@ -190,6 +190,14 @@ def test_every_reference_leads_where_a_link_extractor_and_a_request_say(
     assert_same(response(re.sub("[\ud800-\udfff]", "?", body), url, encoding))
 
 
+def test_a_base_that_is_no_url_costs_no_link() -> None:
+    """A link extractor raises there, and the page fails."""
+    page = response('<base href="http://[bad">' + anchors("/a"), PAGE)
+    with pytest.raises(ValueError, match="Invalid IPv6 URL"):
+        by_scrapy(LinkExtractor(), page)
+    assert by_us(LinkExtractor(), page) == by_us(LinkExtractor(), response(anchors("/a"), PAGE))
+
+
 @pytest.mark.parametrize("base", ["", "../above/", "http://elsewhere.example/x/y"])
 def test_plain_references_are_read_without_parsing(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hrefs = [

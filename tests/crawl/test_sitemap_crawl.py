@@ -17,6 +17,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from server import Answer
 
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.requests import payload_facts
 from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
@@ -168,13 +169,17 @@ def test_contact_is_made_once_over_all_runs(web: Web, run: Callable[..., Crawl])
 
 
 def test_a_guess_that_leads_to_the_front_page_shows_it_to_the_spider(
-    web: Web, run: Callable[..., Crawl]
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
-    """Many sites send every unknown path there; nobody would see the page otherwise."""
+    """Many sites send every unknown path there; nobody would see the page otherwise. It is as any other page
+    from then on."""
     web.on("/sitemap.xml", status=302, headers={"Location": "/home"})
     web.on("/sitemap_index.xml", status=404)
     crawl = crawl_site(run, web)
     assert parsed(crawl) == {"/", "/home"}
+    home = pages()[web.url("/home")]
+    assert home.state is State.DONE
+    assert not payload_facts.is_sitemap(home.payload)
 
 
 def test_a_sitemap_behind_a_redirect_speaks_for_the_site(web: Web, run: Callable[..., Crawl]) -> None:

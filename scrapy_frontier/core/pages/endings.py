@@ -160,6 +160,9 @@ class Endings:
         attempts = page.attempts + (event not in UNCOUNTED)
         if event in (RETRIED, EXPIRED) and lease.is_last_attempt:
             event, reason = Event.FAILED, ATTEMPTS_USED_UP(reason=reason, attempts=attempts)
+        # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
+        # would put it behind every page that is yet to be found, and stay when it succeeds.
+        priority = page.priority if outcome.priority is None else max(outcome.priority, page.priority)
         visits = page.visits
         if event is FETCHED and outcome.fetched is not None:
             visits = read(visits, outcome.fetched, int(now))
@@ -167,7 +170,7 @@ class Endings:
             page.url,
             AFTER_LEASE[event] or after(LEASED, event),
             attempts,
-            page.priority if outcome.priority is None else outcome.priority,
+            priority,
             page.discovered,
             page.parent,
             page.host,
@@ -185,8 +188,6 @@ class Endings:
         """Queue the *page* of a lease once more, in the queue of *host*, not before *until*."""
         page_id = lease.page_id
         sort_key = lease.sort_key
-        # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
-        # would put it behind every page that is yet to be found.
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
@@ -91,6 +91,7 @@ class Flight:
     content: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None  # taken off the request, which may be the user's own object
+    payload: bytes | None = None  # of its page from now on; None: as it was
 
     @property
     def is_given_up(self) -> bool:
@@ -154,6 +155,10 @@ class Flight:
         a middleware of ours."""
         self.outcome = outcome
 
+    def becomes(self, payload: bytes) -> None:
+        """Its page, if it is fetched, has this *payload* from now on."""
+        self.payload = payload
+
     def leads_to(self, target: PageId) -> None:
         """The request that follows from it is queued as the page *target*, which its outcome names from now
         on."""
@@ -197,11 +202,11 @@ class Flights(dict[int, Flight]):
         if flight is not None:
             flight.status = response.status
 
-    def spider_error(self, failure: Any, response: Any) -> None:
-        """Receives Scrapy's signal: what a callback raised ends its page."""
-        flight = self.get(id(getattr(response, "request", None)))
+    def callback_raised(self, error: BaseException, request: Request) -> None:
+        """What the callback of *request* raised ends its page."""
+        flight = self.get(id(request))
         if flight is not None:
-            flight.spider_error = failure.value
+            flight.spider_error = error
 
     def await_follow_up(self, flight: Flight) -> None:
         """A request follows from that of *flight*, and is on its way to the scheduler."""
@@ -270,7 +275,10 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
     if flight.error is not None:
         return _after_error(flight.error, flight.status, is_closing)
     if flight.spider_error is not None:
-        return Outcome(Event.FAILED, flight.status, reasons.CALLBACK(error=describe(flight.spider_error)))
+        reason = reasons.CALLBACK(error=describe(flight.spider_error))
+        # the callback had not come to its end: what it would have yielded is the next run's
+        event = Event.RETRIED if isinstance(flight.spider_error, CloseSpider) else Event.FAILED
+        return Outcome(event, flight.status, reason)
     if not flight.is_fetched:
         return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
     if flight.status >= 400:
@@ -280,8 +288,10 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
         notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
     reason = reasons.BETWEEN.join(notes)
     has_links, score = found is not None, None if found is None else found.content_score
-    end = FETCHED, flight.status, reason, None, None, None, 0.0, "", has_links, 0, score, None, flight.fetched
-    return new_outcome(end)
+    status, payload, fetched = flight.status, flight.payload, flight.fetched
+    return new_outcome(
+        (FETCHED, status, reason, None, payload, None, 0.0, "", has_links, 0, score, None, fetched)
+    )
 
 
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:
@@ -310,7 +320,8 @@ def failed_with(error: BaseException) -> Outcome:
 
 def describe(error: BaseException) -> str:
     """Class and message of *error* in one line, 200 characters at most."""
-    text = " ".join(str(error).split())
+    words = error.reason if isinstance(error, CloseSpider) else error  # whose own text is empty
+    text = " ".join(str(words).split())
     return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
 
 

@@ -234,12 +234,27 @@ def meta_payload(meta: dict[str, Any]) -> bytes:
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
     """*payload* with plain *meta* besides, which wins; None where that cannot be, since only a
-    process has the request or its keys are no text."""
-    fields = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
-    kept = fields.get("meta", {})
-    if "!" in fields or "!" in kept:  # only a process has it, or its keys are no text
+    process has the request, its keys are no text, or it cannot be read."""
+    try:
+        fields = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
+        kept = fields.get("meta", {})
+        if "!" in fields or "!" in kept:  # only a process has it, or its keys are no text
+            return None
+    except (ValueError, AttributeError, TypeError):
         return None
     return _dump({**fields, "meta": {**kept, **meta}})
+
+
+def without_meta(payload: bytes, key: str) -> bytes:
+    """*payload*, whose ``meta`` says nothing of *key*; as it is where it cannot be read."""
+    if f'"{key}"'.encode() not in payload:
+        return payload
+    try:
+        fields = json.loads(payload.decode("utf-8", "surrogatepass"))
+        del fields["meta"][key]
+    except (ValueError, LookupError, TypeError):
+        return payload
+    return _dump({name: value for name, value in fields.items() if name != "meta" or value})
 
 
 def without_callbacks(payload: bytes) -> bytes:

@@ -143,7 +143,10 @@ def _base_of(response: HtmlResponse) -> str:
     """`get_base_url` of *response*: of a plain URL whose page names no other in 2 us, for 30."""
     url = response.url
     if "<base" in response.text[:_BASE_WITHIN].lower() or not is_plain(url):
-        return get_base_url(response)
+        try:
+            return get_base_url(response)
+        except ValueError:  # <base href="http://[">
+            return url
     return url
 
 

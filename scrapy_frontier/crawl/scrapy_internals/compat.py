@@ -246,6 +246,19 @@ def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]
         scraper.handle_spider_output_async = partial(handle, own)
 
 
+def watch_spider_errors(crawler: Crawler, raised: Callable[[BaseException, Request], None]) -> None:
+    """Have *raised* called with what a callback or errback raised, and its request, before the scraper deals
+    with it: Scrapy sends no signal for `CloseSpider`."""
+    scraper = engine_of(crawler).scraper
+    own = scraper.handle_spider_error
+
+    def watched(failure: Any, request: Request, *more: Any, **arguments: Any) -> Any:
+        raised(failure.value, request)
+        return own(failure, request, *more, **arguments)
+
+    scraper.handle_spider_error = watched
+
+
 def close_spider(crawler: Crawler, reason: str) -> None:
     """Close the spider soon, for *reason*, from wherever this is called; nothing where it is being closed."""
 
