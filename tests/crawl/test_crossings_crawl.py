@@ -361,3 +361,48 @@ def test_a_page_that_was_retried_is_asked_for_as_all_others_the_next_time(
         changing.clock.jump(changing.clock() + 7 * DAY)
     assert [visit.headers["user-agent"] for visit in changing.visits] == ["one", "one", "two"]
     assert b"User-Agent" not in pages()[url].payload
+
+
+DAILY = {
+    **ADDON,
+    "FRONTIER_CLOCK": "changing.clock",
+    "FRONTIER_REVISIT": "interval",
+    "FRONTIER_SHELF_LIFE": DAY,
+}
+
+
+class Linking(Counting):
+    """Follows all links."""
+
+    name = "linking"
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        self.seen("page")
+        return response.follow_all(css="a")
+
+
+def test_pages_come_back_though_their_site_asks_for_a_pause_between_them(
+    changing: ChangingWeb, run: Run
+) -> None:
+    changing.on("/robots.txt", body="User-agent: *\nCrawl-delay: 0.2\nDisallow:\n")
+    changing.document("/1")
+    changing.document("/2")
+    url = changing.document("/", links=lambda version: ["/1", "/2"])
+    for _ in range(3):
+        crawl = run(Linking, {**DAILY, "ROBOTSTXT_OBEY": True}, url=url)
+        assert crawl.reason == "finished"
+        changing.clock.jump(changing.clock() + DAY)
+    asked = Counter(each.path for each in changing.seen)
+    assert {path: asked[path] for path in ("/", "/1", "/2")} == {"/": 3, "/1": 3, "/2": 3}
+
+
+def test_a_page_that_comes_back_is_retried_in_the_run_that_asked_for_it(
+    changing: ChangingWeb, run: Run
+) -> None:
+    news = Answer(body="news")
+    url = changing.on("/", news, Answer(status=500), news)
+    for _ in range(2):
+        run(Plain, {**DAILY, "FRONTIER_RETRY_DELAY": 0.2}, url=url)
+        changing.clock.jump(changing.clock() + DAY)
+    assert changing.paths() == ["/", "/", "/"]

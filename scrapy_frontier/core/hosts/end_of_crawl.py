@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .sleeping_hosts import SleepingHosts
 
 
+_PAUSE = "asking for a pause between two requests"
+
+
 class Left(NamedTuple):
     """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, when
     the ``first`` may be asked, and what they are all doing, in words: nothing where they could be asked."""
@@ -50,7 +53,7 @@ def _doing(host: Host, now: float) -> str:
         return "resting after trouble"
     if host.held_until == until:
         return "waiting for robots.txt or the hours it names"
-    return "asking for a pause between two requests"
+    return _PAUSE
 
 
 def first_to_open(hosts: Iterable[Host], now: float) -> float | None:
@@ -66,6 +69,13 @@ def first_to_open(hosts: Iterable[Host], now: float) -> float | None:
                 return None
             first = min(first, until)
     return first
+
+
+def first_pause_over(hosts: Iterable[Host], now: float) -> float:
+    """When the first of *hosts* with pages may be asked that wants no more than a pause between two requests;
+    `FOREVER` if there is none. O(hosts)."""
+    wanted = (host for host in hosts if host.heads and not host.is_blocked and _doing(host, now) == _PAUSE)
+    return min((host.ready_at for host in wanted), default=FOREVER)
 
 
 def left_behind(hosts: Iterable[Host], now: float, otherwise: float, asleep: SleepingHosts) -> Left:

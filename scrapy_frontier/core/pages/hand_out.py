@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import reasons
 from ..errors import UnreadableRow
-from ..hosts.end_of_crawl import first_to_open
+from ..hosts.end_of_crawl import first_pause_over, first_to_open
 from ..hosts.giving_up import why_given_up
 from ..hosts.host import FOREVER
 from ..store.page_rows import queued_page
@@ -197,11 +197,11 @@ class HandOut:
         if first is None or (first := min(first, self._backoffs.next)) <= now or first == FOREVER:
             return None
         if self._revisit_queue.is_alone:
-            return now
+            first = min(first_pause_over(hosts, now), self._backoffs.next)
         if self._alone is None or self._alone[0] != self._endings.finished:
             self._alone = self._endings.finished, now
         end = self._alone[1] + patience
-        if first <= end or not self._clocks.gives_up:
+        if first <= end or not self._clocks.gives_up or self._revisit_queue.is_alone:
             return end if first <= end else now
         self._has_opened |= self._clocks.give_up_all(now)
         self._is_over = True
