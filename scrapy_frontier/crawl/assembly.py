@@ -7,6 +7,7 @@ the spider is opened.
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from scrapy import Spider, signals
 from scrapy.exceptions import NotConfigured
@@ -147,13 +148,15 @@ class Crawl:
         with ExitStack() as undo:
             if directory is None:
                 directory = tempfile.mkdtemp(prefix="frontier-")
-                undo.callback(shutil.rmtree, directory, ignore_errors=True)
+                # at the latest when the interpreter ends: after a second Ctrl-C nobody closes anything
+                undo.callback(finalize(self, _remove, directory, os.getpid()))
             self.frontier = self._open_frontier(directory, spider, undo)
             self._make_parts(spider, reporter, failed)
             self._let_go = undo.pop_all().close
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
-        # stands still: spare it what is there for good.
-        gc.freeze()
+        # stands still: spare it what is there for good. Beside other crawls what these leave would stay, too.
+        if not _crawls:
+            gc.freeze()
         read_suffixes(after=1.0)
         _crawls[crawler] = self
 
@@ -292,6 +295,11 @@ class Crawl:
             self._let_go()
         finally:
             self._dupefilter.close(reason)
+
+
+def _remove(directory: str, process: int) -> None:
+    if os.getpid() == process:  # and no child that was forked meanwhile
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:

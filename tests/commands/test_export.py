@@ -28,6 +28,7 @@ from stores import (
     web_url,
 )
 
+from scrapy_frontier.core.admin.importer import filling
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, robots_key, sitemaps_key
@@ -354,6 +355,24 @@ def test_nothing_is_imported_over_a_frontier(
     assert "holds a frontier already" in said.err
     assert rows(tmp_path / "old") == before
     assert Frontiers(tmp_path / "none", capsys)("import", tmp_path / "nofile").code == 1
+
+
+def test_a_second_import_beside_the_first_is_refused(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And leaves that what it has; one that was killed leaves nothing in the way."""
+    with filling(tmp_path / "new") as first:
+        store = Store(first)
+        said = Frontiers(tmp_path / "new", capsys)("import", exported)
+        assert said.code == 1
+        assert f"process {os.getpid()}" in said.err or "in this process" in said.err
+        store.write({b"row": b"of the first"})
+        store.close()
+    store = Store(tmp_path / "new")
+    assert store.get(b"row") == b"of the first"
+    store.close()
+    (tmp_path / "newer.importing" / "frontier" / "leveldb").mkdir(parents=True)
+    assert Frontiers(tmp_path / "newer", capsys)("import", exported).code == 0
 
 
 def test_a_killed_crawl_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -452,6 +452,15 @@ def test_reset_removes_what_cannot_be_opened(frontier: Frontiers) -> None:
     assert not list(frontier.directory.glob("leveldb*"))
 
 
+def test_reset_removes_a_database_that_lies_on_another_disk(frontier: Frontiers, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (frontier.directory / "leveldb").rename(elsewhere)
+    (frontier.directory / "leveldb").symlink_to(elsewhere)
+    assert frontier("reset", "--yes").code == 0
+    assert not list(frontier.directory.glob("leveldb*"))
+    assert not elsewhere.exists()
+
+
 def test_compact_loses_nothing(frontier: Frontiers) -> None:
     before = rows(frontier.directory)
     said = frontier("compact", "--json").json

@@ -2,9 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import plyvel
@@ -214,6 +215,66 @@ def test_the_lock_survives_somebody_looking_into_leveldbs_own(tmp_path: Path) ->
     store = Store(tmp_path)
     (tmp_path / "leveldb" / "LOCK").read_bytes()
     assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout.startswith("FrontierLocked")
+    store.close()
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[tuple[Store, int]]:
+    """A store, and a process that was forked while it was open, as a pool of workers is."""
+    store = Store(tmp_path)
+    child = os.fork()
+    if not child:
+        signal.pause()
+        os._exit(0)
+    yield store, child
+    store.close()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_a_forked_worker_does_not_hold_what_is_closed(tmp_path: Path, worker: tuple[Store, int]) -> None:
+    worker[0].close()
+    Store(tmp_path).close()
+
+
+KEEPS_A_WORKER = """
+import os, signal, sys
+from scrapy_frontier.core.store.leveldb import Store
+store = Store(sys.argv[1])
+child = os.fork()
+if child:
+    print(child, flush=True)
+signal.pause()
+"""
+
+
+def test_a_forked_worker_does_not_hold_what_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KEEPS_A_WORKER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawl:
+        assert crawl.stdout is not None
+        worker = int(crawl.stdout.readline())
+        assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout.startswith("FrontierLocked")
+        crawl.kill()
+        crawl.wait()
+        try:
+            assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout == "opened\n"
+        finally:
+            os.kill(worker, signal.SIGKILL)
+
+
+def test_it_stays_where_it_is_though_its_process_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = Store("frontier")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    store.sync()
+    assert synced
+    for number in range(300):  # more than a buffer holds
+        store.write({keys.page_key(number): os.urandom(100_000)})
     store.close()
 
 

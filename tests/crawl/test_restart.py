@@ -89,12 +89,27 @@ class SatisfiedSpider(Spider):
 
 
 def test_a_spider_that_ends_early_is_told_what_stays_queued(web: Web, run: Callable[..., Crawl]) -> None:
-    """Nothing is wrong with their host, and no time is named when it may be visited."""
+    """Nothing is wrong with their host, and no time is named when it may be visited. The page whose callback
+    did not come to its end is one of them."""
     web.limit = 1
     crawl = run(SatisfiedSpider, {"DOWNLOAD_DELAY": 5}, start_urls=[web.url("/")])
     assert crawl.reason == "finished"
-    left = f"5 pages are left, of 1 host ({web.name(0)}); they stay queued: run the crawl again\n"
+    left = f"6 pages are left, of 1 host ({web.name(0)}); they stay queued: run the crawl again\n"
     assert left in crawl.log
+
+
+def test_a_second_ctrl_c_leaves_no_temporary_frontier(
+    web: Web, start: Callable[..., Crawl], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    url = web.on("/", delay=1000)
+    crawl = start(TreeSpider, {"FRONTIER_DIR": None}, start_urls=[url], wrap=list)
+    web.wait(1)
+    assert list((tmp_path / "temporary").iterdir())
+    crawl.kill(signal.SIGINT, signal.SIGINT)
+    assert "forcing unclean shutdown" in crawl.log
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -49,6 +49,27 @@ other.close("finished")
 print(gc.get_freeze_count() > 0)
 """
 
+MANY = """
+import weakref
+
+class Marked:
+    pass
+
+marks, last = weakref.WeakSet(), None
+for number in range(4):
+    one = opened(f"{sys.argv[1]}/{number}")
+    one.mark = Marked()
+    one.itself = one  # as crawlers are: freed by the garbage collector alone
+    marks.add(one.mark)
+    if last is not None:
+        last.close("finished")
+    last = one
+del one
+gc.collect()
+print(len(marks))
+last.close("finished")
+"""
+
 WITHOUT_A_LOOP = """
 import sys
 
@@ -149,6 +170,11 @@ def test_an_engine_that_answers_everything_does_not_keep_the_frontier_from_openi
 def test_the_end_of_one_crawl_does_not_make_collections_long_for_another(tmp_path: Path) -> None:
     """What is there for good is spared from garbage collections until the last crawl of a process ends."""
     assert printed(SCRIPT + TWO, tmp_path) == "True\nTrue\nFalse\n"
+
+
+def test_crawls_that_have_ended_are_freed_while_others_go_on(tmp_path: Path) -> None:
+    """But for the first of them: a process may run one after the other, with no moment without any."""
+    assert printed(SCRIPT + MANY, tmp_path) == "2\n"
 
 
 def test_a_damaged_row_raises_nothing_into_the_engine_when_the_crawl_ends(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import json
 import shutil
 import struct
 from base64 import b64decode
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
@@ -18,7 +18,7 @@ from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import clean_host, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
-from ..store.directory_lock import DATABASE
+from ..store.directory_lock import DATABASE, Lock
 from ..store.page_rows import Page
 from ..store.states import State
 from .check_notes import HostTally
@@ -282,20 +282,23 @@ class Importer:
 
 @contextmanager
 def filling(directory: Path) -> Iterator[Path]:
-    """A directory beside *directory* whose database moves there once the block has ended well.
+    """A directory for a database that moves to *directory* once the block has ended well.
 
     Where the block raises it is removed, and *directory* is as before. What an import that was killed left
-    there goes first. Raises `OSError` where a database stands already.
+    there goes first. Raises `FrontierLocked` where another import is at work, and `OSError` where a database
+    stands already.
     """
     beside = directory.with_name(f"{directory.name}.importing")
-    if beside.exists():
-        shutil.rmtree(beside)
-    try:
-        yield beside
-        directory.mkdir(parents=True, exist_ok=True)
-        (beside / DATABASE).rename(directory / DATABASE)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    new = beside / "frontier"
+    with closing(Lock(beside, "scrapy frontier import")):
+        try:
+            if new.exists():
+                shutil.rmtree(new)
+            yield new
+            directory.mkdir(parents=True, exist_ok=True)
+            (new / DATABASE).rename(directory / DATABASE)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 def _sort_key(line: Line, page_id: PageId) -> bytes:

@@ -157,7 +157,11 @@ def remove(directory: Path, user: str) -> None:
             path.rename(target)
         lock.database_removed()
     for target in doomed:
-        shutil.rmtree(target)
+        if target.is_symlink():  # on another disk
+            shutil.rmtree(target.resolve())
+            target.unlink()
+        else:
+            shutil.rmtree(target)
 
 
 def finish(directory: Path) -> None:

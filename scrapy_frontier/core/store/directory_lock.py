@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 from typing import IO, TYPE_CHECKING
+from weakref import WeakSet
 
 from ..errors import FrontierLocked, FrontierUnreadable, FrontierUnwritable
 
@@ -54,6 +55,7 @@ class Lock:
 
     def __init__(self, directory: Path, user: str = CRAWL) -> None:
         self._user = user
+        self._process = os.getpid()
         self._file = _open(directory)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,6 +64,7 @@ class Lock:
                 raise FrontierLocked(_held(directory, *self._file.read().splitlines()[:2])) from error
         self.had_database = _is_marked_made(self._file.read())
         self._write(self.had_database)
+        _held_here.add(self)
 
     def database_made(self) -> None:
         """From now on a missing database is one that was removed: opening it raises `FrontierUnreadable`."""
@@ -83,8 +86,28 @@ class Lock:
     def close(self) -> None:
         """Let others have the directory; does nothing the second time. What a full disk did not take is not
         told."""
+        if (
+            not self._file.closed and self._process == os.getpid()
+        ):  # a forked child may hold the file open, too
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Be without the file; other processes that were forked meanwhile may go on having it."""
         with contextlib.suppress(OSError):  # what a full disk did not take
             self._file.close()
+
+
+_held_here: WeakSet[Lock] = WeakSet()
+
+
+def _let_go_in_child() -> None:
+    """A worker that outlives its killed crawl would keep the directory locked."""
+    for lock in list(_held_here):
+        lock.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 def _open(directory: Path) -> IO[str]:

@@ -57,7 +57,7 @@ class Store:
         restored_scheme: str = "",
         user: str = CRAWL,
     ) -> None:
-        self.directory = Path(directory)
+        self.directory = Path(directory).absolute()  # a spider may go to another directory
         self.is_restored = False
         self._lock = Lock(self.directory, user)
         try:

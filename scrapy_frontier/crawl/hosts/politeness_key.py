@@ -36,7 +36,8 @@ def _suffixes() -> TLDExtract:
 
     suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
     suffixes.extract_str("www.example.com")
-    gc.freeze()  # 20,000 objects that are there for good: full collections need not walk them
+    if gc.get_freeze_count():  # a crawl is open; 20,000 objects that full collections need not walk
+        gc.freeze()
     return suffixes
 
 
