@@ -24,7 +24,7 @@ from ..core.parse.urls import host_of
 from ..crawl.hosts.politeness_key import PolitenessKeys
 from ..crawl.ranking.choose_scorer import load_scorer
 from ..crawl.requests import codec as request_codec
-from ..crawl.requests import payload_facts
+from ..crawl.requests import payload_edits, payload_facts
 from ..crawl.requests.fingerprints import Identities, plain_fingerprint
 from ..crawl.store import jobdirs
 from ..crawl.store.upkeep import has_database, open_store
@@ -230,7 +230,7 @@ class Project:
 def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
     fingerprint depends on them. Raises `callback_names.Unreadable`."""
-    return _CODEC.decode(page.url, page.priority, request_codec.without_callbacks(page.payload))
+    return _CODEC.decode(page.url, page.priority, payload_edits.without_callbacks(page.payload))
 
 
 def host_argument(text: str) -> str:

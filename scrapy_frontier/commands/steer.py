@@ -16,8 +16,9 @@ from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, Un
 from ..core.frontier import Link
 from ..core.parse.urls import host_of
 from ..crawl.meta_keys import FORCE, PATTERN
-from ..crawl.requests.codec import meta_payload, with_meta, without_meta
+from ..crawl.requests.codec import meta_payload
 from ..crawl.requests.pattern_and_force import is_forced
+from ..crawl.requests.payload_edits import own_of, with_meta
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of
@@ -125,7 +126,7 @@ def requeue(call: Call) -> None:
         now, force = call.project.now, call.options.force
         found = facts.matching(facts.pages(store), pattern, host, states)
         for page_id, page in progress(found, "pages that match"):
-            payload = without_meta(page.payload, "retry_times")  # of tries that are forgotten
+            payload = own_of(page.payload)  # what its tries put into it is forgotten, too
             count += frontier.requeue(page_id, now, with_meta(payload, {FORCE: now}) if force else payload)
     call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
 

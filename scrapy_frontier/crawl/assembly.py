@@ -298,7 +298,7 @@ class Crawl:
 
 
 def _remove(directory: str, process: int) -> None:
-    if os.getpid() == process:  # and no child that was forked meanwhile
+    if os.getpid() == process:  # and no worker that was forked meanwhile
         shutil.rmtree(directory, ignore_errors=True)
 
 

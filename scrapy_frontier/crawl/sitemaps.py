@@ -26,8 +26,8 @@ from .flights.in_flight import Consumed, Flight, ended_with, fetched_of
 from .intake.enqueue_requests import Intake, Listed
 from .meta_keys import LASTMOD, SITEMAP
 from .requests import payload_facts
-from .requests.codec import with_meta, without_meta
 from .requests.pattern_and_force import pattern_and_force_of
+from .requests.payload_edits import own_of, with_meta, without_meta
 from .responses.digests import digest_of
 from .scrapy_internals import compat
 from .stats import count
@@ -135,7 +135,7 @@ class Sitemaps:
             if request.meta.get("redirect_urls"):  # to the front page, say: that is the spider's
                 del request.meta[SITEMAP]
                 if flight is not None:
-                    flight.becomes(without_meta(flight.lease.page.payload, SITEMAP))
+                    flight.becomes(without_meta(own_of(flight.lease.page.payload), SITEMAP))
                 return response
         raise Consumed(reading.outcome())
 

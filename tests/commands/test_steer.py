@@ -36,6 +36,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY, read_counts
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.requests.payload_edits import with_own
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,14 +201,14 @@ def test_a_requeued_page_keeps_its_request_and_starts_anew(frontier: Frontiers) 
 @pytest.mark.parametrize(
     ("payload", "kept"),
     [
-        (b'{"meta":{"retry_times":2,"depth":1}}', b'{"meta":{"depth":1}}'),
-        (b'{"meta":{"retry_times":2}}', b""),
-        (b'{"meta":{"of":"retry_times"}}', b'{"meta":{"of":"retry_times"}}'),
-        (b'{"retry_times":', b'{"retry_times":'),
+        (with_own(b'{"meta":{"retry_times":2}}', b""), b""),
+        (with_own(b'{"meta":{"retry_times":2}}', b'{"meta":{"depth":1}}'), b'{"meta":{"depth":1}}'),
+        (b'{"meta":{"own":2}}', b'{"meta":{"own":2}}'),
+        (b'{"own":', b'{"own":'),
     ],
 )
 def test_a_requeued_page_has_all_its_tries_again(frontier: Frontiers, payload: bytes, kept: bytes) -> None:
-    """Those that Scrapy counts in the request, too; what is no such count stays."""
+    """Its request is as it was before the first, which is what Scrapy counts them in."""
     crawling = start(frontier.directory, NOW)
     crawling.discover([link("http://tried.example/", priority=100, payload=payload)], NOW)
     fetch(crawling, Outcome(Event.FAILED))

@@ -233,6 +233,111 @@ def test_links_are_told_by_their_texts_as_scrapy_tells_them(
     assert web.paths() == ["/", "/p"]
 
 
+class Gate:
+    """A middleware that lets nobody in without today's token; each kind has its own way to be asked once
+    more with it."""
+
+    def __init__(self, crawler: Any = None) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Gate:
+        return cls(crawler)
+
+    def admit(self, request: Request) -> Request:
+        request.headers["Token"] = "good"
+        request.meta["account"] = request.meta.get("account", 0) + 1
+        request.dont_filter = True
+        return request
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        return self.once_more(request) if response.body == b"banned" else response
+
+    def once_more(self, request: Request) -> Any:
+        raise NotImplementedError
+
+
+class Itself(Gate):
+    def once_more(self, request: Request) -> Any:
+        return self.admit(request)
+
+
+class Retrying(Gate):
+    def once_more(self, request: Request) -> Any:
+        return get_retry_request(self.admit(request), spider=self.crawler.spider, reason="banned")
+
+
+class Replaced(Gate):
+    def once_more(self, request: Request) -> Any:
+        return self.admit(request.copy())
+
+
+class Before(Gate):
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        return None if "account" in request.meta else self.admit(request)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, ADDON, {**ADDON, "FRONTIER_DIR": None}], ids=["alone", "add-on", "memory"]
+)
+@pytest.mark.parametrize("kind", [Itself, Retrying, Replaced, Before])
+def test_what_a_middleware_changes_before_it_asks_once_more_holds(
+    web: Web, run: Run, kind: type[Gate], more: dict[str, Any]
+) -> None:
+    good = Answer(body="good")
+    url = web.on("/", good) if kind is Before else web.on("/", Answer(body="banned"), good)
+    crawl = run(Plain, {**more, **middleware(kind, 560), "RETRY_TIMES": 2}, url=url)
+    assert seen(crawl) == {"page": 1}, crawl.log
+    assert web.visits[-1].headers["token"] == "good"
+    assert len(web.visits) == (1 if kind is Before else 2)
+
+
+class Counted:
+    """Counts on the way out how often a page was tried."""
+
+    def process_request(self, request: Request, spider: Any = None) -> None:
+        request.meta["tries"] = request.meta.get("tries", 0) + 1
+        request.headers["Tries"] = str(request.meta["tries"])
+
+
+def test_what_is_put_into_a_request_is_there_when_it_is_retried_and_gone_when_its_page_has_ended(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", Answer(status=500), Answer(status=500), Answer(body="good"))
+    failed = web.on("/failed", status=500)
+    settings = {**ADDON, **middleware(Counted, 560), "RETRY_TIMES": 2, "FRONTIER_RETRY_DELAY": 0.1}
+    for seed in (url, failed):
+        run(Plain, settings, url=seed)
+    assert [visit.headers["tries"] for visit in web.visits] == ["1", "2", "3"] * 2
+    assert pages()[url].payload == pages()[failed].payload == b'{"meta":{"is_start_request":true}}'
+
+
+class Seeded(Counting):
+    """Its seed is as Scrapy makes one of ``start_urls``."""
+
+    name = "seeded"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, dont_filter=True)
+
+
+@pytest.mark.parametrize("host", [0, 1])
+def test_a_seed_that_is_sent_away_for_a_cookie_and_back_is_fetched(web: Web, run: Run, host: int) -> None:
+    back = {"Location": web.url("/"), "Set-Cookie": "human=yes"}
+    gate = web.on("/gate", status=302, headers=back, host=host)
+    url = web.on("/", Answer(status=302, headers={"Location": gate}), Answer(body="welcome"))
+    crawl = run(Seeded, ADDON, url=url)
+    assert seen(crawl) == {"page": 1}
+    assert web.paths() == ["/", "/gate", "/"]
+
+
+def test_a_seed_that_is_sent_to_and_fro_is_left(web: Web, run: Run) -> None:
+    gate = web.on("/gate", status=302, headers={"Location": web.url("/")})
+    crawl = run(Seeded, ADDON, url=web.on("/", status=302, headers={"Location": gate}))
+    assert crawl.reason == "finished"
+    assert web.paths().count("/") <= 3
+
+
 # -- what a callback breaks off ----------------------------------------------------------------------------
 
 
@@ -363,12 +468,8 @@ def test_a_page_that_was_retried_is_asked_for_as_all_others_the_next_time(
     assert b"User-Agent" not in pages()[url].payload
 
 
-DAILY = {
-    **ADDON,
-    "FRONTIER_CLOCK": "changing.clock",
-    "FRONTIER_REVISIT": "interval",
-    "FRONTIER_SHELF_LIFE": DAY,
-}
+REVISITS = {**ADDON, "FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
+DAILY = {**REVISITS, "FRONTIER_SHELF_LIFE": DAY}
 
 
 class Linking(Counting):

@@ -424,7 +424,8 @@ def test_a_page_with_more_links_than_the_graph_takes_is_followed_whole(
 
 
 class Forgotten(Spider):
-    """Asks for pages by callbacks that no payload can name, and has seen enough."""
+    """Asks for pages by callbacks that no payload can name, and has seen enough: its page is asked for once
+    more."""
 
     name = "site"
 
@@ -444,7 +445,7 @@ def test_a_link_brings_back_a_page_whose_request_went_with_its_process(
     assert first.stats["scheduler/enqueued/memory"] == 2
     second = run(spider, settings, urls=[web.link("/again", web.url("/1", 1), web.url("/2", 1))])
     assert second.reason == "finished", second.log
-    assert sorted(web.paths()) == ["/", "/1", "/2", "/again"]
+    assert sorted(web.paths()) == ["/", "/", "/1", "/2", "/again"]
 
 
 def test_a_list_brings_back_pages_whose_requests_went_with_their_process(
@@ -457,7 +458,7 @@ def test_a_list_brings_back_pages_whose_requests_went_with_their_process(
     hubs = {"FRONTIER_REVISIT": "interval", "FRONTIER_HUBS": [web.url("/1"), web.url("/2")]}
     second = run(Simple, {**settings, **hubs}, urls=[web.on("/again")])
     assert second.reason == "finished", second.log
-    assert sorted(web.paths()) == ["/", "/1", "/2", "/again"]
+    assert sorted(web.paths()) == ["/", "/", "/1", "/2", "/again"]
 
 
 class Ticking(Simple):

@@ -79,5 +79,5 @@ def test_of_very_many_stored_requests_the_last_are_kept_and_all_that_cannot_be_s
     assert 0 not in requests.live
     assert requests.live[6 * LIVE - 2] is queued[6 * LIVE - 2]
     assert list(requests.in_memory.values()) == queued[1::2]
-    requests.replace(1, queued[0], queued[0])
+    requests.replace(1, queued[0])
     assert 1 not in requests.in_memory, "there is a payload of it now"

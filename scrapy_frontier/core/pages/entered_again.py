@@ -28,7 +28,7 @@ def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_p
 
     Seeds come at every start: of those of an earlier run `TRIED_AGAIN` alone are fetched. Repeated within one
     run they are meant, if the page *was_seed* before. Where another page leads to it, so is one that leads
-    there again (*is_by_parent*: it did so first; None: none leads to it).
+    there again (*is_by_parent*: it did so first; None: none leads to it, or the page led there itself).
     """
     if page is None or page.state is SEEN:  # not wanted so far, unless it waits for a budget
         return page is None or not page.is_deferred

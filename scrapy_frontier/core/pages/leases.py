@@ -15,7 +15,7 @@ from ..revisits.visits import differ
 from ..store.keys import FIRST_VISIT
 from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
-from ..transitions import Event
+from ..transitions import EXPIRED, RETRIED, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +66,10 @@ class Lease(UnderWay):
         if visits is None or self.node is None:
             return b"", b""
         return may_send(visits.trust, self.node, *visits.validators)
+
+    def queues_again(self, event: Event) -> bool:
+        """Whether the page is queued once more where the lease ends with *event*."""
+        return event is Event.POSTPONED or (event in (RETRIED, EXPIRED) and not self.is_last_attempt)
 
     def has_changed(self, digest: bytes) -> bool | None:
         """Whether content with this *digest* is another than its page had, which comes back; None where

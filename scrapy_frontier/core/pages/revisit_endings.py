@@ -95,7 +95,7 @@ class RevisitEndings:
             host = self._table.get(its)
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
-        ended = self._judge(home, outcome, now)
+        ended = self._judge(home, outcome._replace(payload=None), now)  # its own request stays
         links = self._write_links(home, outcome, ended)
         self._revisit_queue.remove(page_id, page)
         after = self._write(home, ended, host, now)
@@ -107,13 +107,12 @@ class RevisitEndings:
         page, event, revisit_queue = lease.page, outcome.event, self._revisit_queue
         attempts = min(page.attempts + (event not in UNCOUNTED), 255)
         visits = page.visits or Visits(page.changed, page.changed)
-        page = page._replace(attempts=attempts, visits=visits)
+        payload = page.payload if outcome.payload is None else outcome.payload
+        page = page._replace(attempts=attempts, visits=visits, payload=payload)
         if revisit_queue.rule is None or event is Event.LOST:
             return _Revisited(page._replace(visits=visits._replace(due=0)), True)
-        is_retried = event in (Event.RETRIED, Event.EXPIRED) and not lease.is_last_attempt
-        if is_retried or event is Event.POSTPONED:
-            payload = page.payload if outcome.payload is None else outcome.payload
-            return _Revisited(page._replace(payload=payload), False)
+        if lease.queues_again(event):
+            return _Revisited(page, False)
         result = outcome.result if outcome.result is not None else policy.result_by(event, outcome.status)
         seen = result
         weight = revisit_queue.weight(lease)

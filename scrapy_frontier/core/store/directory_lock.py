@@ -86,9 +86,8 @@ class Lock:
     def close(self) -> None:
         """Let others have the directory; does nothing the second time. What a full disk did not take is not
         told."""
-        if (
-            not self._file.closed and self._process == os.getpid()
-        ):  # a forked child may hold the file open, too
+        is_ours = self._process == os.getpid()  # and not of a parent that forked this one
+        if is_ours and not self._file.closed:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self.let_go()
 
@@ -101,13 +100,13 @@ class Lock:
 _held_here: WeakSet[Lock] = WeakSet()
 
 
-def _let_go_in_child() -> None:
+def _let_go_in_fork() -> None:
     """A worker that outlives its killed crawl would keep the directory locked."""
     for lock in list(_held_here):
         lock.let_go()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_let_go_in_fork)
 
 
 def _open(directory: Path) -> IO[str]:

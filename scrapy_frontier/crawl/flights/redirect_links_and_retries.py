@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
-from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
-from ..requests.callback_names import Unreadable
 from ..requests.fingerprints import is_same_page
+from ..requests.payload_edits import with_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -106,18 +105,6 @@ def use_up_retries(request: Request, retry_times: int) -> None:
     request.meta["retry_times"] = max(made, retry_times if most is None else most)
 
 
-def changed(kept: Mapping[Any, Any], before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, Any]:
-    """*kept*, with what is otherwise in *after* than it was *before*."""
-    gone = [name for name in before if name not in after]
-    others = {name: value for name, value in after.items() if name not in before or before[name] != value}
-    return {**{name: value for name, value in kept.items() if name not in gone}, **others}
-
-
-def _lists(request: Request) -> dict[bytes, list[bytes]]:
-    """The headers of *request*, all lines of each name."""
-    return {name: request.headers.getlist(name) for name in request.headers}
-
-
 @dataclass(eq=False, repr=False)
 class FollowUps:
     """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *backoff*
@@ -150,19 +137,10 @@ class FollowUps:
         return True
 
     def _replace(self, flight: Flight, follow_up: Request) -> bytes | None:
-        """The payload of *follow_up*, which takes the place of the request of the page: without what
-        middlewares put into that on its way out, a password or today's user agent, say; None where there is
-        none."""
-        page, now = flight.lease.page, flight.request
-        try:
-            is_stored = not page.payload.startswith(IN_MEMORY)
-            stored = self._requests.codec.decode(page.url, page.priority, page.payload) if is_stored else now
-        except Unreadable:
-            stored = now
-        headers = changed(_lists(stored), _lists(now), _lists(follow_up))
-        meta = changed(stored.meta, now.meta, follow_up.meta)
-        to_store = follow_up.replace(headers=headers, meta=meta)
-        return self._requests.replace(flight.lease.page_id, follow_up, to_store)
+        """The payload of *follow_up*, which takes the place of the request of the page until it ends; None
+        where there is none."""
+        payload = self._requests.replace(flight.lease.page_id, follow_up)
+        return None if payload is None else with_own(payload, flight.lease.page.payload)
 
     def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
         """End *flight* as one that led to *follow_up*, whose page may be *known*; whether that asks for the

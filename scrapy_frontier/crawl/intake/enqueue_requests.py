@@ -295,7 +295,7 @@ class Intake:
         """Whether *request* is to be queued even if its page is *known*."""
         again = request.dont_filter or not self._dupefilter.is_on
         if again and self._dupefilter.is_on and is_seed(request):
-            again = self._seeds.is_wanted_again(known, flight)
+            again = self._seeds.is_wanted_again(request, known, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
 

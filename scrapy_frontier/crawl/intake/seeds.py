@@ -74,8 +74,9 @@ class Seeds:
         may_be_lost = page.payload.startswith(IN_MEMORY)  # else none looks for its loss
         return known if self._requeue(known, request, may_be_lost) else None
 
-    def is_wanted_again(self, known: PageId | None, flight: Flight | None) -> bool:
-        """Whether a seed must be fetched again, if it is *known*; *flight* led to it."""
+    def is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
+        """Whether *request*, for a seed, must be fetched again, if its page is *known*; *flight* led to
+        it."""
         frontier = self._frontier
         if known is None:
             return False
@@ -83,6 +84,8 @@ class Seeds:
         if flight is not None and page is not None:
             parent = frontier.page(page.parent) if page.parent is not None else None
             is_by_parent = parent is not None and parent.url == flight.lease.page.url
+            if page.url in request.meta.get("redirect_urls", ()):  # away for a cookie, say, and back
+                is_by_parent = None
         was_seed = page is not None and payload_facts.is_seed(page.payload)
         return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
 

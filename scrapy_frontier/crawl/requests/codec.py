@@ -32,6 +32,7 @@ _quote = json.encoder.encode_basestring
 # `json.loads` without its three calls and a search for white space
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # set when it is made
 BASE_ATTRIBUTES = frozenset(Request.attributes)
+OWN_PAYLOAD = "own"  # field: what its page had before, see `payload_edits`
 _PLAIN_FIELDS = BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "headers"}
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
 
@@ -181,7 +182,7 @@ class Codec:
                 arguments[name] = from_plain(value) if is_tagged else value
             elif cls is not None and name == "extra":
                 arguments.update(_of_class(cls, from_plain(value)))
-            elif name != "class":
+            elif name not in ("class", OWN_PAYLOAD):
                 raise Unreadable(f"a request has no {name!r}")
         meta = arguments.get("meta")
         if meta and not NOT_STORED.isdisjoint(meta):
@@ -230,39 +231,6 @@ def meta_payload(meta: dict[str, Any]) -> bytes:
     `Unstorable`."""
     text = _flat_text(meta) or dumps(to_plain(meta))
     return _and_meta(b"", text) if meta else b""
-
-
-def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
-    """*payload* with plain *meta* besides, which wins; None where that cannot be, since only a
-    process has the request, its keys are no text, or it cannot be read."""
-    try:
-        fields = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
-        kept = fields.get("meta", {})
-        if "!" in fields or "!" in kept:  # only a process has it, or its keys are no text
-            return None
-    except (ValueError, AttributeError, TypeError):
-        return None
-    return _dump({**fields, "meta": {**kept, **meta}})
-
-
-def without_meta(payload: bytes, key: str) -> bytes:
-    """*payload*, whose ``meta`` says nothing of *key*; as it is where it cannot be read."""
-    if f'"{key}"'.encode() not in payload:
-        return payload
-    try:
-        fields = json.loads(payload.decode("utf-8", "surrogatepass"))
-        del fields["meta"][key]
-    except (ValueError, LookupError, TypeError):
-        return payload
-    return _dump({name: value for name, value in fields.items() if name != "meta" or value})
-
-
-def without_callbacks(payload: bytes) -> bytes:
-    """*payload* with no callback and no errback. Raises what JSON that is none of ours raises."""
-    if b'back":' not in payload:
-        return payload
-    fields = json.loads(payload.decode("utf-8", "surrogatepass"))
-    return _dump({name: value for name, value in fields.items() if name not in ("callback", "errback")})
 
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:

@@ -93,10 +93,10 @@ class QueuedRequests:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
         return answer.fate is Fate.ABSENT and answer.page_id not in self.in_memory
 
-    def replace(self, page_id: PageId, follow_up: Request, to_store: Request) -> bytes | None:
-        """The payload of *follow_up* in the form *to_store*, which takes the place of the request of its
-        page; None where there is none: then the old one stands for the page after a restart."""
-        payload, is_stored = self.payload_of(to_store)
+    def replace(self, page_id: PageId, follow_up: Request) -> bytes | None:
+        """The payload of *follow_up*, which takes the place of the request of its page; None where there is
+        none: then the old one stands for the page after a restart."""
+        payload, is_stored = self.payload_of(follow_up)
         if is_stored:
             self.ended(page_id)
             return payload

@@ -1,0 +1,74 @@
+"""Payloads that are changed, and no request is made of them; `codec` makes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...core.store.meta_rows import IN_MEMORY
+from .codec import OWN_PAYLOAD
+from .plain_data import TAG, dumps
+
+_HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()
+
+
+def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
+    """*payload* with plain *meta* besides, which wins; None where that cannot be, since only a
+    process has the request, its keys are no text, or it cannot be read."""
+    try:
+        fields = _read(payload)
+        kept = fields.get("meta", {})
+        if TAG in fields or TAG in kept:  # only a process has it, or its keys are no text
+            return None
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return _write({**fields, "meta": {**kept, **meta}})
+
+
+def without_meta(payload: bytes, key: str) -> bytes:
+    """*payload*, whose ``meta`` says nothing of *key*; as it is where it cannot be read."""
+    if f'"{key}"'.encode() not in payload:
+        return payload
+    try:
+        fields = _read(payload)
+        del fields["meta"][key]
+    except (ValueError, LookupError, TypeError):
+        return payload
+    return _write({name: value for name, value in fields.items() if name != "meta" or value})
+
+
+def without_callbacks(payload: bytes) -> bytes:
+    """*payload* with no callback and no errback. Raises what JSON that is none of ours raises."""
+    if b'back":' not in payload:
+        return payload
+    fields = _read(payload)
+    return _write({name: value for name, value in fields.items() if name not in ("callback", "errback")})
+
+
+def with_own(payload: bytes, before: bytes) -> bytes:
+    """*payload*, of a request that is tried once more, with what its page had *before* it was tried first:
+    on its way out middlewares put into a request what is for one visit, a password, say."""
+    own = own_of(before)
+    if payload == own or own.startswith(IN_MEMORY):
+        return payload
+    return _write({**_read(payload), OWN_PAYLOAD: own.decode("utf-8", "surrogatepass")})
+
+
+def own_of(payload: bytes) -> bytes:
+    """What the page of *payload* had before it was tried first (`with_own`); *payload* itself where it has
+    not been tried, or that cannot be read."""
+    if _HAS_OWN not in payload:
+        return payload
+    try:
+        own = _read(payload)[OWN_PAYLOAD]
+    except (ValueError, LookupError, TypeError):
+        return payload
+    return own.encode("utf-8", "surrogatepass") if isinstance(own, str) else payload
+
+
+def _read(payload: bytes) -> Any:
+    return json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
+
+
+def _write(fields: dict[str, Any]) -> bytes:
+    return dumps(fields).encode("utf-8", "surrogatepass") if fields else b""
