@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import pairwise
 
@@ -17,7 +18,7 @@ from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.partial_crawl import foreseen_pagerank
-from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, scores_of
+from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, buckets_of, scores_of
 from scrapy_frontier.core.store.score_codes import bucket
 from scrapy_frontier.settings import SCORERS
 
@@ -48,11 +49,12 @@ def take_over(scorer, ranking):
 # -- buckets -----------------------------------------------------------------------------------------
 
 
-@given(st.floats(0, 1e30), st.floats(0, 1e30))
+@given(st.floats(0, math.inf), st.floats(0, math.inf))
 def test_buckets_keep_the_order_of_scores(one, other):
     if one <= other:
         assert bucket(one) <= bucket(other)
     assert buckets(np.array([one, other])).tolist() == [bucket(one), bucket(other)]
+    assert buckets_of([(0, one), (1, other)]) == [bucket(one), bucket(other)]
 
 
 def test_a_doubling_is_1024_buckets():
@@ -125,6 +127,36 @@ def test_links_that_weigh_nothing_are_paid_nothing(kind):
     for node, parent in ((0, None), (1, 0), (2, 0)):
         scorer.discovered(node, parent)
     assert scorer.parsed(0, [1, 2], [0.0, 0.0]) == []
+
+
+@pytest.mark.parametrize("kind", [Cash, PageRank, Hits, Mixed])
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0]])
+def test_a_page_that_is_read_again_pays_only_what_it_links_newly(kind, weights):
+    """Pages that link each other, and come back, would grow without bound."""
+    scorer = kind()
+    for page in range(3):
+        scorer.discovered(page)
+    for page in range(3):
+        scorer.parsed(page, [other for other in range(3) if other != page], weights)
+    before = scorer.column("score", 0, 3).tolist(), scorer.column(scorer.columns[-1], 0, 3).tolist()
+    for page in [*range(3)] * 1000:
+        scorer.parsed(page, [other for other in range(3) if other != page], weights)
+    assert (scorer.column("score", 0, 3).tolist(), scorer.column(scorer.columns[-1], 0, 3).tolist()) == before
+    scorer.discovered(3, parent=0)
+    told = dict(scorer.parsed(0, [1, 2, 3], None if weights is None else [1.0, 2.0, 1.0]))
+    assert list(told) == [3]
+    assert 0 < told[3] <= 3
+
+
+@pytest.mark.parametrize("kind", [Cash, PageRank, Mixed])
+def test_scores_that_content_makes_large_stay_numbers(kind):
+    scorer = kind()
+    for page in range(20):
+        scorer.discovered(page, parent=page - 1 if page else None)
+        scorer.judged(page, 1e9)
+    for page in range(19):
+        scorer.parsed(page, [page + 1])
+    assert np.isfinite(scorer.opened(19))
 
 
 def test_only_changes_worth_a_write_are_told():

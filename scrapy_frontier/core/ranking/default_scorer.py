@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..store.score_codes import LARGEST
 from .other_scorers import PageRank
 from .partial_crawl import foreseen_pagerank
 from .scorer import noticed, room
@@ -104,14 +105,16 @@ class Mixed(PageRank):
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
-        """Pay the targets cash, and those that are not read yet a part of the page's rank."""
-        self._parsed[node] = self._shut[node] = True
+        """Pay the targets cash, and those that are not read yet a part of the page's rank; once, and later
+        those that nobody has paid."""
         self._round[node] = self._rounds
         self._parsed_since += 1
         targets = np.asarray(outlinks, np.int64)
         links = len(targets)
         share = self.damping / max(links, 1) if weights is None else self._share(1.0, links, weights)
-        self._cash[targets] += share * self._cash[node]
+        targets, share = self._unpaid(node, targets, share, self._cash)
+        self._parsed[node] = self._shut[node] = True
+        self._cash[targets] = np.minimum(self._cash[targets] + share * self._cash[node], LARGEST)
         gain: Floats | float = share * float(self._rank[node])
         if self._content is not None:
             gain *= self._content_score(node)
@@ -120,7 +123,7 @@ class Mixed(PageRank):
         waiting = targets[unread]
         # An array in any case: added to float32, a float of Python would be rounded to that first.
         gain = np.array((gain,)) if isinstance(gain, float) else gain[unread]
-        rank = self._rank[waiting] = (self._rank[waiting] + gain).astype(np.float32)
+        rank = self._rank[waiting] = np.minimum(self._rank[waiting] + gain, LARGEST).astype(np.float32)
         self._score[waiting] = np.maximum(self._score[waiting], rank)
         return noticed(self._score, self._queued_score, targets[~is_shut])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from ..store.score_codes import bucket
+from ..store.score_codes import LARGEST, bucket
 from .hits import hits
 from .pagerank import DAMPING, pagerank
 from .scorer import Scorer, buckets, noticed, room, scores_of
@@ -128,12 +128,24 @@ class Cash(Scorer):
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
-        """Pay each target its part of ``damping`` times the score, and the content score, of the page."""
-        self._parsed[node] = self._shut[node] = True
+        """Pay each target its part of ``damping`` times the score, and the content score, of the page: all of
+        them once, and later those that nobody has paid."""
         targets = np.asarray(outlinks, np.int64)
         share = self._share(float(self._score[node]) * self._content_score(node), len(targets), weights)
-        self._score[targets] += share
+        targets, share = self._unpaid(node, targets, share, self._score)
+        self._parsed[node] = self._shut[node] = True
+        self._score[targets] = np.minimum(self._score[targets] + share, LARGEST)
         return noticed(self._score, self._queued_score, targets[~self._shut[targets]])
+
+    def _unpaid(
+        self, node: int, targets: Ints, share: Floats | float, paid: Floats
+    ) -> tuple[Ints, Floats | float]:
+        """Which of its *targets* a page pays, and their part of the *share*. One that is parsed again has
+        paid: pages that link each other would grow with every visit."""
+        if not self._parsed[node]:
+            return targets, share
+        is_new = paid[targets] == 0
+        return targets[is_new], share if isinstance(share, float) else share[is_new]
 
     def _share(self, score: float, links: int, weights: Sequence[float] | None) -> Floats | float:
         if weights is None:

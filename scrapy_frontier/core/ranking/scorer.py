@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..store.score_codes import SMALLEST, STEPS_A_DOUBLING, TOP
+from ..store.score_codes import LARGEST, SMALLEST, STEPS_A_DOUBLING, TOP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ def buckets(scores: Floats) -> Codes:
 def buckets_of(changes: Iterable[Change]) -> list[int]:
     """`bucket` of each new score, in order; faster than NumPy for those of one page."""
     return [
-        min(max(round((log2(score) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP) if score > 0 else 0
+        min(max(round((log2(min(score, LARGEST)) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP) if score > 0 else 0
         for _, score in changes
     ]
 

@@ -12,6 +12,7 @@ from math import log2
 STEPS_A_DOUBLING = 1024  # from a number to its double: 0.07 % a step, 64 doublings in 16 bits
 SMALLEST = -40  # binary logarithm of the least number that has a step of its own
 TOP = 0xFFFF
+LARGEST = 2.0**24  # what is more is as good
 # The bucket of a page nothing is known about; to a scorer that follows links, one of 256 links of an average
 # page.
 NEUTRAL = 0x8000
@@ -22,7 +23,7 @@ def bucket(score: float) -> int:
     what is not positive."""
     if not score > 0:
         return 0
-    return min(max(round((log2(score) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP)
+    return min(max(round((log2(min(score, LARGEST)) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP)
 
 
 def code(number: float) -> int:
