@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 LINES = 20
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
-_QUEUE_COLUMNS = [Column("WHEN", 9), Column("PRIORITY", 8, True), Column("URL", 0)]
-_DUE_COLUMNS = [Column("WHEN", 10), Column("HUB", 3), Column("URL", 0)]
+_QUEUE_COLUMNS = [Column("WHEN", 12), Column("PRIORITY", 8, True), Column("URL", 0)]
+_DUE_COLUMNS = [Column("WHEN", 12), Column("HUB", 3), Column("URL", 0)]
 _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
 
 
@@ -35,7 +36,7 @@ def limit_of(call: Call, default: int) -> int | None:
     limit: int | None = call.options.limit
     if limit is not None and limit < 0:
         raise UsageError("write --limit with a number of lines, or 0 for all")
-    return (default if limit is None else limit) or None
+    return min(default if limit is None else limit, sys.maxsize) or None
 
 
 def pattern_of(text: str | None) -> re.Pattern[str] | None:

@@ -242,8 +242,11 @@ class FrontierScheduler(BaseScheduler):
                 cause = str(error)
             outcome = without_request(lease, cause)
             if outcome.event is Event.LOST:
-                words = "%s is known, but not fetched: %s (said once)"
-                self._reporter.log_once("lost", logging.INFO, words, page.url, cause or reasons.LOST())
+                remedy = "; it comes back when that is there again" if cause else ""
+                level = logging.WARNING if cause else logging.INFO
+                words = "%s is known, but not fetched: %s%s (said once)"
+                about = page.url, cause or reasons.LOST(), remedy
+                self._reporter.log_once("lost", level, words, *about)
             else:
                 words = "Set aside %s: %s; mend that and `scrapy frontier requeue` it"
                 self._reporter.log(logging.ERROR, words, page.url, cause)

@@ -10,6 +10,7 @@ import pytest
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
 
+from scrapy_frontier.commands import show
 from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
@@ -180,10 +181,21 @@ def test_queue_tells_what_comes_back_and_when(returning: Frontiers) -> None:
     assert [line["url"][17:] for line in returning("queue", "--due", "--json").lines] == ["due", "tomorrow"]
     assert returning("queue", "--due", "--host", "b.example", "--json").lines == []
     assert [line["url"] for line in returning("queue", "--json").lines] == ["http://a.example/queued"]
-    assert "It is due, and queued again." in returning("why", "http://a.example/queued").out
+    longest = show._until(NOW + 999 * DAY, NOW)
+    assert all(len(longest) <= columns[0].width for columns in (show._DUE_COLUMNS, show._QUEUE_COLUMNS))
+    queued = "It is due, and queued again: it is the next page of a.example"
+    assert queued in returning("why", "http://a.example/queued").out
     assert "It is due since" in returning("why", "http://a.example/due").out
     assert "It comes back on" in returning("why", "http://a.example/tomorrow").out
     assert returning("page", "http://a.example/queued", "--json").json["queue"]["ahead"] == 0
+
+
+def test_why_says_what_holds_a_page_that_is_due(returning: Frontiers) -> None:
+    returning("block", "a.example")
+    for name, due in (("queued", "and queued again"), ("due", "fetches it")):
+        said = " ".join(returning("why", f"http://a.example/{name}").out.split())
+        assert f"{due}, but a.example is blocked since" in said
+    assert "blocked" not in returning("why", "http://a.example/tomorrow").out
 
 
 def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontiers) -> None:

@@ -512,11 +512,12 @@ def test_a_page_that_robots_txt_forbids_loses_its_links_and_is_judged_again_afte
     assert came_back(tmp_path / "2", Outcome(Event.EXCLUDED), READ).state is State.DONE
 
 
-def test_a_request_that_is_lost_leaves_the_page_as_it_is(tmp_path: Path) -> None:
+def test_a_request_that_is_lost_leaves_the_page_as_it_is_until_its_next_time(tmp_path: Path) -> None:
+    """Its callback may have another name for a while."""
     page = came_back(tmp_path, Outcome(Event.LOST))
     assert page.state is State.DONE
     assert page.visits is not None
-    assert page.visits.due == 0
+    assert (page.visits.due, page.visits.visits) == (int(NOW + (8 + 6.3) * DAY), 1)
 
 
 def test_where_most_of_a_host_is_gone_at_once_none_of_it_is(tmp_path: Path) -> None:
@@ -1453,3 +1454,48 @@ def test_a_check_drops_rows_of_pages_that_are_not_forbidden(tmp_path: Path) -> N
     ]
     assert list(Check(store, None, NOW).run()) == []
     store.close()
+
+
+# -- due rows made anew, and what asks for a page meanwhile ------------------------------------------------
+
+FORBIDDEN_50 = Outcome(
+    Event.EXCLUDED, reason=reasons.FORBIDDEN(origin="http://a.example", rule="Disallow: /private/")
+)
+FORBIDS = RobotsCopy(Verdict.PARSE, 200, NOW, NOW + DAY, body=b"User-agent: *\nDisallow: /private/\n")
+ALLOWS = RobotsCopy(Verdict.PARSE, 200, NOW + DAY, NOW + 2 * DAY, body=b"User-agent: *\nDisallow:\n")
+SHORTER = WEEKLY._replace(shelf_life=6 * DAY)
+
+
+@pytest.mark.parametrize("before", [None, WEEKLY])
+def test_a_robots_txt_that_changes_while_due_rows_are_made_has_all_its_pages_judged(
+    tmp_path: Path, before: RevisitRule | None
+) -> None:
+    """Those that have no row yet, and those whose row is about to be made anew."""
+    with opened(tmp_path, NOW, rule=before) as frontier:
+        frontier.keep_robots_copy("http://a.example", FORBIDS)
+        find(frontier, *(f"private/{number}" for number in range(50)))
+        visit_all(frontier, NOW, FORBIDDEN_50)
+        find(frontier, *(f"page/{number}" for number in range(50, 100)))
+        visit_all(frontier, NOW)
+    now = NOW + DAY
+    frontier = Frontier(Store(tmp_path), now, revisits=SHORTER, read_payload=read)
+    frontier.load(now, 1)
+    frontier.keep_robots_copy("http://a.example", ALLOWS)
+    while not frontier.load(now, 5):
+        assert frontier.lease(now) is None
+    assert sorted(map(int, visit_all(frontier, now))) == list(range(50))
+    frontier.close()
+
+
+def test_what_a_sitemap_said_while_due_rows_are_made_anew_holds(tmp_path: Path) -> None:
+    with opened(tmp_path, NOW) as frontier:
+        find(frontier, *(f"page/{number}" for number in range(100)))
+        visit_all(frontier, NOW)
+    now = NOW + DAY
+    frontier = Frontier(Store(tmp_path), now, revisits=SHORTER, read_payload=read)
+    frontier.load(now, 1)
+    assert all(frontier.make_due(number, now) for number in range(100))
+    while not frontier.load(now, 1):
+        pass
+    assert sorted(map(int, visit_all(frontier, now))) == list(range(100))
+    frontier.close()

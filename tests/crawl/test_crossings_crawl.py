@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from changing import DAY
+from changing import DAY, Document
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.dupefilters import RFPDupeFilter
@@ -507,3 +507,88 @@ def test_a_page_that_comes_back_is_retried_in_the_run_that_asked_for_it(
         run(Plain, {**DAILY, "FRONTIER_RETRY_DELAY": 0.2}, url=url)
         changing.clock.jump(changing.clock() + DAY)
     assert changing.paths() == ["/", "/", "/"]
+
+
+class Old(Linking):
+    """Has a callback of its own for linked pages."""
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        return response.follow_all(css="a", callback=self.parse_old)
+
+    def parse_old(self, response: Response) -> None:
+        self.seen("linked")
+
+
+class New(Linking):
+    """By another name."""
+
+    parse_new = Old.parse_old
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        return response.follow_all(css="a", callback=self.parse_new)
+
+
+class Both(New):
+    parse_old = New.parse_new
+
+
+def test_a_page_whose_callback_was_renamed_comes_back_when_there_is_one_of_that_name(
+    changing: ChangingWeb, run: Run
+) -> None:
+    changing.document("/1", version=lambda day: int(day))
+    url = changing.document("/", version=lambda day: int(day), links=lambda version: ["/1"])
+    crawls = []
+    for spider in (Old, New, Both):
+        crawls.append(run(spider, DAILY, url=url))
+        changing.clock.jump(changing.clock() + DAY)
+    assert [seen(crawl).get("linked") for crawl in crawls] == [1, None, 1]
+    assert "is known, but not fetched: " in crawls[1].log
+    assert "it comes back when that is there again" in crawls[1].log
+
+
+class Dated(Plain):
+    """The request for its seed is another one every day."""
+
+    name = "dated"
+    day = ""
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, meta={"day": self.day})
+
+
+def test_a_seed_that_errs_is_left_alone_for_a_while_whatever_its_request_says(
+    changing: ChangingWeb, run: Run
+) -> None:
+    url = changing.document("/", Document(answers=[(0.5, Answer(status=500))]))
+    for day in range(4):
+        crawl = run(
+            Dated, {**DAILY, "FRONTIER_SHELF_LIFE": 8 * DAY, "RETRY_ENABLED": False}, url=url, day=day
+        )
+        assert crawl.reason == "finished"
+        changing.clock.jump(changing.clock() + (8 if not day else 0.5) * DAY)
+    assert [each.status for each in changing.seen] == [200, 500]
+
+
+def test_pages_come_back_to_an_agent_that_may_fetch_them(changing: ChangingWeb, run: Run) -> None:
+    """One of them comes by itself, to be judged; by that one the others are known to be due, too."""
+    changing.on("/robots.txt", body="User-agent: one\nDisallow: /private\n")
+    paths = [f"/private/{number}" for number in range(3)]
+    for path in paths:
+        changing.document(path)
+    url = changing.document("/", links=lambda version: paths)
+    for agent in ("one", "two", "two"):
+        run(Linking, {**DAILY, "ROBOTSTXT_OBEY": True, "USER_AGENT": agent}, url=url)
+        changing.clock.jump(changing.clock() + DAY)
+    asked = Counter(each.path for each in changing.seen)
+    assert all(asked[path] for path in paths), asked
+
+
+def test_a_seed_that_is_due_is_not_told_as_left(changing: ChangingWeb, run: Run) -> None:
+    url = changing.document("/")
+    for is_first in (True, False):
+        crawl = run(Plain, DAILY, url=url)
+        assert is_first or "not fetched again" not in crawl.log
+        changing.clock.jump(changing.clock() + DAY)
+    assert changing.paths() == ["/", "/"]

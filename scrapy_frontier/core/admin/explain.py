@@ -61,8 +61,15 @@ def gather(
 
 def why(facts: Facts) -> str:
     """One sentence: why the page is where it is, and what it waits for; and one more if it comes back."""
-    sentence, due = _SENTENCES[facts.page.state](facts), when_due(facts.page.visits, facts.now)
-    return f"{sentence} {due}" if due and facts.page.state in FINISHED else sentence
+    page, now, sentence = facts.page, facts.now, _SENTENCES[facts.page.state](facts)
+    due = when_due(page.visits, now)
+    if page.state not in FINISHED or page.visits is None or not due:
+        return sentence
+    if page.visits.due <= now and (held := _held(facts)):
+        due = f"{due[:-1]}, {held}."
+    elif facts.place is not None:
+        due = f"{due[:-1]}: {_turn(facts, facts.place)}, {_clock(facts)}."
+    return f"{sentence} {due}"
 
 
 def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str:
@@ -91,7 +98,7 @@ def why_unreadable(store: Store, page_id: PageId) -> str:
 
 
 def _queued(facts: Facts) -> str:
-    host, place = facts.host, facts.place
+    place = facts.place
     if facts.page.payload.startswith(meta_rows.IN_MEMORY):
         return (
             "It is queued, but its request could not be stored: if the crawl that has it in memory has "
@@ -102,14 +109,8 @@ def _queued(facts: Facts) -> str:
             "It is queued, but no row of a queue leads to it, so it would never be fetched; "
             "`scrapy frontier check --repair` mends that."
         )
-    if host.blocked is not None:
-        since = f" since {moment(host.blocked)}" if host.blocked else ""
-        return (
-            f"It is queued, but {host.host} is blocked{since}: no page of it is fetched until "
-            f"`scrapy frontier unblock {host.host}`."
-        )
-    if facts.robots is not None and (asked := _asked(facts, facts.robots)):
-        return f"It is queued, but robots.txt of {origin_of(facts.page.url)} {asked}."
+    if held := _held(facts):
+        return f"It is queued, {held}."
     attempt = f"attempt {facts.page.attempts + 1} of {facts.max_attempts}"
     if facts.page.reason:
         attempt += f", because the last one ended with: {facts.page.reason}"
@@ -117,6 +118,21 @@ def _queued(facts: Facts) -> str:
         return f"It waits until {moment(until)} (in {span(until - facts.now)}) for {attempt}."
     again = f"; this will be {attempt}" if facts.page.attempts else ""
     return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{again}."
+
+
+def _held(facts: Facts) -> str:
+    """Why no page of the host is fetched, or not this one, whoever's turn it is; empty where nothing holds
+    it."""
+    host = facts.host
+    if host.blocked is not None:
+        since = f" since {moment(host.blocked)}" if host.blocked else ""
+        return (
+            f"but {host.host} is blocked{since}: no page of it is fetched until "
+            f"`scrapy frontier unblock {host.host}`"
+        )
+    if facts.robots is not None and (asked := _asked(facts, facts.robots)):
+        return f"but robots.txt of {origin_of(facts.page.url)} {asked}"
+    return ""
 
 
 def _asked(facts: Facts, copy: site_rows.RobotsCopy) -> str:

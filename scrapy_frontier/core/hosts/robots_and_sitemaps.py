@@ -47,11 +47,15 @@ class RobotsAndSitemaps:
         before = self.robots_copy(origin)
         is_known = before is not None and before.verdict is not Verdict.POSTPONE
         if before is not None and is_known and (before.verdict, before.body) != (copy.verdict, copy.body):
-            self._batch.rows[keys.changed_key(origin)] = b""
-            self._judged_to.pop(origin, None)
-            self.has_changed = True
+            self.judge_again(origin)
         self._batch.rows[keys.robots_key(origin)] = site_rows.encode_copy(copy)
         self._batch.commit()
+
+    def judge_again(self, origin: str) -> None:
+        """Have the pages that the robots.txt of *origin* forbade judged again, in the open batch."""
+        self._batch.rows[keys.changed_key(origin)] = b""
+        self._judged_to.pop(origin, None)
+        self.has_changed = True
 
     def changed(self) -> tuple[str, bytes] | None:
         """A site whose robots.txt has become another one, until it is `judged`, and the last of its pages

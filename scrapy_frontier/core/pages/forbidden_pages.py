@@ -27,11 +27,18 @@ def is_forbidden(page: Page) -> bool:
 
 class ForbiddenPages:
     """The rows of forbidden pages in the store, by site (scheme://host:port); *sites* say whose robots.txt
-    has changed. A page has such a row as long as `is_forbidden` says so."""
+    has changed. A page has such a row as long as `is_forbidden` says so, unless they are not ``complete``:
+    being made, for the first time or anew."""
 
     def __init__(self, batch: Batch, sites: RobotsAndSitemaps) -> None:
         self._batch = batch
         self._sites = sites
+        self._are_complete = True
+
+    def complete(self, are_complete: bool) -> None:
+        """Say whether all forbidden pages have their row. Until then none is judged again: its site is not
+        looked at twice."""
+        self._are_complete = are_complete
 
     def note(self, page_id: PageId, page: Page) -> bool:
         """Have a forbidden page come back with its robots.txt, in the open batch. Whether it has to come by
@@ -48,6 +55,15 @@ class ForbiddenPages:
             prefix = keys.forbidden_prefix(origin_of(page.url) or "")
             self._batch.rows[prefix + keys.id_bytes(page_id)] = None
 
+    def allow(self, page_id: PageId, page: Page) -> None:
+        """`remove` a page that its robots.txt forbids no longer. If that is the same as before, it is another
+        agent that asks: all others of its site are judged again, too. A lookup for one that was forbidden."""
+        if is_forbidden(page):
+            origin = origin_of(page.url) or ""
+            if self._batch.get(keys.forbidden_prefix(origin) + keys.id_bytes(page_id)) is not None:
+                self._sites.judge_again(origin)  # it came by itself: with the others its row went
+        self.remove(page_id, page)
+
     def next_of_site(self, page_id: PageId, page: Page) -> PageId | None:
         """The page behind that one which the same robots.txt forbids; None where there is none. One seek for
         most."""
@@ -61,7 +77,7 @@ class ForbiddenPages:
     @property
     def are_to_judge(self) -> bool:
         """Whether a robots.txt has changed whose pages were not all taken yet; no store read."""
-        return self._sites.has_changed
+        return self._are_complete and self._sites.has_changed
 
     def take(self, limit: int) -> list[int]:
         """Up to so many pages of a site whose robots.txt has changed; their rows go, in the next batch. To be

@@ -40,6 +40,7 @@ class RecomputeDue:
             self._note()
         elif after:
             self.is_done, self._after = False, after
+        forbidden.complete(self.is_done)
 
     def _note(self) -> None:
         assert self._rule is not None
@@ -59,17 +60,18 @@ class RecomputeDue:
                 self.look(page_id, page)
         self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
         self._after = rows[-1][0][1:] if rows else b""
+        self._forbidden.complete(self.is_done)
         self._note()
         self._batch.commit()
 
     def look(self, page_id: PageId, page: Page) -> None:
         """Have a page come back when the rule and its request say now, in the open batch. Its record stays as
-        it is where it never ended, stands in a queue as one that came back, or its time is the same. Some
-        lookups."""
+        it is where it never ended, stands in a queue as one that came back, is due because a sitemap says so,
+        or its time is the same. Some lookups."""
         if self._rule is None:
             return
         visits = page.visits or (NO_VISITS if is_forbidden(page) else Visits(page.changed, page.changed))
-        if visits.due == QUEUED_AGAIN or not page.changed:
+        if visits.due == QUEUED_AGAIN or not page.changed or self._revisit_queue.is_due_by_hint(visits):
             return
         if is_forbidden(page):
             when, is_hub = self._time_of_forbidden(page_id, page, visits), False
@@ -77,6 +79,8 @@ class RecomputeDue:
             when, is_hub = self._time(page_id, page, visits)
         else:
             return
+        if when and visits.bad.visits:  # it rests for what went wrong lately
+            when = max(when, visits.due)
         if when == visits.due:
             return
         weight = self._weight(page_id, visits.due)

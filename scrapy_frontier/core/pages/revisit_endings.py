@@ -109,8 +109,11 @@ class RevisitEndings:
         visits = page.visits or Visits(page.changed, page.changed)
         payload = page.payload if outcome.payload is None else outcome.payload
         page = page._replace(attempts=attempts, visits=visits, payload=payload)
-        if revisit_queue.rule is None or event is Event.LOST:
+        if revisit_queue.rule is None:
             return _Revisited(page._replace(visits=visits._replace(due=0)), True)
+        if event is Event.LOST:  # its callback is gone, and may be there again
+            plan = revisit_queue.plan_of(lease.page_id, page, lease.host, visits, revisit_queue.weight(lease))
+            return _Revisited(page._replace(attempts=0), True, None, policy.Ending(None, plan.span), plan)
         if lease.queues_again(event):
             return _Revisited(page, False)
         result = outcome.result if outcome.result is not None else policy.result_by(event, outcome.status)
@@ -182,7 +185,7 @@ class RevisitEndings:
                 after = end.after if end.after < inf else ended.plan.span
                 page = self._revisit_queue.come_back(lease, page, ended.plan, after, now)
         if not is_forbidden(page):
-            self._forbidden.remove(lease.page_id, before)
+            self._forbidden.allow(lease.page_id, before)
         if (page.state, page.status) != (before.state, before.status):
             batch.count_ended(host, before.state, -1, before.status)
             batch.count_ended(host, page.state, status=page.status)

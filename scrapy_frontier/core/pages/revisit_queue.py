@@ -299,6 +299,10 @@ class RevisitQueue:
         its = its._replace(visits=(its.visits or NO_VISITS)._replace(due=when))
         self._batch.rows[keys.page_key(heir)] = page_rows.encode_page(its)
 
+    def is_due_by_hint(self, visits: Visits) -> bool:
+        """Whether a page was made due, and is not queued yet."""
+        return visits.is_hinted and QUEUED_AGAIN < visits.due <= self.until(self._looked_at)
+
     def make_due(self, page_id: PageId, now: float) -> bool:
         """See `Edits.make_due`."""
         page = self.finished(page_id) if self.rule is not None else None

@@ -42,8 +42,9 @@ class Seeds:
         Where pages come back, its page does by this request from now on: callback, arguments, span."""
         page = self._of_earlier_run(known)
         if known is not None and page is not None and page.state in LEFT:
-            self.left += 1
-            self.first = self.first or request.url
+            if not (self._revisits_pages and page.visits and 0 < page.visits.due <= self._clock()):
+                self.left += 1
+                self.first = self.first or request.url
             if takes_request(page, comes_back=self._revisits_pages):
                 payload, is_stored = self._requests.payload_of(request)
                 if is_stored and payload != page.payload:
