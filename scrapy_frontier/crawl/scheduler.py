@@ -225,6 +225,8 @@ class FrontierScheduler(BaseScheduler):
         wake_at = frontier.wake_at()
         if wake_at is not None and wake_at < crawl.alarm.at:
             crawl.alarm.set(wake_at, now)
+        if crawl.is_temporary and not crawl.flights and compat.stays_open(self.crawler):
+            self._has_pending()  # somebody waits for the page, and wants to hear that it was given up
         return None
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:

@@ -124,6 +124,13 @@ def try_fetch_parse_check(project: Project) -> None:
     assert_fine(project.scrapy("check", "links"), "Ran 2 contracts", "OK")
 
 
+@pytest.mark.parametrize("command", ["fetch", "shell"])
+def test_what_tries_a_host_out_hears_that_it_refuses(project: Project, command: str) -> None:
+    """The shell's engine never asks whether it may end."""
+    found = project.scrapy(command, "http://127.0.0.9:1/", "-s", "RETRY_TIMES=1")
+    assert "Connection was refused" in found.stderr + found.stdout
+
+
 def test_shell_and_parse_follow_a_refresh_and_a_canonical_link(project: Project, web: Web) -> None:
     """The shell waits for one answer: it must not be given two."""
     with (project.directory / "project/settings.py").open("a") as settings:

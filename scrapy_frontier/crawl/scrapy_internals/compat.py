@@ -295,12 +295,18 @@ def forget_spider_state(crawler: Crawler) -> None:
             extension.jobdir = None
 
 
+def stays_open(crawler: Crawler) -> bool:
+    """Whether the engine goes on when it is idle, as that of ``scrapy shell`` does, and never asks whether
+    there are pages left."""
+    return getattr(slot_of(crawler), "close_if_idle", True) is False
+
+
 def is_inspecting(crawler: Crawler) -> bool:
     """Whether this is one of Scrapy's commands that try things out, and must not touch a crawl's store.
 
     No setting tells. Only the shell keeps its engine open when it is idle; the others are on the stack.
     """
-    if getattr(slot_of(crawler), "close_if_idle", True) is False:
+    if stays_open(crawler):
         return True
     frame: FrameType | None = sys._getframe()
     while frame is not None:
