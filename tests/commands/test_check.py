@@ -385,6 +385,21 @@ def test_all_damage_at_once_heals(tmp_path: Path) -> None:
     assert check(tmp_path) == []
 
 
+def test_of_a_page_that_is_there_twice_the_one_to_be_fetched_stays(tmp_path: Path) -> None:
+    """It lost its index row, and a link that is not to be followed led to it."""
+    frontier = start(tmp_path)
+    frontier.discover([link("http://a.example/x")], NOW)
+    frontier.close()
+    change(tmp_path, delete=(keys.INDEX + fingerprint("http://a.example/x"),))
+    frontier = start(tmp_path)
+    frontier.discover([link("http://a.example/x", only_seen="nofollow")], NOW)
+    frontier.close()
+    found = [finding.kind for finding in check(tmp_path, repair=True)]
+    assert found == ["page without an index row", "wrong counts"]
+    assert check(tmp_path) == []
+    assert order(tmp_path, 5) == ["http://a.example/x"]
+
+
 def test_a_store_of_another_project_is_checked_but_its_index_is_not_guessed(tmp_path: Path) -> None:
     crawl(tmp_path)
     page_without_index(tmp_path)

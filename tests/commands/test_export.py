@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request
 from stores import (
+    FETCHED,
     NOW,
     Frontiers,
     change,
@@ -373,6 +374,37 @@ def test_a_second_import_beside_the_first_is_refused(
     store.close()
     (tmp_path / "newer.importing" / "frontier" / "leveldb").mkdir(parents=True)
     assert Frontiers(tmp_path / "newer", capsys)("import", exported).code == 0
+
+
+class WithoutQuery:
+    """As a project that no longer tells pages by their queries."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return sha1(request.url.partition("?")[0].encode()).digest()
+
+
+def test_a_page_that_was_only_seen_gives_way_to_the_same_page_that_is_to_be_fetched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a link to it leads there."""
+    old = start(tmp_path / "old")
+    old.discover([link("http://a.example/")], NOW)
+    lease = old.lease(NOW)
+    assert lease is not None
+    old.discover([link("http://a.example/x?from=1", only_seen="nofollow")], NOW, lease)
+    old.release(lease, FETCHED._replace(has_links=True), NOW)
+    old.discover([link("http://a.example/x?from=2", only_seen="nofollow")], NOW)
+    old.discover([link("http://a.example/x"), link("http://a.example/x?from=3")], NOW)
+    old.close()
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
+    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
+    assert new("import", tmp_path / "export.gz").code == 0
+    assert new("check").code == 0
+    found = [(page.url, page.state) for page in pages(tmp_path / "new").values()]
+    assert found == [("http://a.example/", State.DONE), ("http://a.example/x", State.QUEUED)]
+    assert [line["url"] for line in new("links", "http://a.example/", "--json").lines] == [
+        "http://a.example/x"
+    ]
 
 
 def test_a_killed_crawl_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

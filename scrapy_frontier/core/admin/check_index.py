@@ -75,7 +75,12 @@ def not_indexed(work: Work) -> Iterator[Finding]:
             value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
             work.put(keys.INDEX + fingerprint, value)
         elif work.repair:
-            _remove_twin(work, page_id, page)
+            other = facts.legible_page(work.store, twin) if page.is_wanted else None
+            if other is not None and other.gives_way:
+                _remove_twin(work, twin, other)
+                work.put(keys.INDEX + fingerprint, keys.index_value(page_id, False))
+            else:
+                _remove_twin(work, page_id, page)
         yield work.found(kind, subject(page_id, page), detail)
 
 

@@ -165,17 +165,30 @@ class Importer:
         self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
 
     def _enter(self, page_id: PageId, page: Page) -> bool:
-        """Write the index row of a page; false if the same page is there already."""
+        """Write the index row of a page; false if the same page is there already. One that was only seen
+        gives way to one that waits to be fetched."""
         fingerprint = self._fingerprint_of(page)
         if fingerprint is None:
             self._not_rebuilt += 1
             known = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
             fingerprint = hashlib.sha256(known).digest()[:20]  # nobody asks for it again, but it is kept
         key = keys.INDEX + fingerprint
-        if (twin := self._rows.get(key) or self._store.get(key)) is not None:
+        twin = self._rows.get(key) or self._store.get(key)
+        if twin is not None and not (page.is_wanted and self._gives_way(keys.id_in(twin), page_id)):
             self._merged[page_id] = keys.id_in(twin)
             return False
         self._put(key, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
+        return True
+
+    def _gives_way(self, twin_id: PageId, page_id: PageId) -> bool:
+        key = keys.page_key(twin_id)
+        twin = page_rows.decode_page(self._rows.get(key) or self._store.get(key) or b"")
+        if not twin.gives_way:
+            return False
+        self._rows[key] = None
+        self._tally.count(host_of_page(twin), twin.state, -1)
+        self._merged.update({other: page_id for other, kept in self._merged.items() if kept == twin_id})
+        self._merged[twin_id] = page_id
         return True
 
     def _queued(self, line: Line) -> None:
