@@ -38,9 +38,10 @@ def within(name: str, value: Any, kind: type[_Number], least: float, most: float
     `FrontierSetting`, with *wanted* for what to set."""
     try:
         number = kind(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = None
-    if number is None or not least <= number <= most:
+    is_cut = kind is int and isinstance(value, float) and number != value
+    if number is None or is_cut or not least <= number <= most:
         raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
     return number
 
@@ -53,7 +54,7 @@ def switch(settings: BaseSettings, name: str, default: bool) -> bool:
         return default
     try:
         return settings.getbool(name)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
 
 

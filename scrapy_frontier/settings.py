@@ -6,6 +6,7 @@ What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBD
 
 from __future__ import annotations
 
+import sys
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ from .core.parse.directives import Obeyed
 from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
-from .setting_values import choice, choice_or_function, number, path, switch, words
+from .setting_values import choice, choice_or_function, number, path, switch, within, words
 from .setting_values import function as function
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ DIGESTS = ("body", "text", "links")
 UNCHANGED_CHOICES = ("skip", "call")
 # Seconds at most for a robots.txt, for which all pages of a host wait; DOWNLOAD_TIMEOUT if less.
 ROBOTS_TIMEOUT = 30.0
+_CONCURRENCY = "a whole number of at least 1: with less Scrapy sends no request"
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
@@ -259,17 +261,19 @@ def time_of(clock: Callable[[], float]) -> float:
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:
-    """Scrapy's own settings for a host that has none of its own.
+    """Scrapy's own settings for a host that has none of its own. Raises `FrontierSetting` where no host may
+    ever be asked.
 
     The delay is a floor: jitter is obeyed where somebody set it, and then only lengthens a pause.
     """
     delay = float(getattr(spider, "download_delay", settings.getfloat("DOWNLOAD_DELAY")))
     if settings.getbool("AUTOTHROTTLE_ENABLED"):
         delay = max(delay, settings.getfloat("AUTOTHROTTLE_START_DELAY"))
-    concurrency = settings.getint("CONCURRENT_REQUESTS_PER_IP") or settings.getint(
-        "CONCURRENT_REQUESTS_PER_DOMAIN"
-    )
-    return Politeness(max(delay, 0.0), max(concurrency, 1), _jitter(settings))
+    name = "CONCURRENT_REQUESTS_PER_IP"
+    if not settings.getint(name):
+        name = "CONCURRENT_REQUESTS_PER_DOMAIN"
+    concurrency = within(name, settings[name], int, 1, sys.maxsize, _CONCURRENCY)
+    return Politeness(max(delay, 0.0), concurrency, _jitter(settings))
 
 
 def slot_politeness(settings: BaseSettings, default: Politeness) -> dict[str, Politeness]:
@@ -283,11 +287,11 @@ def _of_slot(host: str, slot: Any, default: Politeness) -> Politeness:
     try:
         return Politeness(
             max(float(slot.get("delay", default.delay)), 0.0),
-            max(int(slot.get("concurrency", default.concurrency)), 1),
+            within("concurrency", slot.get("concurrency", default.concurrency), int, 1, sys.maxsize, ""),
             float(slot.get("jitter", 0.5 if slot.get("randomize_delay") else default.jitter)),
         )
-    except (AttributeError, TypeError, ValueError) as error:
-        wanted = "a dict, with numbers for its delay, concurrency and jitter"
+    except (AttributeError, TypeError, ValueError, FrontierSetting) as error:
+        wanted = "a dict, with numbers for its delay, concurrency (at least 1) and jitter"
         raise FrontierSetting(f"DOWNLOAD_SLOTS[{host!r}] = {slot!r}: set {wanted}") from error
 
 

@@ -29,6 +29,8 @@ _REMEDIES = {
     PermissionError: "; make it readable and writable for this user",
     FileNotFoundError: "; write another path, or make what is missing",
     IsADirectoryError: "; write the path of a file",
+    FileExistsError: "; write another path, where a directory is or can be made",
+    NotADirectoryError: "; write another path, where a directory is or can be made",
 }
 
 
@@ -77,7 +79,7 @@ def _fail(output: Output, error: Exception) -> int:
     reason = getattr(error, "reason", "frontier_error")
     try:
         output.failure(reason, message)
-    except BrokenPipeError:
+    except OSError:  # nobody reads it, or its disk is full
         _close_stdout()
     return EXIT_FAILED
 

@@ -70,7 +70,10 @@ def import_(call: Call) -> None:
         filling(project.directory) as empty,
         closing(open_store(empty, project.identities.scheme)) as store,
     ):
-        done = Importer(store, project.fingerprint_of).run(progress(_lines(source), "lines read"))
+        try:
+            done = Importer(store, project.fingerprint_of).run(progress(_lines(source), "lines read"))
+        except BadExport as error:
+            raise BadExport(f"cannot import {source}: {error}") from error
         store.flush()
     project.claim()
     call.output.document({"directory": str(project.directory), **done._asdict()})
@@ -91,7 +94,7 @@ def _lines(source: Path) -> Iterator[Line]:
             for text in file:
                 line = json.loads(text)
                 if not isinstance(line, dict):
-                    raise BadExport(f"{source}: {NO_EXPORT}")
+                    raise BadExport(NO_EXPORT)
                 yield line
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-        raise BadExport(f"{source}: {NO_EXPORT}; or it is damaged ({printable(str(error))})") from error
+        raise BadExport(f"{NO_EXPORT}; or it is damaged ({printable(str(error))})") from error

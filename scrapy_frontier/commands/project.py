@@ -20,7 +20,7 @@ from .. import addon
 from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
-from ..core.parse.urls import host_of
+from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl.hosts.politeness_key import PolitenessKeys
 from ..crawl.ranking.choose_scorer import load_scorer
 from ..crawl.requests import codec as request_codec
@@ -28,7 +28,14 @@ from ..crawl.requests import payload_edits, payload_facts
 from ..crawl.requests.fingerprints import Identities, plain_fingerprint
 from ..crawl.store import jobdirs
 from ..crawl.store.upkeep import has_database, open_store
-from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness, time_of
+from ..settings import (
+    SCORERS,
+    FrontierSetting,
+    FrontierSettings,
+    default_politeness,
+    slot_politeness,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,9 +180,12 @@ class Project:
     # -- what users write ------------------------------------------------------------------------------
 
     def request(self, url: str, priority: int = 0) -> Request:
-        """A plain request for a URL that a user wrote; raises `UsageError` for what is none."""
+        """A plain request for a URL that a user wrote, in the form in which servers see it; raises
+        `UsageError` for what is none."""
         try:
             request = Request(url.strip(), priority=priority)
+            if self.frontier_settings.ajax and (seen := escaped_fragment(request.url)) is not None:
+                request = Request(seen, priority=priority)
         except ValueError:
             raise UsageError(f"{url!r} is no URL; write it with its scheme: https://example.com/") from None
         if not host_of(request.url):
@@ -209,8 +219,14 @@ class Project:
     def scorer(self, name: str | None, kept: str) -> Scorer:
         """A new scorer: *name*, or that of the settings, or the one of the last ranking, *kept*.
 
-        Raises `FrontierSetting` for a name that is none.
+        Raises `UsageError` for a *name* that is none, and `FrontierSetting` for one of the settings.
         """
+        if name and name not in SCORERS:
+            try:
+                return load_scorer(name, Crawler(self.spider, self.settings))
+            except FrontierSetting as error:
+                written = str(error).replace("FRONTIER_SCORER =", "--scorer", 1)
+                raise UsageError(f"{written}, or write one of {', '.join(SCORERS)}") from None
         if not name and self.settings.get("FRONTIER_SCORER"):
             name = self.frontier_settings.scorer
         elif not name and _ADDONS & set(self.settings.getdict("ADDONS")):

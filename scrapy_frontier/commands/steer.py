@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from io import TextIOWrapper
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from .project import Project
 
 _AT_A_TIME = 100  # pages that one call discovers
+# How a file of URLs is read: bytes that are no UTF-8 make a line that is refused, not another URL.
+_UTF_8, _KEPT = "utf-8-sig", "surrogateescape"
 
 
 class UnknownHost(FrontierError):
@@ -92,9 +95,11 @@ def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: fl
 def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
     if name is None:
         return nullcontext(())
-    if name == "-":
-        return nullcontext(sys.stdin)
-    return open(name, encoding="utf-8", errors="replace")
+    if name != "-":
+        return open(name, encoding=_UTF_8, errors=_KEPT)
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding=_UTF_8, errors=_KEPT)
+    return nullcontext(sys.stdin)
 
 
 def _links(lines: Iterable[str], link: Callable[[str], Link], refused: list[str]) -> Iterator[Link]:
@@ -103,8 +108,9 @@ def _links(lines: Iterable[str], link: Callable[[str], Link], refused: list[str]
         if not text or text.startswith("#"):
             continue
         try:
+            text.encode()
             yield link(text)
-        except UsageError:
+        except (UsageError, UnicodeEncodeError):  # bytes that are no UTF-8
             refused.append(text)
 
 

@@ -374,6 +374,19 @@ def test_what_the_crawl_has_set_aside_is_one_finding_and_heals(tmp_path: Path) -
     assert check(tmp_path) == []
 
 
+def test_a_waiting_row_that_cannot_be_read_keeps_nobody_waiting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl(tmp_path)
+    queued = {page.url for page in pages(tmp_path).values() if page.state is State.QUEUED}
+    key, value = next((key, value) for key, value in rows(tmp_path).items() if key[:1] == keys.WAITING)
+    change(tmp_path, {key: value + b"\xff"})
+    assert len(queued - set(order(tmp_path, 1000))) == 1
+    assert Frontiers(tmp_path, capsys)("rank", "--scorer", "pagerank").code == 0
+    check(tmp_path, repair=True)
+    assert queued <= set(order(tmp_path, 1000))
+
+
 def test_all_damage_at_once_heals(tmp_path: Path) -> None:
     crawl(tmp_path)
     alone = (waiting_and_queued, page_twice, leased_page, put_aside_though_finished, damaged_queued_page)

@@ -241,6 +241,7 @@ def test_find_searches_urls(frontier: Frontiers) -> None:
         "http://h1.example/6",
     }
     assert len(frontier("find", ".", "--limit", "4").out.splitlines()) == 5
+    assert len(frontier("find", ".", "--limit", str(10**20)).out.splitlines()) == 62, "all"
     assert frontier("find", "nothing-like-it").code == 1
     with pytest.raises(UsageError, match="no regular expression"):
         frontier("find", "(")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,31 @@ def test_what_is_no_url_is_refused_before_anything_is_added(frontier: Frontiers)
     with pytest.raises(UsageError, match="write URLs"):
         frontier("add")
     assert rows(frontier.directory) == before
+
+
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_a_file_of_urls_is_utf_8_and_what_is_not_is_refused(
+    frontier: Frontiers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_piped: bool
+) -> None:
+    """Line by line, however strict the terminal is: half a character must not become another URL."""
+    text = (
+        b"\xef\xbb\xbfhttp://new.example/first\r\nhttp://new.example/caf\xe9\nhttp://new.example/\xc3\xa9\n"
+    )
+    (tmp_path / "urls").write_bytes(text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text), "utf-8", "strict"))
+    said = frontier("add", "--file", "-" if is_piped else tmp_path / "urls", "--json")
+    assert (said.code, said.json["added"], said.json["refused"]) == (1, 2, 1)
+    added = {url for url in in_state(frontier, State.QUEUED) if "new.example" in url}
+    assert added == {"http://new.example/first", "http://new.example/%C3%A9"}
+
+
+def test_urls_are_written_as_people_see_them_and_known_as_servers_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_AJAX=True)
+    assert frontier("add", "http://a.example/#!one", "http://a.example/#!two", "--json").json["added"] == 2
+    assert order(tmp_path, 1) == ["http://a.example/?_escaped_fragment_=one"]
+    assert "It is queued" in frontier("why", "http://a.example/#!two").out
 
 
 @pytest.mark.parametrize("was_clean", [True, False])

@@ -308,6 +308,10 @@ def test_full_disk(web: Web, start: Run, settings: dict[str, Any]) -> None:
         ("FRONTIER_MAX_ATTEMPTS", 0),
         ("FRONTIER_MAX_ATTEMPTS", "many"),
         ("FRONTIER_MAX_ATTEMPTS", [3]),
+        ("FRONTIER_MAX_ATTEMPTS", math.inf),
+        ("FRONTIER_HOST_PAGES", math.inf),
+        ("FRONTIER_HOST_PAGES", 0.5),
+        ("FRONTIER_SITEMAPS", math.inf),
         ("FRONTIER_LEASE_TIMEOUT", 0),
         ("FRONTIER_LEASE_TIMEOUT", "nan"),
         ("FRONTIER_RETRY_DELAY", -1),
@@ -349,7 +353,17 @@ def test_crawl_with_a_bad_setting_says_so(web: Web, run: Run) -> None:
     assert web.paths() == []
 
 
-@pytest.mark.parametrize("slot", [5, "slow", {"delay": "slow"}, {"concurrency": None}, {"jitter": []}])
+@pytest.mark.parametrize("name", ["CONCURRENT_REQUESTS_PER_DOMAIN", "DOWNLOAD_SLOTS"])
+def test_a_host_that_may_never_be_asked_closes_the_crawl(web: Web, run: Run, name: str) -> None:
+    """With Scrapy's own scheduler it hangs, and two Ctrl-C do not end it."""
+    slots = {web.name(): {"concurrency": 0}}
+    crawl = run(LinkSpider, {name: 0 if name[0] == "C" else slots}, start_urls=[web.url("/")])
+    assert_closed(crawl, "frontier_setting", name, "at least 1")
+
+
+@pytest.mark.parametrize(
+    "slot", [5, "slow", {"concurrency": 0}, {"delay": "slow"}, {"concurrency": None}, {"jitter": []}]
+)
 def test_a_slot_that_makes_no_sense_is_named(slot: Any) -> None:
     with pytest.raises(FrontierSetting, match=re.escape(f"DOWNLOAD_SLOTS['a'] = {slot!r}: set a dict")):
         slot_politeness(Settings({"DOWNLOAD_SLOTS": {"a": slot}}), Politeness(0.0, 8))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..errors import UnreadableRow
 from ..hosts.host import host_of_page
 from ..pages.rescoring import AVERAGE
 from ..pages.score_columns import BLOCK
@@ -140,7 +141,10 @@ def _ranked(store: Store, by: str, clock: Callable[[], float]) -> Scores:
     if by != "pagerank":
         how = partial(hits, content=content, tolerance=_HITS_TOLERANCE, exact=False)
     began = clock()
-    ranking = how(found.indptr, found.indices, weights=weights)
+    try:
+        ranking = how(found.indptr, found.indices, weights=weights)
+    except ValueError as error:
+        raise UnreadableRow(f"the links cannot be ranked: {error}") from error
     seconds = clock() - began
     vector = ranking.scores if by != "hub" or ranking.hubs is None else ranking.hubs
     return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)

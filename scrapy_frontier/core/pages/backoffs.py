@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..errors import lenient
 from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys
 
@@ -69,7 +70,11 @@ class Backoffs:
             if (when > now and not is_over) or index == _AT_A_TIME:
                 self.next = when
                 break
-            sort_key, name = queue_keys.unpack_sort_key(value)
+            found = lenient(queue_keys.unpack_sort_key, value)
+            if found is None:  # `check` sees to it
+                self._cursor = key[1:]
+                continue
+            sort_key, name = found
             if when > now:
                 self.cut_short.add(queue_keys.sort_key_id(sort_key))
             else:

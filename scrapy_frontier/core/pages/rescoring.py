@@ -285,10 +285,10 @@ class Rescoring:
 
     def _walk_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._batch.store.scan(keys.WAITING, after, limit))
-        kept = [queue_keys.unpack_sort_key(value) for _, value in rows]
-        sort_keys = [sort_key for sort_key, _ in kept]
+        kept = queue_keys.waiting_rows(rows)
+        sort_keys = [sort_key for _, sort_key, _ in kept]
         for index, sort_key in misplaced_keys(self.scorer, sort_keys, len(self._buckets)):
-            self._batch.rows[rows[index][0]] = queue_keys.pack_sort_key(sort_key, kept[index][1])
+            self._batch.rows[kept[index][0]] = queue_keys.pack_sort_key(sort_key, kept[index][2])
             self.rows_moved += 1
         return rows[-1][0][1:] if len(rows) == limit else None
 
@@ -302,7 +302,7 @@ class Rescoring:
 
     def _load_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._batch.store.scan(keys.WAITING, after, limit))
-        self._take_rows([queue_keys.unpack_sort_key(value) for _, value in rows], waits=True)
+        self._take_rows(((sort_key, name) for _, sort_key, name in queue_keys.waiting_rows(rows)), waits=True)
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _take_rows(self, sort_keys: Iterable[tuple[bytes, str]], waits: bool) -> None:

@@ -118,10 +118,10 @@ def _open(directory: Path) -> IO[str]:
     except OSError as error:
         if is_full(error):
             raise FrontierUnwritable(full_disk(directory, error.strerror)) from error
-        raise FrontierUnreadable(
-            f"cannot open {path} ({error.strerror}): make the directory writable for this user, or use "
-            "another FRONTIER_DIR"
-        ) from error
+        remedy = "make the directory writable for this user, or use another FRONTIER_DIR"
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            remedy = "use another FRONTIER_DIR, where a directory is or can be made"
+        raise FrontierUnreadable(f"cannot open {path} ({error.strerror}): {remedy}") from error
     return open(descriptor, "r+", encoding="utf-8", errors="replace")
 
 

@@ -9,10 +9,11 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..errors import UnreadableRow, lenient
 from . import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .keys import PageId
     from .leveldb import Store
@@ -72,9 +73,17 @@ def pack_sort_key(sort_key: bytes, host: str) -> bytes:
 
 
 def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
-    """Sort key and host of the value of a waiting row. Raises `UnicodeDecodeError`, or `IndexError` for
-    b""."""
-    return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
+    """Sort key and host of the value of a waiting row. Raises `UnreadableRow`."""
+    try:
+        return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
+    except (UnicodeDecodeError, IndexError) as error:
+        raise UnreadableRow(f"a waiting row cannot be read: {error}") from error
+
+
+def waiting_rows(rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes, str]]:
+    """Key, sort key and host of each of the waiting *rows*, but for those that cannot be read: `check` sees
+    to these."""
+    return [(key, *found) for key, value in rows if (found := lenient(unpack_sort_key, value)) is not None]
 
 
 def waiting_key(when: float, page_id: PageId) -> bytes:
@@ -146,7 +155,7 @@ def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
         return None
     try:
         sort_key, host = unpack_sort_key(value)
-    except UnicodeDecodeError:
+    except UnreadableRow:
         return None
     if not is_sort_key(sort_key) or sort_key_id(sort_key) != int.from_bytes(key[9:], "big"):
         return None
