@@ -276,9 +276,11 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
         return _after_error(flight.error, flight.status, is_closing)
     if flight.spider_error is not None:
         reason = reasons.CALLBACK(error=describe(flight.spider_error))
-        # the callback had not come to its end: what it would have yielded is the next run's
-        event = Event.RETRIED if isinstance(flight.spider_error, CloseSpider) else Event.FAILED
-        return Outcome(event, flight.status, reason)
+        if not isinstance(flight.spider_error, CloseSpider):
+            return Outcome(Event.FAILED, flight.status, reason)
+        if flight.is_fetched and (flight.status < 400 or flight.request.errback is None):
+            # the callback had not come to its end: what it would have yielded is the next run's
+            return Outcome(Event.RETRIED, flight.status, reason)
     if not flight.is_fetched:
         return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
     if flight.status >= 400:

@@ -13,6 +13,7 @@ from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import FORCE, PATTERN
 from ..requests import payload_facts
 from ..requests.pattern_and_force import is_forced
+from ..requests.payload_edits import HAS_OWN, with_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +48,8 @@ class Seeds:
                 self.first = self.first or request.url
             if takes_request(page, comes_back=self._revisits_pages):
                 payload, is_stored = self._requests.payload_of(request)
+                if HAS_OWN in page.payload:  # it is to be tried once more, as the last try left it
+                    payload = with_own(page.payload, payload)
                 if is_stored and payload != page.payload:
                     self._frontier.renew(known, payload)
 

@@ -9,7 +9,7 @@ from ...core.store.meta_rows import IN_MEMORY
 from .codec import OWN_PAYLOAD
 from .plain_data import TAG, dumps
 
-_HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()
+HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another one to go back to
 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
@@ -57,7 +57,7 @@ def with_own(payload: bytes, before: bytes) -> bytes:
 def own_of(payload: bytes) -> bytes:
     """What the page of *payload* had before it was tried first (`with_own`); *payload* itself where it has
     not been tried, or that cannot be read."""
-    if _HAS_OWN not in payload:
+    if HAS_OWN not in payload:
         return payload
     try:
         own = _read(payload)[OWN_PAYLOAD]
