@@ -18,7 +18,7 @@ from ..core.pages.leases import WRITTEN_WITHIN
 from ..core.transitions import FETCHED
 from .flights.in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
-from .requests.payload_edits import HAS_OWN, own_of
+from .requests.payload_edits import own_of
 from .revisits import with_result
 from .scrapy_internals import compat, compat_downloader
 
@@ -176,8 +176,8 @@ class Watch:
         if lease.comes_back or flight.digest or flight.content:
             outcome = with_result(flight, outcome)
         payload = lease.page.payload if outcome.payload is None else outcome.payload
-        if HAS_OWN in payload and not lease.queues_again(outcome.event):
-            outcome = outcome._replace(payload=own_of(payload))
+        if not lease.queues_again(outcome.event) and (own := own_of(payload)) is not payload:
+            outcome = outcome._replace(payload=own)
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             self.write_soon()

@@ -3,13 +3,17 @@ ended otherwise."""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import os
 import re
+import signal
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from changing import DAY, Document
+from changing import DAY, ChangingWeb, Document
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.dupefilters import RFPDupeFilter
@@ -17,7 +21,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-from server import Answer, Web
+from server import Answer, Visit, Web
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.leveldb import Store
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from changing import ChangingWeb
+    from changing import JumpingClock
     from conftest import Crawl
 
     from scrapy_frontier.core.store.page_rows import Page
@@ -331,6 +335,56 @@ def test_a_seed_that_is_sent_away_for_a_cookie_and_back_is_fetched(web: Web, run
     assert web.paths() == ["/", "/gate", "/"]
 
 
+class GatedWeb(ChangingWeb):
+    """Shows its front page to who has the cookie of its gate; ``is_broken``: nobody."""
+
+    is_broken = False
+
+    def _reply(self, visit: Visit) -> Answer:
+        if visit.path == "/gate":
+            return Answer(status=302, headers={"Location": self.url("/"), "Set-Cookie": "human=yes"})
+        if "human" not in visit.cookie:
+            return Answer(status=302, headers={"Location": self.url("/gate")})
+        return Answer(status=500) if self.is_broken else Answer(body="welcome")
+
+
+@pytest.fixture
+def gated(clock: JumpingClock) -> Iterator[GatedWeb]:
+    web = GatedWeb(clock)
+    yield web
+    web.close()
+
+
+def test_a_seed_behind_a_gate_comes_back_every_day(
+    gated: GatedWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    for _ in range(3):
+        crawl = run(Seeded, DAILY, url=gated.url("/"))
+        assert seen(crawl)["page"] >= 1
+        assert "frontier/visits/gone" not in crawl.stats
+        assert pages()[gated.url("/")].state is State.DONE
+        gated.clock.jump(gated.clock() + DAY)
+
+
+def test_a_seed_behind_a_gate_that_was_not_read_is_tried_by_the_next_run_and_then_no_more(
+    gated: GatedWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    gated.is_broken = True
+    assert seen(run(Seeded, {**ADDON, "RETRY_TIMES": 0}, url=gated.url("/"))) == {}
+    gated.is_broken = False
+    assert [seen(run(Seeded, ADDON, url=gated.url("/"))) for _ in range(2)] == [{"page": 1}, {}]
+    assert pages()[gated.url("/")].state is State.DONE
+
+
+def test_a_kill_at_the_gate_loses_no_seed(gated: GatedWeb, start: Run, run: Run) -> None:
+    gated.limit = 1
+    crawl = start(Seeded, ADDON, url=gated.url("/"))
+    gated.wait(2)
+    crawl.kill()
+    gated.limit = math.inf
+    assert seen(run(Seeded, ADDON, url=gated.url("/"))) == {"page": 1}
+
+
 def test_a_seed_that_is_sent_to_and_fro_is_left(web: Web, run: Run) -> None:
     gate = web.on("/gate", status=302, headers={"Location": web.url("/")})
     crawl = run(Seeded, ADDON, url=web.on("/", status=302, headers={"Location": gate}))
@@ -384,6 +438,26 @@ def test_a_page_that_always_closes_the_spider_does_not_stop_all_runs(
     reasons = [run(Stopped, settings, url=url, way="function").reason for _ in range(3)]
     assert reasons == ["quota", "quota", "finished"]
     assert pages()[url].state is State.FAILED
+
+
+class ClosingErrback(Counting):
+    """Has enough of errors."""
+
+    name = "closing"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, errback=self.failed)
+
+    def failed(self, failure: Any) -> None:
+        raise CloseSpider("error")
+
+
+def test_a_page_that_is_gone_is_gone_though_its_errback_closes_the_spider(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", status=404)
+    assert [run(ClosingErrback, ADDON, url=url).reason for _ in range(2)] == ["error", "finished"]
+    assert pages()[url].state is State.GONE
 
 
 # -- requests beside the scheduler -------------------------------------------------------------------------
@@ -592,3 +666,68 @@ def test_a_seed_that_is_due_is_not_told_as_left(changing: ChangingWeb, run: Run)
         assert is_first or "not fetched again" not in crawl.log
         changing.clock.jump(changing.clock() + DAY)
     assert changing.paths() == ["/", "/"]
+
+
+class Today:
+    """Puts the token of the day into requests that have none."""
+
+    def process_request(self, request: Request, spider: Any = None) -> None:
+        request.headers.setdefault("Token", os.environ["TOKEN"])
+
+
+class Silent(Plain):
+    """Yields nothing."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        for request in ():
+            yield request
+
+
+@pytest.mark.parametrize("between", [{"FRONTIER_REVISIT": None}, {}])
+def test_what_was_put_into_a_request_is_gone_though_its_visit_did_not_end(
+    changing: ChangingWeb, run: Run, start: Run, monkeypatch: pytest.MonkeyPatch, between: dict[str, Any]
+) -> None:
+    """A run that was stopped between two tries, and one that comes back to nothing, or a visit anew."""
+    url = changing.on("/", Answer(body="a"), Answer(status=500), Answer(body="b"))
+    settings = {**DAILY, **middleware(Today, 400), "FRONTIER_RETRY_DELAY": 60}
+    for token, spider, more in (
+        ("1", Plain, {}),
+        ("2", Silent, {}),
+        ("3", Silent, between),
+        ("4", Silent, {}),
+    ):
+        monkeypatch.setenv("TOKEN", token)
+        crawl = start(spider, {**settings, **more}, url=url)
+        if token == "2":
+            changing.wait(2)
+            crawl.wait_for("Retrying")
+            time.sleep(0.3)  # its end is written within .1 s
+            crawl.kill(signal.SIGINT)
+        crawl.wait()
+        changing.clock.jump(changing.clock() + DAY)
+    assert [visit.headers["token"] for visit in changing.visits][-1] == "4"
+
+
+class Late(Counting):
+    """Yields its second seed when the crawl has been at work for a while."""
+
+    name = "late"
+    first = ""
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.first, dont_filter=True)
+        await asyncio.sleep(0.6)
+        yield Request(self.url, dont_filter=True)
+
+
+def test_a_seed_that_is_yielded_between_two_tries_is_tried_as_it_was_left(
+    changing: ChangingWeb, run: Run
+) -> None:
+    first = changing.on("/first", body="first")
+    url = changing.on("/", Answer(body="news"), Answer(status=500))
+    settings = {**DAILY, **middleware(Counted, 400), "RETRY_TIMES": 2, "FRONTIER_RETRY_DELAY": 1.0}
+    for _ in range(2):
+        run(Late, settings, first=first, url=url)
+        changing.clock.jump(changing.clock() + DAY)
+    tries = [visit.headers["tries"] for visit in changing.visits if visit.path == "/"]
+    assert tries == ["1", "1", "2", "3"]

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..store.states import FAILED, FINISHED, QUEUED, SEEN
+from ..store.states import FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..store.keys import PageId
     from ..store.page_rows import Page
 
 # In which states a known page is queued again that a request forces: one that waits is fetched anyway, and
@@ -16,6 +19,7 @@ FORCED = FINISHED
 # Of seeds that are known from an earlier run: which are tried again, and which, if not queued, are left.
 TRIED_AGAIN = (FAILED,)
 LEFT = (SEEN, *FINISHED)
+_MOST_STEPS = 5  # of a way that is followed
 
 
 def was_visited_before(page: Page, when: float) -> bool:
@@ -28,11 +32,29 @@ def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_p
 
     Seeds come at every start: of those of an earlier run `TRIED_AGAIN` alone are fetched. Repeated within one
     run they are meant, if the page *was_seed* before. Where another page leads to it, so is one that leads
-    there again (*is_by_parent*: it did so first; None: none leads to it, or the page led there itself).
+    there again (*is_by_parent*: it did so first; None: none leads to it).
     """
     if page is None or page.state is SEEN:  # not wanted so far, unless it waits for a budget
         return page is None or not page.is_deferred
     return (is_of_this_run and was_seed) if is_by_parent is None else is_by_parent
+
+
+def is_on_the_way(page: Page, has_led_here: bool, leads_to_seed: bool) -> bool:
+    """Whether a seed that is sent to a known *page* goes there: it *has_led_here* itself, and the seed went
+    away for a cookie, say, and comes back; or it sent another seed back, as it *leads_to_seed*. The limits of
+    redirects end what goes round for ever."""
+    return page.state in FINISHED and (has_led_here or (page.state is REDIRECTED and leads_to_seed))
+
+
+def goes_round(page_id: PageId, page: Page | None, page_of: Callable[[PageId], Page | None]) -> bool:
+    """Whether a *page* led back to itself, and was not read in the end; *page_of* finds those on the way."""
+    for _ in range(_MOST_STEPS):
+        if page is None or page.state is not REDIRECTED or page.target is None:
+            return False
+        if page.target == page_id:
+            return True
+        page = page_of(page.target)
+    return False
 
 
 def takes_request(page: Page, has_pattern: bool = False, comes_back: bool = False) -> bool:

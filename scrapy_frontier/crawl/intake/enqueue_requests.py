@@ -153,7 +153,7 @@ class Intake:
                 self._seeds.note(known, request)
             return False
         if flight is not None:
-            flight.leads_to(page_id)
+            flight.leads_to(page_id if known is None else known)  # of a further visit the page
         return True
 
     def _queue_other(

@@ -8,12 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...core.pages.entered_again import FORCED, LEFT, TRIED_AGAIN, is_repeated, takes_request
+from ...core.pages.entered_again import (
+    FORCED,
+    LEFT,
+    TRIED_AGAIN,
+    goes_round,
+    is_on_the_way,
+    is_repeated,
+    takes_request,
+)
 from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import FORCE, PATTERN
 from ..requests import payload_facts
 from ..requests.pattern_and_force import is_forced
-from ..requests.payload_edits import HAS_OWN, with_own
+from ..requests.payload_edits import renewed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +56,7 @@ class Seeds:
                 self.first = self.first or request.url
             if takes_request(page, comes_back=self._revisits_pages):
                 payload, is_stored = self._requests.payload_of(request)
-                if HAS_OWN in page.payload:  # it is to be tried once more, as the last try left it
-                    payload = with_own(page.payload, payload)
+                payload = renewed(page.payload, payload)
                 if is_stored and payload != page.payload:
                     self._frontier.renew(known, payload)
 
@@ -71,9 +78,12 @@ class Seeds:
         return None
 
     def retry_failed(self, known: PageId | None, request: Request) -> PageId | None:
-        """The *known* page of a seed if it is queued again, because it failed in an earlier run."""
+        """The *known* page of a seed if it is queued again, because it failed in an earlier run, or was sent
+        away and did not come back."""
         page = self._of_earlier_run(known)
-        if known is None or page is None or page.state not in TRIED_AGAIN:
+        if known is None or page is None:
+            return None
+        if page.state not in TRIED_AGAIN and not goes_round(known, page, self._frontier.page):
             return None
         may_be_lost = page.payload.startswith(IN_MEMORY)  # else none looks for its loss
         return known if self._requeue(known, request, may_be_lost) else None
@@ -86,12 +96,17 @@ class Seeds:
             return False
         page, is_by_parent = frontier.page(known), None
         if flight is not None and page is not None:
+            if self._is_on_the_way(page, request):
+                return True
             parent = frontier.page(page.parent) if page.parent is not None else None
             is_by_parent = parent is not None and parent.url == flight.lease.page.url
-            if page.url in request.meta.get("redirect_urls", ()):  # away for a cookie, say, and back
-                is_by_parent = None
         was_seed = page is not None and payload_facts.is_seed(page.payload)
         return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
+
+    def _is_on_the_way(self, page: Page, request: Request) -> bool:
+        found = None if page.target is None else self._frontier.page(page.target)
+        leads_to_seed = found is not None and found.parent is None and payload_facts.is_seed(found.payload)
+        return is_on_the_way(page, page.url in request.meta.get("redirect_urls", ()), leads_to_seed)
 
     def _of_earlier_run(self, known: PageId | None) -> Page | None:
         is_old = known is not None and not self._frontier.is_of_this_run(known)

@@ -9,7 +9,7 @@ from ...core.store.meta_rows import IN_MEMORY
 from .codec import OWN_PAYLOAD
 from .plain_data import TAG, dumps
 
-HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another one to go back to
+_HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another one to go back to
 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
@@ -54,10 +54,16 @@ def with_own(payload: bytes, before: bytes) -> bytes:
     return _write({**_read(payload), OWN_PAYLOAD: own.decode("utf-8", "surrogatepass")})
 
 
+def renewed(stored: bytes, payload: bytes) -> bytes:
+    """What a page with the *stored* payload has where it comes back by *payload* from now on: that; or if it
+    is to be tried once more, as the last try left it, that to go back to."""
+    return payload if stored == own_of(stored) else with_own(stored, payload)
+
+
 def own_of(payload: bytes) -> bytes:
     """What the page of *payload* had before it was tried first (`with_own`); *payload* itself where it has
     not been tried, or that cannot be read."""
-    if HAS_OWN not in payload:
+    if _HAS_OWN not in payload:
         return payload
     try:
         own = _read(payload)[OWN_PAYLOAD]
