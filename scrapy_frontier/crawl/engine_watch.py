@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from ..core import reasons
@@ -134,6 +135,8 @@ class Watch:
             flight.takes_validators_off(request)
             flight.takes_validators_off(result)
         response_time = flight.came_to(result)
+        if 300 <= flight.status < 400 and isinstance(result, Response):  # a redirect that names no place
+            flight.error = compat.refusal_of(self._crawler, result, request)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)
         if self._is_closed:

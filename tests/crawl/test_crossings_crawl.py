@@ -430,14 +430,25 @@ def test_a_callback_that_closes_the_spider_is_called_again_by_the_next_run(
     assert Counter(web.paths()) == {"/": 2, "/1": 1, "/2": 1}
 
 
+class StoppedByLink(Stopped):
+    """Wants no more where a link leads."""
+
+    name = "stopped by link"
+
+    def parse(self, response: Response) -> Any:
+        if response.url != self.url:
+            raise CloseSpider("quota")
+        return super().parse(response)
+
+
 def test_a_page_that_always_closes_the_spider_does_not_stop_all_runs(
     web: Web, run: Run, pages: Callable[[], dict[str, Page]]
 ) -> None:
-    url = web.on("/", body='<a href="/1">one</a>')
+    url = web.link("/", web.url("/1"))
     settings = {**ADDON, "FRONTIER_MAX_ATTEMPTS": 2}
-    reasons = [run(Stopped, settings, url=url, way="function").reason for _ in range(3)]
+    reasons = [run(StoppedByLink, settings, url=url).reason for _ in range(3)]
     assert reasons == ["quota", "quota", "finished"]
-    assert pages()[url].state is State.FAILED
+    assert pages()[web.url("/1")].state is State.FAILED
 
 
 class ClosingErrback(Counting):
@@ -731,3 +742,56 @@ def test_a_seed_that_is_yielded_between_two_tries_is_tried_as_it_was_left(
         changing.clock.jump(changing.clock() + DAY)
     tries = [visit.headers["tries"] for visit in changing.visits if visit.path == "/"]
     assert tries == ["1", "1", "2", "3"]
+
+
+def test_a_robots_txt_behind_a_long_pause_keeps_no_crawl_open(web: Web, run: Run) -> None:
+    """It lies on a host that another crawl has visited, and that asks for an hour between two requests."""
+    slow = web.on("/robots.txt", body="User-agent: *\nCrawl-delay: 3600\n", host=1)
+    web.on("/robots.txt", status=302, headers={"Location": slow})
+    settings = {**ADDON, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 1}
+    run(Plain, settings, url=web.url("/", host=1))
+    crawl = run(Plain, settings, url=web.url("/"))
+    assert crawl.reason == "finished"
+    assert "waiting for robots.txt or the hours it names" in crawl.log
+
+
+# -- answers that are no page ------------------------------------------------------------------------------
+
+
+class Refused(Counting):
+    """Notes what its errback hears; may ask to see what comes."""
+
+    name = "refused"
+    sees = False
+
+    async def start(self) -> AsyncIterator[Request]:
+        meta = {"handle_httpstatus_list": [302, 304]} if self.sees else {}
+        yield Request(self.url, errback=self.failed, meta=meta)
+
+    def failed(self, failure: Any) -> None:
+        self.seen("error")
+
+
+@pytest.mark.parametrize("status", [302, 304])
+@pytest.mark.parametrize("sees", [False, True])
+def test_a_redirect_that_names_no_place_failed_unless_the_spider_asks_to_see_it(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]], status: int, sees: bool
+) -> None:
+    """And a seed that failed is fetched by the next run, however it is yielded."""
+    url = web.on("/", status=status)
+    for _ in range(2):
+        crawl = run(Refused, ADDON, url=url, sees=sees)
+    page = pages()[url]
+    if sees:
+        assert (page.state, seen(crawl), len(web.visits)) == (State.DONE, {}, 1)
+    else:
+        assert (page.state, page.status, page.reason) == (State.FAILED, status, f"HTTP {status}")
+        assert (seen(crawl), len(web.visits)) == ({"error": 1}, 2)
+
+
+def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(web: Web, run: Run) -> None:
+    home = web.on("/home", body="home")
+    away = Answer(status=302, headers={"Location": home})
+    links = [web.on(f"/{number}", Answer(status=500), away) for number in range(3)]
+    run(Linking, {**ADDON, "FRONTIER_RETRY_DELAY": 0.1}, url=web.link("/", home, *links))
+    assert web.paths().count("/home") == 1

@@ -15,6 +15,7 @@ from ..flights.redirect_links_and_retries import is_answer, is_seed, times
 from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
+from ..requests.payload_edits import insists
 from ..requests.plain_data import Unstorable
 from ..scrapy_internals import compat
 
@@ -144,7 +145,7 @@ class Intake:
         if flight is not None and self._follow_ups.end_as_led(flight, request, known):
             return True
         page_id = self._seeds.forced(known, request, is_named)
-        if page_id is None and is_named and request.dont_filter and self._dupefilter.is_on:
+        if page_id is None and is_named and self._dupefilter.is_on:
             page_id = self._seeds.retry_failed(known, request)
         if page_id is None:
             page_id = self._queue_other(original, request, fingerprint, known, flight)
@@ -294,6 +295,8 @@ class Intake:
     def _is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
         """Whether *request* is to be queued even if its page is *known*."""
         again = request.dont_filter or not self._dupefilter.is_on
+        if again and flight is not None and flight.lease.page.attempts:  # a retry insists, not its page
+            again = not self._dupefilter.is_on or insists(flight.lease.page.payload)
         if again and self._dupefilter.is_on and is_seed(request):
             again = self._seeds.is_wanted_again(request, known, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))

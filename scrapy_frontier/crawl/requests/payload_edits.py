@@ -9,6 +9,7 @@ from ...core.store.meta_rows import IN_MEMORY
 from .codec import OWN_PAYLOAD
 from .plain_data import TAG, dumps
 
+_INSISTS = b'"dont_filter":true'
 _HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another one to go back to
 
 
@@ -70,6 +71,13 @@ def own_of(payload: bytes) -> bytes:
     except (ValueError, LookupError, TypeError):
         return payload
     return own.encode("utf-8", "surrogatepass") if isinstance(own, str) else payload
+
+
+def insists(payload: bytes) -> bool:
+    """Whether the page asks for its request whatever is known (``dont_filter``), and not only one that it is
+    tried once more with. True of a request that only a process has: nobody can tell."""
+    own = own_of(payload)
+    return own.startswith(IN_MEMORY) or _INSISTS in own
 
 
 def _read(payload: bytes) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from ...core.errors import FrontierUnwritable
-from ...core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with
+from ...core.hosts.robots_expiry import LONGEST_REST, Answer, is_current, learnt, trouble_with
 from ...core.parse.urls import host_of
 from ...core.time_format import span
 from ..hosts.private_network import is_led_to, leads_inside
@@ -31,12 +32,14 @@ logger = logging.getLogger(__name__)
 ERRANDS_AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
 BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
+LONGEST_WAIT = 86_400.0  # seconds that a host is held for one that is blocked, or rests for longer
 NAP = 1.0  # the same where requests under way wait for it: the crawl may be about to end
 
 
 class RobotsErrand:
     """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
 
+    ``held`` are hosts that the frontier holds until it has ended.
     ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
     ``was_left``: nothing was asked, for its host has to be left alone for longer than anybody waits.
     """
@@ -47,17 +50,17 @@ class RobotsErrand:
         self.failure: Exception | None = None
         self.is_meant = False
         self.was_left = False
-        self._held: set[str] = set()
+        self.held: set[str] = set()
         self._waiting: list[Deferred[None]] = []
 
     @property
     def holds(self) -> bool:
         """Whether pages in queues wait for it, and not only requests under way."""
-        return bool(self._held)
+        return bool(self.held)
 
     def hold(self, host: str) -> None:
         """Have *host*, which the frontier holds, let go at the end."""
-        self._held.add(host)
+        self.held.add(host)
 
     async def wait(self) -> None:
         """Return when the file is learnt, or nobody will be asked for it."""
@@ -69,7 +72,7 @@ class RobotsErrand:
         """Let go who waits; the hosts that are held."""
         for done in self._waiting:
             done.callback(None)
-        return self._held
+        return self.held
 
 
 @dataclass(eq=False, repr=False)
@@ -151,6 +154,7 @@ class RobotsQueue:
                 errand.was_left = True
                 self._let_go(self.errands.pop(origin))
             elif wait:
+                self._tell_of_wait(errand, errand.host, wait)
                 compat.call_later(min(wait, LONGEST_NAP if errand.holds else NAP), self._again, origin)
             else:
                 self._under_way += 1
@@ -166,12 +170,22 @@ class RobotsQueue:
         self._queue.append(origin)
         self._begin()
 
-    async def _sleep(self, seconds: float) -> None:
-        """An errand waits for the host that its file lies on: others have its place meanwhile."""
+    def _tell_of_wait(self, errand: RobotsErrand, asked: str, wait: float) -> None:
+        """Have the hosts that are held for an errand be so for no longer than it waits for the host that is
+        *asked*, which may be another: who waits for them, and for the end of the crawl, must know how long.
+        Their first page then has the file asked for again."""
+        frontier, now = self._services.frontier, self._services.clock()
+        if frontier is not None and wait > NAP:
+            for host in errand.held - {asked}:
+                frontier.hold(host, now, now + min(wait, LONGEST_WAIT))
+
+    async def _sleep(self, errand: RobotsErrand, host: str, seconds: float) -> None:
+        """An errand waits for the *host* that its file lies on: others have its place meanwhile."""
+        self._tell_of_wait(errand, host, seconds)
         self._under_way -= 1
         try:
             self._begin()
-            await compat.sleep(seconds)
+            await compat.sleep(min(seconds, LONGEST_REST))
         finally:
             self._under_way += 1
 
@@ -202,7 +216,8 @@ class RobotsQueue:
             self._begin()
 
     async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy:
-        answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, self._sleep, before)
+        sleep = partial(self._sleep, errand)
+        answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, sleep, before)
         copy = learnt(before, answer, self._services.clock())
         if self._services.is_closed:
             return copy

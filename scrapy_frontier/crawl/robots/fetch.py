@@ -13,7 +13,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
-from ...core.hosts.robots_expiry import LONGEST_REST, MAX_REDIRECTS, Answer, why_not_awaited
+from ...core.hosts.robots_expiry import MAX_REDIRECTS, Answer, why_not_awaited
 from ...core.parse.headers import REDIRECTS, location
 from ...core.parse.robots_txt import BODY_LIMIT
 from ...core.parse.urls import host_of
@@ -58,7 +58,7 @@ class RobotsFetcher:
         return self._services.frontier.begin_errand(host, self._services.clock(), despite_hold=True)
 
     async def fetch(
-        self, url: str, host: str, sleep: Callable[[float], Awaitable[None]], before: RobotsCopy | None
+        self, url: str, host: str, sleep: Callable[[str, float], Awaitable[None]], before: RobotsCopy | None
     ) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 
@@ -86,7 +86,7 @@ class RobotsFetcher:
                 while (wait := self.wait(host)) and not self._services.is_closed:
                     if error := self.why_not_awaited(host, wait):
                         return Answer(None, error=error)
-                    await sleep(min(wait, LONGEST_REST))
+                    await sleep(host, wait)
                 if self._services.is_closed:
                     break
         except Exception as raised:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy import Request, signals
 from scrapy.core.engine import ExecutionEngine
 from scrapy.extensions.spiderstate import SpiderState
+from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.linkextractors.lxmlhtml import LxmlParserLinkExtractor
+from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
@@ -199,6 +200,19 @@ def has_middleware(crawler: Crawler, name: str) -> bool:
 def spider_middlewares(crawler: Crawler) -> list[Any]:
     """The spider middlewares at work, the one next to the engine first; none before the engine is made."""
     return _middlewares(crawler, "scraper", "spidermw")
+
+
+def refusal_of(crawler: Crawler, response: Response, request: Request) -> HttpError | None:
+    """What Scrapy's `HttpErrorMiddleware` will raise for *response*, so that no callback sees it; None where
+    it lets it pass."""
+    bare = Response(response.url, status=response.status, request=request)
+    for each in spider_middlewares(crawler):
+        if isinstance(each, HttpErrorMiddleware):
+            try:
+                each.process_spider_input(bare)
+            except HttpError as error:
+                return error
+    return None
 
 
 def _middlewares(crawler: Crawler, part: str, name: str) -> list[Any]:
