@@ -41,7 +41,7 @@ def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_p
 
 def is_on_the_way(page: Page, has_led_here: bool, leads_to_seed: bool) -> bool:
     """Whether a seed that is sent to a known *page* goes there: it *has_led_here* itself, and the seed went
-    away for a cookie, say, and comes back; or it sent another seed back, as it *leads_to_seed*. The limits of
+    away for a cookie, say, and comes back; or it led another seed home, as it *leads_to_seed*. The limits of
     redirects end what goes round for ever."""
     return page.state in FINISHED and (has_led_here or (page.state is REDIRECTED and leads_to_seed))
 
