@@ -26,6 +26,7 @@ from server import Answer, Visit, Web
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.requests.payload_edits import own_of, with_meta, with_own
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -753,6 +754,31 @@ def test_a_robots_txt_behind_a_long_pause_keeps_no_crawl_open(web: Web, run: Run
     crawl = run(Plain, settings, url=web.url("/"))
     assert crawl.reason == "finished"
     assert "waiting for robots.txt or the hours it names" in crawl.log
+
+
+def test_a_page_that_a_redirect_led_to_is_asked_for_as_all_others_the_next_time(
+    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    there = changing.on("/there", body="news")
+    url = changing.on("/", status=302, headers={"Location": there})
+    for agent in ("one", "two"):
+        run(Plain, {**DAILY, "USER_AGENT": agent}, url=url)
+        changing.clock.jump(changing.clock() + DAY)
+    asked = [(visit.path, visit.headers["user-agent"]) for visit in changing.visits]
+    assert sorted(asked) == [("/", "one"), ("/", "two"), ("/there", "one"), ("/there", "two")]
+    assert b"User-Agent" not in pages()[there].payload
+
+
+def test_what_a_sitemap_tells_between_two_tries_stays() -> None:
+    tried = with_own(b'{"meta":{"retry_times":1}}', b'{"meta":{"depth":1}}')
+    told = with_meta(tried, {"frontier_lastmod": 5})
+    assert told is not None
+    assert own_of(told) == b'{"meta":{"depth":1,"frontier_lastmod":5}}'
+    assert told.startswith(b'{"meta":{"retry_times":1,"frontier_lastmod":5}')
+    assert (
+        own_of(with_meta(with_own(b'{"meta":{"retry_times":1}}', b""), {"a": 1}) or b"")
+        == b'{"meta":{"a":1}}'
+    )
 
 
 # -- answers that are no page ------------------------------------------------------------------------------

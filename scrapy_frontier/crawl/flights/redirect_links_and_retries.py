@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
 from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
+from ..requests.callback_names import Unreadable
 from ..requests.fingerprints import is_same_page
-from ..requests.payload_edits import with_own
+from ..requests.payload_edits import own_of, with_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +142,27 @@ class FollowUps:
         where there is none."""
         payload = self._requests.replace(flight.lease.page_id, follow_up)
         return None if payload is None else with_own(payload, flight.lease.page.payload)
+
+    def with_own(self, flight: Flight, follow_up: Request, payload: bytes) -> bytes:
+        """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page comes
+        back by: without what middlewares put into the request before it, on its way out."""
+        page, sent = flight.lease.page, flight.request
+        try:
+            source = self._requests.codec.decode(page.url, page.priority, own_of(page.payload))
+        except Unreadable:
+            return payload
+        headers = {
+            name: follow_up.headers.getlist(name)
+            for name in follow_up.headers
+            if name in source.headers or follow_up.headers.getlist(name) != sent.headers.getlist(name)
+        }
+        meta = {
+            name: value
+            for name, value in follow_up.meta.items()
+            if name in source.meta or name not in sent.meta or value != sent.meta[name]
+        }
+        own, is_stored = self._requests.payload_of(follow_up.replace(headers=headers, meta=meta))
+        return with_own(payload, own) if is_stored else payload
 
     def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
         """End *flight* as one that led to *follow_up*, whose page may be *known*; whether that asks for the

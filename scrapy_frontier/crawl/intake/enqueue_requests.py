@@ -79,6 +79,7 @@ class Intake:
         self._encode = self._requests.codec.encode
         self._tally = self._reporter.tally
         self._strips = settings.strips_sessions
+        self._revisits_pages = settings.comes_back
         self.has_depth = bool(settings.limits.depth)
         self.knows_texts = dupefilter.is_on and identities.is_default  # a URL alone may say who it is
         self._is_usual = dupefilter.is_usual and identities.is_default and self._politeness_keys.of is host_of
@@ -169,6 +170,8 @@ class Intake:
         again = self._is_wanted_again(request, known, flight)
         host, kept_host = self._host_key(request)
         payload, is_stored = self._requests.payload_of(request)
+        if self._revisits_pages and is_stored and flight is not None:
+            payload = self._follow_ups.with_own(flight, request, payload)
         link = Link(
             fingerprint,
             request.url,

@@ -14,8 +14,8 @@ _HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another 
 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
-    """*payload* with plain *meta* besides, which wins; None where that cannot be, since only a
-    process has the request, its keys are no text, or it cannot be read."""
+    """*payload* with plain *meta* besides, which wins, also in what it goes back to; None where that cannot
+    be, since only a process has the request, its keys are no text, or it cannot be read."""
     try:
         fields = _read(payload)
         kept = fields.get("meta", {})
@@ -23,7 +23,9 @@ def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
             return None
     except (ValueError, AttributeError, TypeError):
         return None
-    return _write({**fields, "meta": {**kept, **meta}})
+    changed = _write({**fields, "meta": {**kept, **meta}})
+    own = own_of(payload)
+    return changed if own is payload else renewed(changed, with_meta(own, meta) or own)
 
 
 def without_meta(payload: bytes, key: str) -> bytes:
