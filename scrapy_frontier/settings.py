@@ -270,7 +270,7 @@ def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness
     if settings.getbool("AUTOTHROTTLE_ENABLED"):
         delay = max(delay, settings.getfloat("AUTOTHROTTLE_START_DELAY"))
     name = "CONCURRENT_REQUESTS_PER_IP"
-    if not settings.getint(name):
+    if not within(name, settings[name] or 0, int, 0, sys.maxsize, "a whole number"):
         name = "CONCURRENT_REQUESTS_PER_DOMAIN"
     concurrency = within(name, settings[name], int, 1, sys.maxsize, _CONCURRENCY)
     return Politeness(max(delay, 0.0), concurrency, _jitter(settings))

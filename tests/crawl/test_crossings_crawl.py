@@ -386,6 +386,30 @@ def test_a_kill_at_the_gate_loses_no_seed(gated: GatedWeb, start: Run, run: Run)
     assert seen(run(Seeded, ADDON, url=gated.url("/"))) == {"page": 1}
 
 
+class Seeds(Counting):
+    """Ten seeds lead through one page to one that is a seed, too."""
+
+    name = "seeds"
+    urls: list[str] = []
+
+    async def start(self) -> AsyncIterator[Request]:
+        for url in self.urls:
+            yield Request(url, dont_filter=True)
+
+
+@pytest.mark.parametrize("place", [0, 10])
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_where_many_seeds_lead_to_is_asked_once(web: Web, run: Run, place: int, at_once: int) -> None:
+    home = web.on("/home", body="home", delay=0.05)
+    hop = web.on("/hop", status=302, headers={"Location": home}, delay=0.05)
+    urls = [web.on(f"/{number}", status=302, headers={"Location": hop}) for number in range(10)]
+    urls.insert(place, home)
+    run(Seeds, {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": at_once}, urls=urls)
+    counts = Counter(web.paths())
+    assert (counts["/hop"], counts["/home"]) == (1, 1)
+    assert counts.total() == 12
+
+
 def test_a_seed_that_is_sent_to_and_fro_is_left(web: Web, run: Run) -> None:
     gate = web.on("/gate", status=302, headers={"Location": web.url("/")})
     crawl = run(Seeded, ADDON, url=web.on("/", status=302, headers={"Location": gate}))

@@ -39,11 +39,11 @@ def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_p
     return (is_of_this_run and was_seed) if is_by_parent is None else is_by_parent
 
 
-def is_on_the_way(page: Page, has_led_here: bool, leads_to_seed: bool) -> bool:
-    """Whether a seed that is sent to a known *page* goes there: it *has_led_here* itself, and the seed went
-    away for a cookie, say, and comes back; or it led another seed home, as it *leads_to_seed*. The limits of
+def is_on_the_way(page: Page, has_led_here: bool, leads_back: bool) -> bool:
+    """Whether a seed that is sent to a known *page* goes there, since it went away for a cookie, say, and
+    comes back: that page *has_led_here* itself, or *leads_back* to where the seed has been. The limits of
     redirects end what goes round for ever."""
-    return page.state in FINISHED and (has_led_here or (page.state is REDIRECTED and leads_to_seed))
+    return page.state in FINISHED and (has_led_here or (page.state is REDIRECTED and leads_back))
 
 
 def goes_round(page_id: PageId, page: Page | None, page_of: Callable[[PageId], Page | None]) -> bool:

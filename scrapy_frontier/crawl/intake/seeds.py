@@ -100,13 +100,14 @@ class Seeds:
                 return True
             parent = frontier.page(page.parent) if page.parent is not None else None
             is_by_parent = parent is not None and parent.url == flight.lease.page.url
-        was_seed = page is not None and payload_facts.is_seed(page.payload)
+        # what a seed's redirect led to inherits its meta, but has a parent
+        was_seed = page is not None and page.parent is None and payload_facts.is_seed(page.payload)
         return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
 
     def _is_on_the_way(self, page: Page, request: Request) -> bool:
-        found = None if page.target is None else self._frontier.page(page.target)
-        leads_to_seed = found is not None and found.parent is None and payload_facts.is_seed(found.payload)
-        return is_on_the_way(page, page.url in request.meta.get("redirect_urls", ()), leads_to_seed)
+        way = request.meta.get("redirect_urls", ())
+        leads_to = None if page.target is None else self._frontier.page(page.target)
+        return is_on_the_way(page, page.url in way, leads_to is not None and leads_to.url in way)
 
     def _of_earlier_run(self, known: PageId | None) -> Page | None:
         is_old = known is not None and not self._frontier.is_of_this_run(known)
