@@ -1499,3 +1499,13 @@ def test_what_a_sitemap_said_while_due_rows_are_made_anew_holds(tmp_path: Path) 
         pass
     assert sorted(map(int, visit_all(frontier, now))) == list(range(100))
     frontier.close()
+
+
+def test_a_pass_that_is_interrupted_before_it_began_looks_at_all_pages(tmp_path: Path) -> None:
+    with opened(tmp_path, NOW, rule=None) as frontier:
+        find(frontier, "0", "1", "2")
+        visit_all(frontier, NOW)
+    now = NOW + 8 * DAY
+    Frontier(Store(tmp_path), now, revisits=WEEKLY, read_payload=read).close()
+    with opened(tmp_path, now) as frontier:
+        assert sorted(visit_all(frontier, now)) == ["0", "1", "2"]

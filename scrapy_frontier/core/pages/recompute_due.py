@@ -38,7 +38,7 @@ class RecomputeDue:
         if name != rule.name:
             self.is_done = not batch.counts.next_page
             self._note()
-        elif after:
+        elif after is not None:
             self.is_done, self._after = False, after
         forbidden.complete(self.is_done)
 

@@ -63,9 +63,10 @@ def encode_rule(rule: bytes, after: bytes | None) -> bytes:
 
 
 def decode_rule(value: bytes) -> tuple[bytes, bytes | None]:
-    """The rule, and the id of the page looked at last; None where no due rows are made anew."""
-    rule, _, after = value.partition(_UNDER_WAY)
-    return rule, after or None
+    """The rule, and the id of the page looked at last: b"" for none, or the first; None where no due rows are
+    made anew."""
+    rule, is_under_way, after = value.partition(_UNDER_WAY)
+    return rule, after.removeprefix(bytes(keys.ID_BYTES)) if is_under_way else None
 
 
 def is_due_key(key: bytes) -> bool:
