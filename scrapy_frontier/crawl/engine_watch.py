@@ -178,9 +178,10 @@ class Watch:
             outcome = links.end(flight, outcome, now)
         if lease.comes_back or flight.digest or flight.content:
             outcome = with_result(flight, outcome)
-        payload = lease.page.payload if outcome.payload is None else outcome.payload
-        if not lease.queues_again(outcome.event) and (own := own_of(payload)) is not payload:
-            outcome = outcome._replace(payload=own)
+        is_again = lease.page.attempts or lease.comes_back or "redirect_times" in flight.request.meta
+        if (is_again or outcome.payload is not None) and not lease.queues_again(outcome.event):
+            payload = lease.page.payload if outcome.payload is None else outcome.payload
+            outcome = outcome._replace(payload=own_of(payload))
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             self.write_soon()

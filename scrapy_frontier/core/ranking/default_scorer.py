@@ -112,7 +112,8 @@ class Mixed(PageRank):
         targets = np.asarray(outlinks, np.int64)
         links = len(targets)
         share = self.damping / max(links, 1) if weights is None else self._share(1.0, links, weights)
-        targets, share = self._unpaid(node, targets, share, self._cash)
+        if self._parsed[node]:
+            targets, share = self._unpaid(targets, share, self._cash)
         self._parsed[node] = self._shut[node] = True
         self._cash[targets] = np.minimum(self._cash[targets] + share * self._cash[node], LARGEST)
         gain: Floats | float = share * float(self._rank[node])

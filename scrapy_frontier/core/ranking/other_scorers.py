@@ -132,18 +132,15 @@ class Cash(Scorer):
         them once, and later those that nobody has paid."""
         targets = np.asarray(outlinks, np.int64)
         share = self._share(float(self._score[node]) * self._content_score(node), len(targets), weights)
-        targets, share = self._unpaid(node, targets, share, self._score)
+        if self._parsed[node]:
+            targets, share = self._unpaid(targets, share, self._score)
         self._parsed[node] = self._shut[node] = True
         self._score[targets] = np.minimum(self._score[targets] + share, LARGEST)
         return noticed(self._score, self._queued_score, targets[~self._shut[targets]])
 
-    def _unpaid(
-        self, node: int, targets: Ints, share: Floats | float, paid: Floats
-    ) -> tuple[Ints, Floats | float]:
-        """Which of its *targets* a page pays, and their part of the *share*. One that is parsed again has
-        paid: pages that link each other would grow with every visit."""
-        if not self._parsed[node]:
-            return targets, share
+    def _unpaid(self, targets: Ints, share: Floats | float, paid: Floats) -> tuple[Ints, Floats | float]:
+        """Which of its *targets* a page pays that is parsed again, and their part of the *share*. It has paid
+        the others: pages that link each other would grow with every visit."""
         is_new = paid[targets] == 0
         return targets[is_new], share if isinstance(share, float) else share[is_new]
 
