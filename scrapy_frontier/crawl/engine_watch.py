@@ -136,7 +136,7 @@ class Watch:
             flight.takes_validators_off(result)
         response_time = flight.came_to(result)
         if 300 <= flight.status < 400 and isinstance(result, Response):  # a redirect that names no place
-            flight.error = compat.refusal_of(self._crawler, result, request)
+            flight.error = compat.http_error_of(self._crawler, result, request)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)
         if self._is_closed:

@@ -202,7 +202,7 @@ def spider_middlewares(crawler: Crawler) -> list[Any]:
     return _middlewares(crawler, "scraper", "spidermw")
 
 
-def refusal_of(crawler: Crawler, response: Response, request: Request) -> HttpError | None:
+def http_error_of(crawler: Crawler, response: Response, request: Request) -> HttpError | None:
     """What Scrapy's `HttpErrorMiddleware` will raise for *response*, so that no callback sees it; None where
     it lets it pass."""
     bare = Response(response.url, status=response.status, request=request)
