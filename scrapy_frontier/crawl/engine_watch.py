@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from ..core import reasons
-from ..core.pages.leases import WRITTEN_WITHIN
-from ..core.transitions import FETCHED
-from .flights.in_flight import Flight, Flights, outcome_of
+from ..core.pages.leases import WRITTEN_WITHIN, Outcome
+from ..core.transitions import FETCHED, Event
+from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
 from .requests.payload_edits import own_of
 from .revisits import with_result
@@ -67,6 +67,7 @@ class Watch:
     _failed: Callable[[Exception], None]
     _timer: Any = field(default=None, init=False)
     _is_closed = False
+    _was_stopped = False  # by a callback that closed the spider
     _is_watching = False  # an engine, and no stand-in for one
     sees_sent = False  # of flights that are ``is_sending``
 
@@ -83,7 +84,7 @@ class Watch:
         crawler, connect = self._crawler, self._crawler.signals.connect
         self._is_watching = compat.watch_inprogress(crawler, self._in_progress)
         if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
-            compat.watch_spider_errors(crawler, self._flights.callback_raised)
+            compat.watch_spider_errors(crawler, self._raised)
             connect(self._flights.response_downloaded, signals.response_downloaded)
             self.sees_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
             return True
@@ -135,8 +136,10 @@ class Watch:
             flight.takes_validators_off(request)
             flight.takes_validators_off(result)
         response_time = flight.came_to(result)
-        if 300 <= flight.status < 400 and isinstance(result, Response):  # a redirect that names no place
-            flight.error = compat.http_error_of(self._crawler, result, request)
+        if 300 <= flight.status < 400 and isinstance(result, Response):
+            is_asked_for = flight.status == 304 and any(name in request.headers for name in CONDITIONAL)
+            if not is_asked_for:  # a redirect that names no place
+                flight.error = compat.http_error_of(self._crawler, flight.status, request)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)
         if self._is_closed:
@@ -151,6 +154,22 @@ class Watch:
         except Exception as error:
             self._failed(error)
         return result
+
+    def _raised(self, error: BaseException, request: Request) -> None:
+        """The callback of *request*, or its errback, raised *error*."""
+        flight = self._flights.get(id(request))
+        if flight is None:
+            return
+        flight.spider_error = error
+        if not isinstance(error, CloseSpider) or not flight.is_fetched:
+            return
+        if request.errback is None or compat.http_error_of(self._crawler, flight.status, request) is None:
+            # The callback did not come to its end: what it would have yielded is the next run's. Only who
+            # closes the spider uses up an attempt: others under way may find their quota spent every time.
+            is_late = self._was_stopped or compat.is_closing(self._crawler)
+            self._was_stopped = True
+            event = Event.POSTPONED if is_late else Event.RETRIED
+            flight.ends_as(Outcome(event, flight.status, reasons.CALLBACK(error=describe(error))))
 
     def _ended(self, request: Request) -> None:
         """The engine is done with *request*: callback, errback, items and all."""

@@ -20,6 +20,7 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
+from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from scrapy.spiders import CrawlSpider, Rule
 from server import Answer, Visit, Web
 
@@ -476,6 +477,57 @@ def test_a_page_that_always_closes_the_spider_does_not_stop_all_runs(
     assert pages()[web.url("/1")].state is State.FAILED
 
 
+class Quota(Stopped):
+    """Wants one page a run, and counts in its callback."""
+
+    name = "quota"
+    read = 0
+
+    def parse(self, response: Response) -> Any:
+        if response.url != self.url:
+            self.read += 1
+            if self.read > 1:
+                raise CloseSpider("quota")
+        return super().parse(response)
+
+
+def test_pages_under_way_when_a_quota_is_spent_use_up_no_attempt(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    links = [web.on(f"/{number}", body="page", delay=0.2, host=number % 2) for number in range(8)]
+    url = web.link("/", *links)
+    settings = {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_MAX_ATTEMPTS": 3}
+    reasons = [run(Quota, settings, url=url).reason for _ in links]
+    assert reasons == ["quota"] * 7 + ["finished"]
+    assert Counter(page.state for page in pages().values()) == {State.DONE: 9}
+
+
+class SeesMissing(Counting):
+    """Looks at pages that are gone itself, and has enough."""
+
+    name = "sees missing"
+    handle_httpstatus_list = (404,)
+    is_patient = False
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, errback=self.failed)
+
+    def failed(self, failure: Any) -> None:
+        self.seen("error")
+
+    def parse(self, response: Response) -> Any:
+        if not self.is_patient:
+            raise CloseSpider("gone")
+        return super().parse(response)
+
+
+def test_a_callback_that_closes_the_spider_at_a_page_that_is_gone_is_called_again(web: Web, run: Run) -> None:
+    """Though the request has an errback, which is not asked."""
+    url = web.on("/", status=404)
+    assert run(SeesMissing, ADDON, url=url).reason == "gone"
+    assert seen(run(SeesMissing, ADDON, url=url, is_patient=True)) == {"page": 1}
+
+
 class ClosingErrback(Counting):
     """Has enough of errors."""
 
@@ -837,6 +889,45 @@ def test_a_redirect_that_names_no_place_failed_unless_the_spider_asks_to_see_it(
     else:
         assert (page.state, page.status, page.reason) == (State.FAILED, status, f"HTTP {status}")
         assert (seen(crawl), len(web.visits)) == ({"error": 1}, 2)
+
+
+class OldStyle(HttpErrorMiddleware):
+    """As projects wrote it for years: it is called with the spider, and looks at the page."""
+
+    def process_spider_input(self, response: Response, spider: Spider) -> None:  # type: ignore[override]
+        assert isinstance(response, TextResponse)
+        if "welcome" not in response.text:
+            raise HttpError(response, "no page")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_middleware_for_http_errors_of_a_project_decides_alone(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", status=302, body="<p>welcome</p>")
+    own = {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None, f"{__name__}.OldStyle": 50}
+    crawl = run(Plain, {**ADDON, "SPIDER_MIDDLEWARES": own}, url=url)
+    assert seen(crawl) == {"page": 1}
+    assert pages()[url].state is State.DONE
+
+
+class Conditional(Refused):
+    """Asks whether the page has changed by a header of its own."""
+
+    name = "conditional"
+
+    async def start(self) -> AsyncIterator[Request]:
+        headers = {"If-None-Match": '"mine"'}
+        yield Request(self.url, errback=self.failed, headers=headers)
+
+
+def test_a_304_to_a_header_of_the_spider_is_no_error(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", status=304)
+    for _ in range(2):
+        run(Conditional, ADDON, url=url)
+    assert (pages()[url].state, len(web.visits)) == (State.DONE, 1)
 
 
 def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(web: Web, run: Run) -> None:

@@ -202,12 +202,6 @@ class Flights(dict[int, Flight]):
         if flight is not None:
             flight.status = response.status
 
-    def callback_raised(self, error: BaseException, request: Request) -> None:
-        """What the callback of *request* raised ends its page."""
-        flight = self.get(id(request))
-        if flight is not None:
-            flight.spider_error = error
-
     def await_follow_up(self, flight: Flight) -> None:
         """A request follows from that of *flight*, and is on its way to the scheduler."""
         self.by_follow_up[id(flight.follow_up)] = flight
@@ -274,13 +268,8 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
         return Outcome(Event.REDIRECTED, reason=reasons.LED_TO_DROPPED())
     if flight.error is not None:
         return _after_error(flight.error, flight.status, is_closing)
-    if flight.spider_error is not None:
-        reason = reasons.CALLBACK(error=describe(flight.spider_error))
-        if not isinstance(flight.spider_error, CloseSpider):
-            return Outcome(Event.FAILED, flight.status, reason)
-        if flight.is_fetched and (flight.status < 400 or flight.request.errback is None):
-            # the callback had not come to its end: what it would have yielded is the next run's
-            return Outcome(Event.RETRIED, flight.status, reason)
+    if flight.spider_error is not None and not isinstance(flight.spider_error, CloseSpider):
+        return Outcome(Event.FAILED, flight.status, reasons.CALLBACK(error=describe(flight.spider_error)))
     if not flight.is_fetched:
         return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
     if flight.status >= 400:

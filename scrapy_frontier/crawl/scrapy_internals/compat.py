@@ -202,12 +202,13 @@ def spider_middlewares(crawler: Crawler) -> list[Any]:
     return _middlewares(crawler, "scraper", "spidermw")
 
 
-def http_error_of(crawler: Crawler, response: Response, request: Request) -> HttpError | None:
-    """What Scrapy's `HttpErrorMiddleware` will raise for *response*, so that no callback sees it; None where
-    it lets it pass."""
-    bare = Response(response.url, status=response.status, request=request)
+def http_error_of(crawler: Crawler, status: int, request: Request) -> HttpError | None:
+    """What Scrapy's `HttpErrorMiddleware` will raise for a response with *status*, so that no callback sees
+    it; None where it lets it pass. What a project made of that middleware is not asked: it looks at the
+    response itself, or counts."""
+    bare = Response(request.url, status=status, request=request)
     for each in spider_middlewares(crawler):
-        if isinstance(each, HttpErrorMiddleware):
+        if getattr(type(each), "process_spider_input", None) is HttpErrorMiddleware.process_spider_input:
             try:
                 each.process_spider_input(bare)
             except HttpError as error:
