@@ -52,6 +52,7 @@ LOST = Reason(
 CANCELLED = Reason("cancelled", "cancelled")
 EXPIRED = Reason("expired", "not released in time")
 RETRIED = Reason("retried", "to be retried")
+HANDED_BACK = Reason("handed_back", "handed back by a middleware")
 DAMAGED = Reason("damaged", "its record was damaged; what it was is set aside")
 
 # Where it led

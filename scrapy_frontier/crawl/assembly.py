@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -200,7 +201,8 @@ class Crawl:
         self._dupefilter = DupeFilter(crawler, reporter)
         self.seeds = Seeds(frontier, clock, requests, settings.comes_back)
         refusals = Refusals(reporter)
-        follow_ups = FollowUps(crawler, settings.backoff, requests, reporter)
+        have_fail = partial(compat.have_fail, crawler)
+        follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
         self.intake = Intake(
             settings,
             frontier,

@@ -160,7 +160,7 @@ class Watch:
         flight = self._flights.get(id(request))
         if flight is None:
             return
-        flight.spider_error = error
+        flight.raises(error)
         if not isinstance(error, CloseSpider) or not flight.is_fetched:
             return
         if request.errback is None or compat.http_error_of(self._crawler, flight.status, request) is None:

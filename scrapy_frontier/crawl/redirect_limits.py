@@ -80,7 +80,7 @@ class Limited(BaseRedirectMiddleware, Component):
         except IgnoreRequest:
             return TOO_LONG
         followed = self.limited(target, request, response)
-        if isinstance(followed, Request):
+        if isinstance(followed, Request) and not leads_back(followed):
             followed.dont_filter = False  # a page that reloads for ever must not be fetched for ever
             followed.meta.pop(START, None)
         return followed
@@ -91,6 +91,13 @@ class Limited(BaseRedirectMiddleware, Component):
         count(self.crawler, "frontier/redirects/refused")
         count(self.crawler, f"frontier/redirects/refused/{refusing.name}")
         return reasons.NOT_FOLLOWED(why=refusing.reason, url=target[:LONGEST_URL])
+
+
+def leads_back(target: Request) -> bool:
+    """Whether *target* is where its redirects began, for the first time: a site that redirects for a cookie
+    may lead back by a refresh."""
+    way = target.meta.get("redirect_urls", ())
+    return len(way) > 1 and target.url == way[0] and target.url not in way[1:]
 
 
 def was_to_be_followed(request: Request, response: Response, spider: Spider | None) -> bool:

@@ -378,13 +378,55 @@ def test_a_seed_behind_a_gate_that_was_not_read_is_tried_by_the_next_run_and_the
     assert pages()[gated.url("/")].state is State.DONE
 
 
-def test_a_kill_at_the_gate_loses_no_seed(gated: GatedWeb, start: Run, run: Run) -> None:
-    gated.limit = 1
-    crawl = start(Seeded, ADDON, url=gated.url("/"))
-    gated.wait(2)
+@pytest.mark.parametrize("daily", [False, True])
+@pytest.mark.parametrize("leg", [0, 1, 2])
+def test_a_kill_on_the_way_through_a_gate_loses_no_seed_and_has_none_fetched_twice(
+    gated: GatedWeb, start: Run, run: Run, leg: int, daily: bool
+) -> None:
+    settings = DAILY if daily else ADDON
+    gated.limit = leg
+    crawl = start(Seeded, settings, url=gated.url("/"))
+    gated.wait(leg + 1)
     crawl.kill()
     gated.limit = math.inf
-    assert seen(run(Seeded, ADDON, url=gated.url("/"))) == {"page": 1}
+    assert [seen(run(Seeded, settings, url=gated.url("/"))) for _ in range(2)] == [{"page": 1}, {}]
+
+
+def test_a_seed_is_not_gone_since_what_is_behind_its_gate_had_a_bad_day(gated: GatedWeb, run: Run) -> None:
+    for is_broken in (False, True, False):
+        gated.is_broken = is_broken
+        crawl = run(Seeded, {**DAILY, "RETRY_TIMES": 0}, url=gated.url("/"))
+        assert "frontier/visits/gone" not in crawl.stats
+        gated.clock.jump(gated.clock() + DAY)
+
+
+@pytest.mark.parametrize("way", ["meta", "header"])
+def test_a_gate_may_send_back_by_a_refresh(web: Web, run: Run, way: str) -> None:
+    back = f"0;url={web.url('/')}"
+    meta, header = f'<meta http-equiv="refresh" content="{back}">', {"Refresh": back}
+    gate = web.on("/gate", body=meta if way == "meta" else "wait", headers=header if way == "header" else {})
+    url = web.on("/", Answer(status=302, headers={"Location": gate}), Answer(body="welcome"))
+    for _ in range(2):
+        run(Seeded, ADDON, url=url)
+        assert web.paths() == ["/", "/gate", "/"]
+
+
+def test_pages_that_refresh_to_each_other_are_left(web: Web, run: Run) -> None:
+    one, two = web.url("/one"), web.url("/two")
+    for path, there in (("/one", two), ("/two", one)):
+        web.on(path, body=f'<meta http-equiv="refresh" content="0;url={there}">')
+    run(Seeded, ADDON, url=one)
+    assert len(web.visits) <= 4
+
+
+def test_a_seed_that_failed_is_tried_once_by_the_next_run_however_often_it_is_repeated(
+    web: Web, run: Run
+) -> None:
+    urls = [web.on("/", status=404)] * 3
+    url = web.on("/failing", status=501)
+    for count in (1, 2):
+        run(Repeating, {**ADDON, "CONCURRENT_REQUESTS": 1}, urls=[url, *urls, url, *urls, url])
+        assert web.paths().count("/failing") == count
 
 
 class Seeds(Counting):
@@ -396,6 +438,17 @@ class Seeds(Counting):
     async def start(self) -> AsyncIterator[Request]:
         for url in self.urls:
             yield Request(url, dont_filter=True)
+
+
+class Repeating(Seeds):
+    """Yields its seeds slowly, and without ``dont_filter``."""
+
+    name = "repeating"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for url in self.urls:
+            yield Request(url)
+            await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("place", [0, 10])
@@ -930,9 +983,99 @@ def test_a_304_to_a_header_of_the_spider_is_no_error(
     assert (pages()[url].state, len(web.visits)) == (State.DONE, 1)
 
 
-def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(web: Web, run: Run) -> None:
+class LinkingObjects(Linking):
+    """What it hands on is only in the memory of the crawl."""
+
+    name = "linking objects"
+
+    def parse(self, response: Response) -> Any:
+        return [request.replace(meta={"lock": object()}) for request in super().parse(response)]
+
+
+@pytest.mark.parametrize("spider", [Linking, LinkingObjects])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(
+    web: Web, run: Run, hops: int, spider: type[Spider]
+) -> None:
     home = web.on("/home", body="home")
-    away = Answer(status=302, headers={"Location": home})
+    there = home if hops == 1 else web.on("/hop", status=302, headers={"Location": home})
+    away = Answer(status=302, headers={"Location": there})
     links = [web.on(f"/{number}", Answer(status=500), away) for number in range(3)]
-    run(Linking, {**ADDON, "FRONTIER_RETRY_DELAY": 0.1}, url=web.link("/", home, *links))
+    run(spider, {**ADDON, "FRONTIER_RETRY_DELAY": 0.1}, url=web.link("/", home, *links))
     assert web.paths().count("/home") == 1
+
+
+class Mirror:
+    """Has another page fetched where one cannot be had, each time."""
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        if response.status != 500:
+            return response
+        about = {"for": request.url}
+        return Request(request.url[:-1] + "mirror", callback=request.callback, dont_filter=True, meta=about)
+
+
+def test_a_middleware_that_insists_on_another_page_gets_it_though_the_first_was_retried(
+    web: Web, run: Run
+) -> None:
+    web.on("/mirror", body="mirror")
+    url = web.link("/", *(web.on(f"/{number}", status=500) for number in range(3)))
+    settings = {**ADDON, **middleware(Mirror, 543), "RETRY_TIMES": 1, "FRONTIER_RETRY_DELAY": 0.1}
+    crawl = run(Linking, settings, url=url)
+    assert web.paths().count("/mirror") == 3
+    assert seen(crawl) == {"page": 4}
+
+
+class Waiting:
+    """Hands requests back, unsent or with their response, until it has what it waits for."""
+
+    left = 12
+
+    def handed_back(self, request: Request) -> Request | None:
+        self.left -= 1
+        return request.replace(dont_filter=True) if self.left >= 0 else None
+
+
+class WaitingBefore(Waiting):
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        return self.handed_back(request)
+
+
+class WaitingBehind(Waiting):
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        return self.handed_back(request) or response
+
+
+@pytest.mark.parametrize("kind", [WaitingBefore, WaitingBehind])
+def test_a_middleware_may_hand_a_request_back_as_often_as_it_likes(
+    web: Web, run: Run, kind: type[Waiting]
+) -> None:
+    crawl = run(Plain, {**ADDON, **middleware(kind, 543)}, url=web.on("/", body="page"))
+    assert seen(crawl) == {"page": 1}
+    assert len(web.visits) == (1 if kind is WaitingBefore else 13)
+
+
+class RetryingEver(Plain):
+    """Its callback wants the page once more, each time; its errback hears when that is enough."""
+
+    name = "retrying ever"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, errback=self.failed)
+
+    def parse(self, response: Response) -> Any:
+        assert response.request is not None
+        return get_retry_request(response.request, spider=self, reason="empty", max_retry_times=20)
+
+    def failed(self, failure: Any) -> None:
+        self.seen(type(failure.value).__name__)
+
+
+def test_a_retry_that_is_one_too_many_ends_in_its_errback(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", body="page")
+    crawl = run(RetryingEver, {**ADDON, "FRONTIER_MAX_ATTEMPTS": 3, "FRONTIER_RETRY_DELAY": 0.01}, url=url)
+    assert seen(crawl) == {"IgnoreRequest": 1}
+    assert pages()[url].reason.endswith("(3 attempts)")
+    assert "see FRONTIER_MAX_ATTEMPTS" in crawl.log

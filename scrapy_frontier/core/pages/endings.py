@@ -97,7 +97,7 @@ class Endings:
             self._queue_again(lease, page, queue or host, now + outcome.delay, now)
         else:
             if lease.page_id >= keys.FIRST_VISIT:
-                beside = self._end_beside(lease, page, outcome, host, now)
+                beside = self._end_beside(lease, outcome, host, now)
             elif self._revisit_queue.notes_ends:
                 page = self._revisit_queue.first_ended(lease, page, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
@@ -109,23 +109,12 @@ class Endings:
             return beside._replace(state=page.state, is_written=is_written)
         return Released(page.state, links=links, is_written=is_written)
 
-    def _end_beside(
-        self, lease: Lease, visited: Page, outcome: Outcome, host: Host, now: float
-    ) -> Released | None:
+    def _end_beside(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released | None:
         """Put into the open batch what a further visit means for the page that it is of: where pages come
-        back it is one of theirs; else one that led away, and back, has been read. A lookup."""
-        if self._revisit_queue.rule is not None:
-            return self._revisit_endings.release_beside(lease, outcome, host, now)
-        page = None if lease.node is None or visited.state is not DONE else self._page_index.page(lease.node)
-        if lease.node is None or page is None or page.state is not REDIRECTED:
+        back it is one of theirs. A lookup."""
+        if self._revisit_queue.rule is None:
             return None
-        host = self._table.get(host_of_page(page))  # may commit: before rows are staged
-        ended = visited.status, visited.changed, visited.reason
-        self._batch.count_ended(host, page.state, -1, page.status)
-        page = page._replace(state=DONE, status=ended[0], changed=ended[1], reason=ended[2], target=None)
-        self._batch.rows[keys.page_key(lease.node)] = page_rows.encode_page(page)
-        self._batch.count_ended(host, DONE, status=page.status)
-        return None
+        return self._revisit_endings.release_beside(lease, outcome, host, now)
 
     def _let_go_and_commit(self, host: Host, outcome: Outcome, now: float) -> bool:
         """Let go of what *host* needs no more, and commit, unless the end may wait for others. Whether it is

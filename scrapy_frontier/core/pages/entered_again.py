@@ -19,7 +19,7 @@ FORCED = FINISHED
 # Of seeds that are known from an earlier run: which are tried again, and which, if not queued, are left.
 TRIED_AGAIN = (FAILED,)
 LEFT = (SEEN, *FINISHED)
-_MOST_STEPS = 5  # of a way that is followed
+_MOST_STEPS = 20  # of a way that is followed; Scrapy's default for redirects
 
 
 def was_visited_before(page: Page, when: float) -> bool:
@@ -44,6 +44,13 @@ def is_on_the_way(page: Page, has_led_here: bool, leads_back: bool) -> bool:
     comes back: that page *has_led_here* itself, or *leads_back* to where the seed has been. The limits of
     redirects end what goes round for ever."""
     return page.state in FINISHED and (has_led_here or (page.state is REDIRECTED and leads_back))
+
+
+def is_back(page: Page, has_led_here: bool) -> bool:
+    """Whether the *page* of a seed is to be read at last: it was never more than where redirects began, and
+    these lead back to it (`is_on_the_way`). Then it is queued itself, so that whatever ends the run there is
+    one request for it."""
+    return page.state is REDIRECTED and page.parent is None and has_led_here
 
 
 def goes_round(page_id: PageId, page: Page | None, page_of: Callable[[PageId], Page | None]) -> bool:

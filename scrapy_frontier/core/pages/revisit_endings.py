@@ -18,6 +18,7 @@ from ..store.link_rows import difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, BadVisits, Visits
 from ..transitions import UNCOUNTED, Event
+from .entered_again import goes_round
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ..revisits.learnt_change_rates import LearntChangeRates
     from ..revisits.revisit_budget import RevisitBudget
     from ..store.batch import Batch
+    from ..store.keys import PageId
     from ..store.page_rows import Page
     from .backoffs import Backoffs
     from .forbidden_pages import ForbiddenPages
@@ -111,7 +113,8 @@ class RevisitEndings:
         page = page._replace(attempts=attempts, visits=visits, payload=payload)
         if revisit_queue.rule is None:
             return _Revisited(page._replace(visits=visits._replace(due=0)), True)
-        if event is Event.LOST:  # its callback is gone, and may be there again
+        is_on_its_way = event is Event.REDIRECTED and self._leads_back(lease.page_id, page, outcome)
+        if event is Event.LOST or is_on_its_way:  # its callback may be there again, or its turn comes soon
             plan = revisit_queue.plan_of(lease.page_id, page, lease.host, visits, revisit_queue.weight(lease))
             return _Revisited(page._replace(attempts=0), True, None, policy.Ending(None, plan.span), plan)
         if lease.queues_again(event):
@@ -138,6 +141,12 @@ class RevisitEndings:
                 end = end._replace(after=plan.span)
         is_kept = losses.are_many and end.state is None and policy.state_lost(result) is not None
         return _Revisited(page, True, seen, end, plan, lease.host if is_kept else "")
+
+    def _leads_back(self, page_id: PageId, page: Page, outcome: Outcome) -> bool:
+        """Whether a page that was there sends away, to where the way led back from: for a cookie, say. What
+        comes of that, another visit shows."""
+        sent_away = page._replace(state=State.REDIRECTED, target=outcome.target)
+        return page.state is State.DONE and goes_round(page_id, sent_away, self._batch.read_page)
 
     def _learn(self, lease: Lease, before: Visits, after: Visits, result: Result, now: float) -> Visits:
         """The visits with what the last taught: nothing where none can tell whether the page has changed."""

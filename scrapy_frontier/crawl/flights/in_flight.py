@@ -121,6 +121,10 @@ class Flight:
         latency = self.request.meta.get(LATENCY)
         return latency if isinstance(latency, float) else None
 
+    def raises(self, error: BaseException) -> None:
+        """Its callback, or its errback, raised *error*."""
+        self.spider_error = error
+
     def takes_validators_off(self, request: Request) -> None:
         """Take our validators off *request*: what follows from it has none, nor has its payload."""
         for name, value in zip(CONDITIONAL, self.asked_with, strict=True):

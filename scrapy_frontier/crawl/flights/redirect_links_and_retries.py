@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
 
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
@@ -39,8 +42,13 @@ def is_answer(follow_up: Request, flight: Flight) -> bool:
     return (
         flight.request.method not in ("GET", "HEAD")
         and follow_up.method == "GET"
-        and times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
+        and is_redirect(follow_up, flight)
     )
+
+
+def is_redirect(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up* is where the response sends to, and no request that a middleware made itself."""
+    return times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
 
 
 def times(request: Request, counter: str) -> int:
@@ -108,10 +116,11 @@ def use_up_retries(request: Request, retry_times: int) -> None:
 
 @dataclass(eq=False, repr=False)
 class FollowUps:
-    """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *backoff*
-    gives seconds after so many attempts."""
+    """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *have_fail*
+    ends a request with an error, *backoff* gives seconds after so many attempts."""
 
     _crawler: Crawler
+    _have_fail: Callable[[Request, Exception], None]
     _backoff: Callable[[int], float]
     _requests: QueuedRequests
     _reporter: Reporter
@@ -134,8 +143,18 @@ class FollowUps:
         payload, priority = self._replace(flight, follow_up), follow_up.priority
         outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
         flight.ends_as(outcome)
-        self._reporter.tally["frontier/retries"] += 1
+        if lease.is_last_attempt:
+            self._give_up(flight, follow_up, reason)
+        else:
+            self._reporter.tally["frontier/retries"] += 1
         return True
+
+    def _give_up(self, flight: Flight, follow_up: Request, reason: str) -> None:
+        """Have *follow_up* fail, for which nobody will ask: a callback knows of no `use_up_retries`."""
+        reason = reasons.ATTEMPTS_USED_UP(reason=reason, attempts=flight.lease.page.attempts + 1)
+        words = "Gave up %s: %s; see FRONTIER_MAX_ATTEMPTS (said once)"
+        self._reporter.log_once("attempts_used_up", logging.WARNING, words, follow_up, reason)
+        self._have_fail(follow_up, IgnoreRequest(reason))
 
     def _replace(self, flight: Flight, follow_up: Request) -> bytes | None:
         """The payload of *follow_up*, which takes the place of the request of the page until it ends; None
@@ -172,8 +191,16 @@ class FollowUps:
             flight.ends_as(redirected(follow_up, known, flight.status))
             return False
         payload = self._replace(flight, follow_up)
+        if follow_up.dont_filter and not is_redirect(follow_up, flight):
+            # As often as it likes, as with Scrapy: it knows what it waits for, and perhaps nobody was asked.
+            flight.ends_as(Outcome(Event.POSTPONED, reason=reasons.HANDED_BACK(), payload=payload))
+            if payload is not None:  # of this visit: one that comes back has its own at each
+                self._requests.keep(page_id, follow_up)
+            return True
         if may_answer_otherwise(self._crawler, flight.request, follow_up):
             flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
+            if flight.lease.is_last_attempt:
+                self._give_up(flight, follow_up, reasons.TO_ITSELF())
         else:
             flight.ends_as(Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING()))
         return True

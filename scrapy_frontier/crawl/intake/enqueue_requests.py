@@ -11,7 +11,7 @@ from scrapy import Request
 from ...core.frontier import NEUTRAL, Fate, Link, new_link
 from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
-from ..flights.redirect_links_and_retries import is_answer, is_seed, times
+from ..flights.redirect_links_and_retries import is_answer, is_redirect, is_seed, times
 from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
@@ -146,6 +146,8 @@ class Intake:
         if flight is not None and self._follow_ups.end_as_led(flight, request, known):
             return True
         page_id = self._seeds.forced(known, request, is_named)
+        if page_id is None and request.dont_filter and is_seed(request):
+            page_id = self._seeds.comes_back(known, request)
         if page_id is None and is_named and self._dupefilter.is_on:
             page_id = self._seeds.retry_failed(known, request)
         if page_id is None:
@@ -298,12 +300,18 @@ class Intake:
     def _is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
         """Whether *request* is to be queued even if its page is *known*."""
         again = request.dont_filter or not self._dupefilter.is_on
-        if again and flight is not None and flight.lease.page.attempts:  # a retry insists, not its page
-            again = not self._dupefilter.is_on or insists(flight.lease.page.payload)
+        if again and flight is not None and self._only_its_retry_insists(request, flight):
+            request.dont_filter, again = False, not self._dupefilter.is_on
         if again and self._dupefilter.is_on and is_seed(request):
             again = self._seeds.is_wanted_again(request, known, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
+
+    def _only_its_retry_insists(self, request: Request, flight: Flight) -> bool:
+        """Whether *request*, to which a redirect of *flight* led, would be fetched whatever is known
+        (``dont_filter``) because the page was retried, and not because it asks for that itself."""
+        page = flight.lease.page
+        return bool(page.attempts) and is_redirect(request, flight) and not insists(page.payload)
 
     def _text(self, original: Request, request: Request) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""

@@ -5,7 +5,7 @@ Which are is decided in `core.pages.entered_again`; here are their requests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...core.pages.entered_again import (
@@ -13,6 +13,7 @@ from ...core.pages.entered_again import (
     LEFT,
     TRIED_AGAIN,
     goes_round,
+    is_back,
     is_on_the_way,
     is_repeated,
     takes_request,
@@ -21,10 +22,10 @@ from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import FORCE, PATTERN
 from ..requests import payload_facts
 from ..requests.pattern_and_force import is_forced
-from ..requests.payload_edits import renewed
+from ..requests.payload_edits import renewed, with_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy import Request
 
@@ -43,6 +44,7 @@ class Seeds:
     _clock: Callable[[], float]
     _requests: QueuedRequests
     _revisits_pages: bool
+    _tried_again: set[PageId] = field(default_factory=set, init=False)  # in this run, once each
     left = 0
     first = ""
 
@@ -81,12 +83,24 @@ class Seeds:
         """The *known* page of a seed if it is queued again, because it failed in an earlier run, or was sent
         away and did not come back."""
         page = self._of_earlier_run(known)
-        if known is None or page is None:
+        if known is None or page is None or known in self._tried_again:
             return None
         if page.state not in TRIED_AGAIN and not goes_round(known, page, self._frontier.page):
             return None
         may_be_lost = page.payload.startswith(IN_MEMORY)  # else none looks for its loss
-        return known if self._requeue(known, request, may_be_lost) else None
+        if not self._requeue(known, request, may_be_lost):
+            return None
+        self._tried_again.add(known)
+        return known
+
+    def comes_back(self, known: PageId | None, request: Request) -> PageId | None:
+        """The *known* page of a seed if it is queued again, because its redirects led back to it: it went
+        away for a cookie, say. After that it has its own request again."""
+        way = _way(request)
+        page = self._frontier.page(known) if way and known is not None else None
+        if known is None or page is None or not is_back(page, page.url in way):
+            return None
+        return known if self._requeue(known, request, before=page.payload) else None
 
     def is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
         """Whether *request*, for a seed, must be fetched again, if its page is *known*; *flight* led to
@@ -105,7 +119,7 @@ class Seeds:
         return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
 
     def _is_on_the_way(self, page: Page, request: Request) -> bool:
-        way = request.meta.get("redirect_urls", ())
+        way = _way(request)
         leads_to = None if page.target is None else self._frontier.page(page.target)
         return is_on_the_way(page, page.url in way, leads_to is not None and leads_to.url in way)
 
@@ -113,10 +127,20 @@ class Seeds:
         is_old = known is not None and not self._frontier.is_of_this_run(known)
         return self._frontier.page(known) if known is not None and is_old else None
 
-    def _requeue(self, known: PageId, request: Request, may_be_lost: bool = True) -> bool:
+    def _requeue(
+        self, known: PageId, request: Request, may_be_lost: bool = True, before: bytes | None = None
+    ) -> bool:
         payload, is_stored = self._requests.payload_of(request)
+        if before is not None and is_stored:
+            payload = with_own(payload, before)
         is_possible = is_stored or may_be_lost
         if is_possible and self._frontier.requeue(known, self._clock(), payload, request.priority):
             self._requests.queued(known, request, is_stored)
             return True
         return False
+
+
+def _way(request: Request) -> Sequence[str]:
+    """The URLs whose redirects led to *request*."""
+    way = request.meta.get("redirect_urls", ())
+    return way if isinstance(way, list | tuple) else ()

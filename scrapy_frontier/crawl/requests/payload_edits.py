@@ -77,9 +77,8 @@ def own_of(payload: bytes) -> bytes:
 
 def insists(payload: bytes) -> bool:
     """Whether the page asks for its request whatever is known (``dont_filter``), and not only one that it is
-    tried once more with. True of a request that only a process has: nobody can tell."""
-    own = own_of(payload)
-    return own.startswith(IN_MEMORY) or _INSISTS in own
+    tried once more with."""
+    return _INSISTS in own_of(payload)
 
 
 def _read(payload: bytes) -> Any:

@@ -135,8 +135,10 @@ def mutable_in(request: Request) -> str:
 
 
 def memory_payload(request: Request, fingerprint: bytes) -> bytes:
-    """The payload of a request that only this process has: who it is, and whether it is a seed."""
+    """The payload of a request that only this process has: who it is, whether it is a seed, and insists."""
     fields: dict[str, Any] = {"fingerprint": fingerprint.hex()}
+    if request.dont_filter:
+        fields["dont_filter"] = True
     if START in request.meta:
         fields["meta"] = {START: True}
     return IN_MEMORY + b"," + dumps(fields).encode()[1:]

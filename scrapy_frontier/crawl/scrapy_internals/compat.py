@@ -25,6 +25,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
+from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -272,6 +273,16 @@ def watch_spider_errors(crawler: Crawler, raised: Callable[[BaseException, Reque
         return own(failure, request, *more, **arguments)
 
     scraper.handle_spider_error = watched
+
+
+def have_fail(crawler: Crawler, request: Request, error: Exception) -> None:
+    """Have *request* end with *error* soon, as if it had been sent, so that its errback is called."""
+
+    def fail() -> None:
+        ended = engine_of(crawler).scraper.enqueue_scrape(Failure(error), request)  # type: ignore[no-untyped-call]
+        ended.addBoth(lambda _: wake(crawler))  # which may have nothing else to do
+
+    call_later(0, fail)
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:
