@@ -10,7 +10,8 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.utils.request import RequestFingerprinter
 from stores import (
     FETCHED,
     NOW,
@@ -20,6 +21,7 @@ from stores import (
     crawl,
     crawl_on,
     crawl_web,
+    fetch,
     first,
     link,
     order,
@@ -30,6 +32,7 @@ from stores import (
 )
 
 from scrapy_frontier.core.admin.importer import filling
+from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, robots_key, sitemaps_key
@@ -44,6 +47,9 @@ from scrapy_frontier.core.store.site_rows import (
     encode_sitemaps,
 )
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
+from scrapy_frontier.crawl.requests.codec import Codec
+from scrapy_frontier.crawl.requests.payload_edits import with_own
 from scrapy_frontier.crawl.requests.queued import memory_payload
 
 if TYPE_CHECKING:
@@ -264,6 +270,28 @@ def test_a_request_that_cannot_be_rebuilt_is_kept(
     write(exported, lines)
     done = Frontiers(tmp_path / "new", capsys)("import", exported, "--json").json
     assert (done["pages"], done["not_rebuilt"], done["unknown"]) == (2001, 1, 1)
+
+
+def test_a_page_that_is_tried_again_by_a_changed_request_stays_the_page_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A middleware has renewed the token in its body, and the next run yields it with the old one."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    codec, frontier = Codec(Spider("any")), start(old)
+    tried = [Request("http://a.example/", method="POST", body=f"token={number}") for number in (1, 2)]
+    before, now = map(codec.encode, tried)
+    its = RequestFingerprinter().fingerprint(tried[0])
+    frontier.discover([link("http://a.example/")._replace(fingerprint=its, payload=before)], NOW)
+    fetch(frontier, Outcome(Event.RETRIED, payload=with_own(now, before)))
+    frontier.close()
+    index = {keys.INDEX + its: keys.index_value(0)}
+
+    assert Frontiers(old, capsys)("export", tmp_path / "x.gz").code == 0
+    assert Frontiers(new, capsys)("import", tmp_path / "x.gz").code == 0
+    change(old, delete=(*index,))
+    assert Frontiers(old, capsys)("check", "--repair").code == 0
+    for directory in (old, new):
+        assert {key: value for key, value in rows(directory).items() if key[:1] == keys.INDEX} == index
 
 
 def test_pages_whose_requests_were_in_memory_travel_and_are_repaired_as_what_they_are(
