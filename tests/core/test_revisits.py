@@ -1079,6 +1079,47 @@ def test_changed_settings_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize(
+    ("outcome", "visits", "rest"),
+    [
+        (Outcome(Event.FAILED, 500), 1, DAY / 4),
+        (Outcome(Event.FAILED, 500), 3, DAY),
+        (Outcome(Event.FAILED, result=Result.CALLBACK_FAILED), 1, DAY / 4),
+        (MISSING, 1, DAY / 4),
+        (MISSING, 3, 2 * DAY),
+    ],
+)
+def test_with_other_settings_a_page_rests_as_they_say_for_what_went_wrong_lately(
+    tmp_path: Path, outcome: Outcome, visits: int, rest: float
+) -> None:
+    """And no visit is wanted at once, though it was read last so long ago."""
+    years, days, now = WEEKLY._replace(shelf_life=360 * DAY), WEEKLY._replace(shelf_life=DAY), NOW
+    with opened(tmp_path, rule=years) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+    for _ in range(visits):
+        now += 400 * DAY
+        with opened(tmp_path, now, years) as frontier:
+            assert visit_all(frontier, now, outcome) == ["page"]
+    with opened(tmp_path, now, days) as frontier:
+        assert record(frontier, page_id)[1].due == int(now + 0.9 * rest)
+
+
+def test_the_rest_of_a_page_that_failed_at_once_is_by_other_settings_what_it_would_have_been(
+    tmp_path: Path,
+) -> None:
+    failed, rule = Outcome(Event.FAILED, 500), WEEKLY._replace(shelf_life=DAY)
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW, failed)
+        rest = record(frontier, page_id)[1].due
+    for now, its in ((NOW, rule), (NOW + HOUR, WEEKLY)):
+        with opened(tmp_path, now, its) as frontier:
+            due = record(frontier, page_id)[1].due
+    assert due == rest
+
+
+@pytest.mark.usefixtures("slowly")
 def test_the_pass_over_all_pages_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     with opened(tmp_path, rule=None) as frontier:
         find(frontier, *map(str, range(9)))

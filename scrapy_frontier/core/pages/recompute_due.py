@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..hosts.host import host_of_page
+from ..revisits.policy import longest_rest, result_at_the_end
 from ..store import due_rows, keys, page_rows, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import State
@@ -16,6 +17,7 @@ from .forbidden_pages import ForbiddenPages, is_forbidden
 from .revisit_queue import MAY_COME_BACK, RevisitQueue
 
 if TYPE_CHECKING:
+    from ..revisits.plans import Plan
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.page_rows import Page
@@ -79,8 +81,6 @@ class RecomputeDue:
             when, is_hub = self._time(page_id, page, visits)
         else:
             return
-        if when and visits.bad.visits:  # it rests for what went wrong lately
-            when = max(when, visits.due)
         if when == visits.due:
             return
         weight = self._weight(page_id, visits.due)
@@ -98,16 +98,29 @@ class RecomputeDue:
         if not self._forbidden.note(page_id, page):
             return 0
         plan = self._revisit_queue.plan_of(page_id, page, host_of_page(page), visits, 0)
-        return 0 if plan.span == inf else self._revisit_queue.due_at(float(page.changed), plan.span)
+        if plan.span == inf:
+            return 0
+        return self._rested(self._revisit_queue.due_at(float(page.changed), plan.span), page, visits, plan)
 
     def _time(self, page_id: PageId, page: Page, visits: Visits) -> tuple[int, bool]:
         revisit_queue, host = self._revisit_queue, host_of_page(page)
         since = float(max(visits.last, page.changed))
         plan = revisit_queue.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
-        after, _ = revisit_queue.after_end(page, visits, plan, since)
+        bad = visits.bad._replace(visits=max(visits.bad.visits - 1, 0))  # the last is counted there
+        after, _ = revisit_queue.after_end(page, visits._replace(bad=bad), plan, since)
         if after == inf or plan.span == inf:
             return 0, False
-        return revisit_queue.due_at(since, after), plan.is_hub
+        return self._rested(revisit_queue.due_at(since, after), page, visits, plan), plan.is_hub
+
+    def _rested(self, when: int, page: Page, visits: Visits, plan: Plan) -> int:
+        """*when* a page comes back, which still rests for what went wrong lately: nobody knows since when, so
+        no longer than it would by *plan* if that was just now."""
+        if not visits.bad.visits:
+            return when
+        now, longest = self._revisit_queue.looked_at, self._revisit_queue.longest(plan)
+        result = result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
+        rest = longest_rest(result, plan.span, longest, visits.bad, now)
+        return min(max(when, visits.due), self._revisit_queue.due_at(now, rest))
 
     def _weight(self, page_id: PageId, due: int) -> int:
         key = due_rows.due_key(due, page_id)

@@ -46,8 +46,8 @@ class RevisitQueue:
     """The due rows of the store, by *rule*; None: nothing comes back, and what was due stays so.
 
     ``next`` is when the first page is due; None: none is. What is due is judged as of *opened_at*, unless the
-    crawl waits for what falls due. ``score_of`` says what the scorer thinks of a page now, about 1 for an
-    average one; None where nobody knows.
+    crawl waits for what falls due; it was looked for last at ``looked_at``. ``score_of`` says what the scorer
+    thinks of a page now, about 1 for an average one; None where nobody knows.
     """
 
     _batch: Batch
@@ -64,7 +64,7 @@ class RevisitQueue:
     _cursor = b""
 
     def __post_init__(self) -> None:
-        self._looked_at = self._opened_at
+        self.looked_at = self._opened_at
         self._rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
         self._hubs = HubShare(self._rule.hub_share)
         self.notes_ends = self.rule is not None or self._batch.store.get(keys.REVISIT) is not None
@@ -79,7 +79,7 @@ class RevisitQueue:
         """Whether there are due pages that are not queued yet; no store read."""
         if self.rule is not None and self._forbidden.are_to_judge:
             return True
-        return self.next is not None and self.next <= self.until(self._looked_at)
+        return self.next is not None and self.next <= self.until(self.looked_at)
 
     @property
     def is_alone(self) -> bool:
@@ -103,7 +103,7 @@ class RevisitQueue:
             return 0.0
         if self.next is None or not self._rule.waits:
             return None
-        return min(self.next, self._looked_at + _MINUTE)
+        return min(self.next, self.looked_at + _MINUTE)
 
     def wake(self, now: float) -> None:
         """Queue pages that are due, a handful at a time, and go on with the budget; commits. O(1) while none
@@ -114,7 +114,7 @@ class RevisitQueue:
                 self._budget.step(now)
 
     def _queue_due(self, now: float) -> None:
-        self._looked_at = now
+        self.looked_at = now
         if self._forbidden.are_to_judge:
             self._judge_again(now)
         if self.next is None or self.next > self.until(now):
@@ -301,7 +301,7 @@ class RevisitQueue:
 
     def is_due_by_hint(self, visits: Visits) -> bool:
         """Whether a page was made due, and is not queued yet."""
-        return visits.is_hinted and QUEUED_AGAIN < visits.due <= self.until(self._looked_at)
+        return visits.is_hinted and QUEUED_AGAIN < visits.due <= self.until(self.looked_at)
 
     def make_due(self, page_id: PageId, now: float) -> bool:
         """See `Edits.make_due`."""

@@ -227,6 +227,13 @@ def next_span(result: Result, span: float, longest: float, bad: BadVisits = NOT_
     return min(4.0 * span if result is Result.MOVED else span, longest)
 
 
+def longest_rest(result: Result, span: float, longest: float, bad: BadVisits, now: float) -> float:
+    """Seconds that a page rests, at most, whose last visit was a *bad* one just now, and that ended with that
+    *result* before."""
+    rest = max(_later(span, bad, longest), bad.since + _AGREED_AFTER - now)
+    return rest if state_lost(result) is None else max(rest, next_span(result, span, longest, bad))
+
+
 def _later(span: float, bad: BadVisits, longest: float) -> float:
     return _doubled(_ERROR_SHARE * span, bad.visits - 1, longest)
 
