@@ -106,6 +106,7 @@ class Frontier:
     - *traps*: URLs that look endless, and leave no trace; *limits*: the budgets, over which pages wait. None.
     - *domain_of*: the registered domain of a host, for budgets, turns and rates; the host itself by default.
     - *revisits*: when finished pages come back, else none does; *read_payload* reads requests for that.
+    - *own_of* a payload is the one that its page has when it has ended; by default the same.
     - *on_commit*: is called with the rows of each batch that was written; None for a key that is deleted.
     - *at_risk*: pages that a kill may repeat. While fewer are under way, the ends of others are written
       together, by `commit` at the latest; 0: each by itself.
@@ -133,6 +134,7 @@ class Frontier:
         give_up_rule: GiveUpRule | None = None,
         revisits: RevisitRule | None = None,
         read_payload: PayloadReader = no_facts,
+        own_of: Callable[[bytes], bytes] = bytes,
         on_commit: OnCommit | None = None,
         at_risk: int = 0,
     ) -> None:
@@ -162,7 +164,7 @@ class Frontier:
         budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
         share = None if revisits is None else RevisitShare(batch, hosts, rule.share)
         self._revisit_queue = revisit_queue = RevisitQueue(
-            batch, hosts, table, forbidden, learnt, budget, share, score_of, revisits, now
+            batch, hosts, table, forbidden, learnt, budget, share, score_of, revisits, own_of, now
         )
         self._discovery = Discovery(batch, index, *of_hosts, queue, deferred, scores, revisit_queue, traps)
         recompute = RecomputeDue(batch, revisit_queue, forbidden)
@@ -209,8 +211,7 @@ class Frontier:
 
     @property
     def hosts(self) -> int:
-        """Hosts in memory, asleep or awake: with queued pages, requests under way, or a delay not over
-        yet."""
+        """Hosts in memory, asleep or awake: with queued pages, requests under way, or a delay to keep."""
         return len(self._hosts)
 
     @property
@@ -240,7 +241,6 @@ class Frontier:
     validators = Verb("_false_304s", False304s.validators)
     judge_304 = Verb("_false_304s", False304s.judge_304)
     load = Verb("_earlier_runs", EarlierRuns.load)
-
     used_by = Verb("_batch", Batch.used_by)
     commit = Verb("_batch", Batch.commit)
 

@@ -38,7 +38,7 @@ from .intake.seeds import Seeds
 from .links.callback_requests import CallbackOutput
 from .load_in_slices import Loading
 from .ranking.choose_scorer import make_scorer
-from .requests import payload_facts
+from .requests import payload_edits, payload_facts
 from .requests.fingerprints import Identities
 from .requests.queued import QueuedRequests
 from .revisits import Revisits
@@ -186,6 +186,7 @@ class Crawl:
             give_up_rule=settings.give_up_rule if self.is_temporary else None,
             revisits=settings.revisits,
             read_payload=payload_facts.read,
+            own_of=payload_edits.own_of,
             at_risk=sys.maxsize if self.is_temporary else crawler.settings.getint("CONCURRENT_REQUESTS"),
         )
         undo.callback(frontier.close)

@@ -19,7 +19,6 @@ from ..core.pages.leases import WRITTEN_WITHIN, Outcome
 from ..core.transitions import FETCHED, Event
 from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
-from .requests.payload_edits import own_of
 from .revisits import with_result
 from .scrapy_internals import compat, compat_downloader
 
@@ -197,10 +196,6 @@ class Watch:
             outcome = links.end(flight, outcome, now)
         if lease.comes_back or flight.digest or flight.content:
             outcome = with_result(flight, outcome)
-        is_again = lease.page.attempts or lease.comes_back or "redirect_times" in flight.request.meta
-        if (is_again or outcome.payload is not None) and not lease.queues_again(outcome.event):
-            payload = lease.page.payload if outcome.payload is None else outcome.payload
-            outcome = outcome._replace(payload=own_of(payload))
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             self.write_soon()

@@ -24,7 +24,6 @@ from .flights.redirect_links_and_retries import use_up_retries
 from .intake.enqueue_requests import Listed
 from .meta_keys import AUTO_SLOT, LAST_VISIT, OF_ONE_VISIT, SLOT
 from .requests.callback_names import Unreadable
-from .requests.payload_edits import own_of
 from .scrapy_internals import compat, compat_downloader
 from .stats import Reporter
 from .store.jobdirs import JobdirUnusable
@@ -237,11 +236,8 @@ class FrontierScheduler(BaseScheduler):
             request = requests.take(lease.page_id)
         if request is None:
             try:
-                payload = page.payload
-                if lease.comes_back and not page.attempts:  # what an earlier visit left there is none of this
-                    payload = own_of(payload)
-                if not payload.startswith(IN_MEMORY):
-                    return crawl.requests.codec.decode(page.url, page.priority, payload)
+                if not page.payload.startswith(IN_MEMORY):
+                    return crawl.requests.codec.decode(page.url, page.priority, page.payload)
                 cause = ""
             except Unreadable as error:
                 self._tally["frontier/unreadable"] += 1

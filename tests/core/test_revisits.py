@@ -1022,6 +1022,59 @@ def test_another_request_brings_its_page_back_at_another_time(tmp_path: Path) ->
         assert visit_all(frontier, NOW + DAY) == ["page"]
 
 
+# -- what a page goes back to -----------------------------------------------------------------------------
+
+TRIED = Outcome(Event.RETRIED, payload=b"tried, own")
+
+
+def own_of(payload: bytes) -> bytes:
+    return payload.rpartition(b", ")[2]
+
+
+ENDS = (
+    *(Event.FETCHED, Event.REDIRECTED, Event.GONE, Event.FAILED, Event.EXCLUDED),
+    *(Event.RETRIED, Event.EXPIRED, Event.LOST),
+)
+
+
+def tried(directory: Path, days: int) -> tuple[float, PageId]:
+    """A page that is tried once more, at its first visit or when it comes back after so many *days*."""
+    now = NOW + days * DAY
+    with opened(directory, own_of=own_of) as frontier:
+        (page_id,) = find(frontier, "page", payload=b"own")
+        if days:
+            visit_all(frontier, NOW)
+    with opened(directory, now, own_of=own_of) as frontier:
+        assert visit(frontier, now, TRIED) is not None
+    return now, page_id
+
+
+@pytest.mark.parametrize("days", [0, 8], ids=["first visit", "revisit"])
+@pytest.mark.parametrize("event", [Event.POSTPONED, *ENDS])
+def test_a_page_that_has_ended_has_nothing_of_its_tries(tmp_path: Path, event: Event, days: int) -> None:
+    """Whatever ends it, a lease too that nobody released after its last attempt."""
+    now, page_id = tried(tmp_path, days)
+    with opened(tmp_path, now, max_attempts=2, own_of=own_of) as frontier:
+        assert visit(frontier, now, Outcome(event)) is not None
+        page = frontier.page(page_id)
+        assert page is not None
+        assert page.payload == (TRIED.payload if event is Event.POSTPONED else b"own")
+
+
+def test_a_revisit_that_is_put_off_leaves_nothing_of_its_tries(tmp_path: Path) -> None:
+    now, page_id = tried(tmp_path, 8)
+    with opened(tmp_path, now, None, own_of=own_of) as frontier:
+        assert visit(frontier, now) is None
+        assert record(frontier, page_id)[0].payload == b"own"
+
+
+def test_a_page_that_another_led_to_has_nothing_of_that_visit_when_it_has_ended(tmp_path: Path) -> None:
+    with opened(tmp_path, own_of=own_of) as frontier:
+        (page_id,) = find(frontier, "page", payload=b"led to, own")
+        assert visit_all(frontier, NOW) == ["page"]
+        assert record(frontier, page_id)[0].payload == b"own"
+
+
 # -- other settings ---------------------------------------------------------------------------------------
 
 

@@ -161,7 +161,8 @@ class Endings:
     def after(self, lease: Lease, outcome: Outcome, now: float) -> Page:
         """What *outcome* makes of the page of *lease*, as a new record; nothing is changed, no store read.
 
-        A retry that is one too many fails it. Raises `IllegalTransition` for an event that ends no lease.
+        A retry that is one too many fails it. One that has ended goes back to the request it had before its
+        tries. Raises `IllegalTransition` for an event that ends no lease.
         """
         page, event, reason = lease.page, outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
@@ -173,15 +174,17 @@ class Endings:
         visits = page.visits
         if event is FETCHED and outcome.fetched is not None:
             visits = read(visits, outcome.fetched, int(now))
+        state = AFTER_LEASE[event] or after(LEASED, event)
+        payload = page.payload if outcome.payload is None else outcome.payload
         about = (
             page.url,
-            AFTER_LEASE[event] or after(LEASED, event),
+            state,
             attempts,
             priority,
             page.discovered,
             page.parent,
             page.host,
-            page.payload if outcome.payload is None else outcome.payload,
+            payload if state is QUEUED else self._revisit_queue.own_of(payload),
             outcome.status,
             int(now),
             outcome.target,

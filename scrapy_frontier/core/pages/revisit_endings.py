@@ -110,6 +110,8 @@ class RevisitEndings:
         attempts = min(page.attempts + (event not in UNCOUNTED), 255)
         visits = page.visits or Visits(page.changed, page.changed)
         payload = page.payload if outcome.payload is None else outcome.payload
+        if revisit_queue.rule is None or not lease.queues_again(event):
+            payload = revisit_queue.own_of(payload)
         page = page._replace(attempts=attempts, visits=visits, payload=payload)
         if revisit_queue.rule is None:
             return _Revisited(page._replace(visits=visits._replace(due=0)), True)

@@ -47,7 +47,8 @@ class RevisitQueue:
 
     ``next`` is when the first page is due; None: none is. What is due is judged as of *opened_at*, unless the
     crawl waits for what falls due; it was looked for last at ``looked_at``. ``score_of`` says what the scorer
-    thinks of a page now, about 1 for an average one; None where nobody knows.
+    thinks of a page now, about 1 for an average one; None where nobody knows. ``own_of`` a payload is the one
+    that its page comes back by: without what is for the tries of one visit.
     """
 
     _batch: Batch
@@ -59,6 +60,7 @@ class RevisitQueue:
     _share: RevisitShare | None
     score_of: Callable[[int], float | None]
     rule: RevisitRule | None
+    own_of: Callable[[bytes], bytes]
     _opened_at: float
     next: float | None = field(default=None, init=False)
     _cursor = b""
@@ -83,8 +85,7 @@ class RevisitQueue:
 
     @property
     def is_alone(self) -> bool:
-        """Whether all that is queued are pages that come back: no crawl is kept open for these. No store
-        read."""
+        """Whether all that is queued comes back: no crawl is kept open for that. No store read."""
         return self._batch.counts.states[State.QUEUED] == self._batch.counts.queued_again
 
     def until(self, now: float) -> float:
@@ -214,8 +215,7 @@ class RevisitQueue:
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
     def longest(self, plan: Plan) -> float:
-        """Seconds that a page by *plan* rests at most: the rule's longest, or its own span if that is
-        longer."""
+        """Seconds a page by *plan* rests at most: the rule's longest, or its own span if longer."""
         return max(self._rule.bounds.longest, plan.span)
 
     def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
@@ -332,7 +332,7 @@ class RevisitQueue:
         batch.count_queued_again(host, -1)
         due = Due(when, page_id, weight=due_rows.weight_in(sort_key))
         batch.put_due(due_rows.due_key(when, page_id), due_rows.encode_due(due))
-        page = page._replace(visits=visits._replace(due=when))
+        page = page._replace(payload=self.own_of(page.payload), visits=visits._replace(due=when))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
 
     def weight(self, lease: Lease) -> int:
