@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import plyvel
 import pytest
 from stores import (
+    FETCHED,
     NOW,
     Frontiers,
     change,
@@ -23,11 +24,14 @@ from stores import (
     start,
 )
 
+from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.admin.check_notes import IS_KNOWN, IS_QUEUED, KINDS, Ledger
 from scrapy_frontier.core.errors import FrontierUnreadable
-from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.frontier import Frontier, Outcome
+from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.reasons import DAMAGED
+from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store import (
     column_rows,
     host_rows,
@@ -44,6 +48,7 @@ from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.store.queue_keys import find_place
 from scrapy_frontier.core.store.site_rows import RobotsCopy, encode_copy
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -411,6 +416,67 @@ def test_of_a_page_that_is_there_twice_the_one_to_be_fetched_stays(tmp_path: Pat
     assert found == ["page without an index row", "wrong counts"]
     assert check(tmp_path) == []
     assert order(tmp_path, 5) == ["http://a.example/x"]
+
+
+PAUSED, TRIED = Outcome(Event.POSTPONED), Outcome(Event.RETRIED, delay=60.0)
+FORBIDDEN = Outcome(Event.EXCLUDED, reason=reasons.FORBIDDEN(origin="http://a.example", rule="Disallow: /"))
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [[], [TRIED], [FETCHED], [FETCHED, PAUSED], [FETCHED, TRIED], [FORBIDDEN], [FORBIDDEN, PAUSED]],
+)
+def test_nothing_is_left_of_a_page_that_goes_because_it_is_there_twice(
+    tmp_path: Path, outcomes: list[Outcome]
+) -> None:
+    """It waits, was read and comes back, or stands in a queue for that."""
+    url = "http://a.example/x"
+    for day, outcome in enumerate([PAUSED, *outcomes]):
+        now = NOW + 8 * 86400 * day
+        frontier = start(tmp_path, now, revisits=RevisitRule())
+        frontier.discover([link(url)], now)
+        fetch(frontier, outcome, now)
+        frontier.close()
+    change(tmp_path, delete=(keys.INDEX + fingerprint(url),))
+    frontier = start(tmp_path, now)
+    frontier.discover([link(url)], now)
+    frontier.close()
+    assert "page without an index row" in [finding.kind for finding in check(tmp_path, repair=True)]
+    assert check(tmp_path) == []
+    assert list(pages(tmp_path)) == [1]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_links_to_a_page_that_is_there_twice_lead_to_the_one_that_stays(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Of three the first goes, and the second gives way to the third; their own links go."""
+    home, *urls = ("http://a.example/", *(f"http://a.example/{name}" for name in "abc"))
+    frontier = start(tmp_path)
+    frontier.discover([link(home), link(urls[0])], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.discover([link(urls[0])], NOW, lease)
+    frontier.discover([link(urls[1], only_seen="nofollow"), link(urls[2])], NOW, lease)
+    frontier.release(lease, FETCHED._replace(has_links=True), NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.discover([link(home)], NOW, lease)
+    frontier.release(lease, FETCHED._replace(has_links=True), NOW)
+    frontier.close()
+    if is_packed:
+        links = [(source, rows(tmp_path)[keys.link_key(source)]) for source in (0, 1)]
+        packed = {keys.segment_key(0): link_segments.pack(0, b"", links)}
+        change(tmp_path, packed, tuple(keys.link_key(source) for source, _ in links))
+    change(tmp_path, delete=tuple(keys.INDEX + fingerprint(url) for url in (urls[0], urls[2])))
+    store = Store(tmp_path)
+    its = {home: fingerprint(home)}
+    found = list(Check(store, lambda page: its.get(page.url, fingerprint(urls[1])), NOW, repair=True).run())
+    assert [finding.detail for finding in found][:2] == ["the same page as 2", "the same page as 2"]
+    edges = [find_row(page_id, store.get) for page_id in range(3)]
+    store.close()
+    assert edges == [[Edge(3)], [], []]
+    assert list(pages(tmp_path)) == [0, 3]
 
 
 def test_a_store_of_another_project_is_checked_but_its_index_is_not_guessed(tmp_path: Path) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..hosts.host import host_of_page
-from ..store import keys, meta_rows, queue_keys
-from ..store.states import State
-from . import facts
+from ..store import keys, meta_rows
+from . import check_twins, facts
 from .check_notes import IS_INDEXED, IS_KNOWN, IS_UNREADABLE
 from .check_work import subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..store.keys import PageId
     from ..store.page_rows import Page
     from .check_notes import Finding
     from .check_work import Work
@@ -77,26 +74,12 @@ def not_indexed(work: Work) -> Iterator[Finding]:
         elif work.repair:
             other = facts.legible_page(work.store, twin) if page.is_wanted else None
             if other is not None and other.gives_way:
-                _remove_twin(work, twin, other)
+                check_twins.remove(work, twin, other, page_id)
                 work.put(keys.INDEX + fingerprint, keys.index_value(page_id, False))
             else:
-                _remove_twin(work, page_id, page)
+                check_twins.remove(work, page_id, page, twin)
         yield work.found(kind, subject(page_id, page), detail)
 
 
 def _fingerprint(work: Work, page: Page) -> bytes | None:
     return None if work.fingerprint_of is None else work.fingerprint_of(page)
-
-
-def _remove_twin(work: Work, page_id: PageId, page: Page) -> None:
-    host = host_of_page(page)
-    place = queue_keys.find_place(work.store, page_id, host) if page.state is State.QUEUED else None
-    if place is not None:
-        work.delete(place.key)
-    work.delete(keys.page_key(page_id))
-    work.tally.count(host, page.state, -1, page.status)
-    if page.is_deferred:
-        work.tally.of(host).deferred -= 1
-        for unit in keys.deferred_units(host):
-            work.delete(keys.deferred_key(unit, page_id))
-    work.ledger.strike(page_id)

@@ -40,7 +40,7 @@ KINDS = {
     "unreadable queue row": "the row is removed; its page gets another",
     "index row that leads nowhere": "the row is removed, so that the page can be discovered again",
     "second index row of a page": "the one that does not fit the page is removed",
-    "page without an index row": "it gets one; if the same page is there twice, one goes",
+    "page without an index row": "it gets one; of one that is there twice one goes, and links lead on",
     "wrong host row": "it is counted anew",
     "missing host row": "it is counted anew",
     "unreadable host row": "it is counted anew",
@@ -147,17 +147,18 @@ class HostTally:
         self.counts = meta_rows.Counts.none()
         self.hosts: dict[str, host_rows.HostRow] = {}
 
-    def enter(self, host: str, page: page_rows.Page) -> int:
-        """Count a page of *host*; when it comes back (`Visits.due`), 0 where it does not."""
-        self.count(host, page.state, status=page.status)
+    def enter(self, host: str, page: page_rows.Page, change: int = 1) -> int:
+        """Count a page of *host*, or with a *change* of -1 no more; when it comes back (`Visits.due`), 0
+        where it does not."""
+        self.count(host, page.state, change, page.status)
         if page.is_deferred:
-            self.of(host).deferred += 1
+            self.of(host).deferred += change
         due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
         if due == due_rows.QUEUED_AGAIN:
-            self.count(host, State.QUEUED)  # besides, for a finished page that was due and is queued
-            self.of(host).queued_again += 1
-            self.counts.queued_again += 1
-        self.counts.due += due > due_rows.QUEUED_AGAIN
+            self.count(host, State.QUEUED, change)  # besides, for a finished page that was due and is queued
+            self.of(host).queued_again += change
+            self.counts.queued_again += change
+        self.counts.due += change * (due > due_rows.QUEUED_AGAIN)
         return due
 
     def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:

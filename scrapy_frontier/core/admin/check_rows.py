@@ -11,6 +11,7 @@ from ..hosts.cooldown import CooldownRule, at_start
 from ..ranking import graph
 from ..store import column_rows, host_rows, keys, meta_rows, rate_rows, site_rows
 from ..store.states import State
+from . import check_twins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +42,8 @@ def small_rows(work: Work) -> Iterator[Finding]:
 def links(work: Work) -> Iterator[Finding]:
     """Rows and segments of links, which are set aside where they cannot be read.
 
-    Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage.
+    Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage. Those to a
+    page that went, because it was there twice, lead to the one that stayed.
     """
     counts = lenient(meta_rows.read_counts, work.store) or meta_rows.Counts.none()
     known = max(work.highest[0], counts.next_page - 1)
@@ -54,6 +56,8 @@ def links(work: Work) -> Iterator[Finding]:
         except (ValueError, IndexError) as error:
             work.put(keys.ASIDE + key, value)
             yield work.removed(key, "unreadable links", name, str(error))
+    work.flush()
+    check_twins.lead_on(work)
 
 
 def scores(work: Work) -> Iterator[Finding]:

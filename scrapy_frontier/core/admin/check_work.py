@@ -38,6 +38,7 @@ class Work:
     ledger: Ledger = field(default_factory=Ledger)
     tally: HostTally = field(default_factory=HostTally)
     damaged: dict[int, str] = field(default_factory=dict)  # unreadable, and the host whose queue they are in
+    twins: dict[int, int] = field(default_factory=dict)  # pages that went, and which stayed of each
     set_aside: int = 0  # of the unreadable pages, how many the crawl has counted as failed already
     highest: list[int] = field(default_factory=lambda: [-1, keys.FIRST_VISIT - 1])  # page, further visit
     _rows: dict[bytes, bytes | None] = field(default_factory=dict)  # to be written
