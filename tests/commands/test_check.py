@@ -403,10 +403,14 @@ def test_all_damage_at_once_heals(tmp_path: Path) -> None:
     assert check(tmp_path) == []
 
 
-def test_of_a_page_that_is_there_twice_the_one_to_be_fetched_stays(tmp_path: Path) -> None:
-    """It lost its index row, and a link that is not to be followed led to it."""
+@pytest.mark.parametrize("outcome", [Outcome(Event.POSTPONED), FETCHED, Outcome(Event.GONE, 404)])
+def test_of_a_page_that_is_there_twice_the_one_to_be_fetched_or_that_was_stays(
+    tmp_path: Path, outcome: Outcome
+) -> None:
+    """It lost its index row, and a link that is not to be followed led to it; later one that is."""
     frontier = start(tmp_path)
     frontier.discover([link("http://a.example/x")], NOW)
+    fetch(frontier, outcome)
     frontier.close()
     change(tmp_path, delete=(keys.INDEX + fingerprint("http://a.example/x"),))
     frontier = start(tmp_path)
@@ -415,7 +419,10 @@ def test_of_a_page_that_is_there_twice_the_one_to_be_fetched_stays(tmp_path: Pat
     found = [finding.kind for finding in check(tmp_path, repair=True)]
     assert found == ["page without an index row", "wrong counts"]
     assert check(tmp_path) == []
-    assert order(tmp_path, 5) == ["http://a.example/x"]
+    frontier = start(tmp_path)
+    frontier.discover([link("http://a.example/x")], NOW)
+    frontier.close()
+    assert order(tmp_path, 5) == ([] if outcome.status else ["http://a.example/x"])
 
 
 PAUSED, TRIED = Outcome(Event.POSTPONED), Outcome(Event.RETRIED, delay=60.0)
@@ -450,32 +457,34 @@ def test_nothing_is_left_of_a_page_that_goes_because_it_is_there_twice(
 def test_links_to_a_page_that_is_there_twice_lead_to_the_one_that_stays(
     tmp_path: Path, is_packed: bool
 ) -> None:
-    """Of three the first goes, and the second gives way to the third; their own links go."""
-    home, *urls = ("http://a.example/", *(f"http://a.example/{name}" for name in "abc"))
+    """Of four the first goes, the second gives way to the third, and the links of the fourth go with it."""
+    home, *urls = ("http://a.example/", *(f"http://a.example/{name}" for name in "abcd"))
     frontier = start(tmp_path)
-    frontier.discover([link(home), link(urls[0])], NOW)
+    frontier.discover([link(home)], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    frontier.discover([link(urls[0])], NOW, lease)
-    frontier.discover([link(urls[1], only_seen="nofollow"), link(urls[2])], NOW, lease)
+    frontier.discover([link(url, only_seen="nofollow") for url in urls[:2]], NOW, lease)
+    frontier.discover([link(url) for url in urls[2:]], NOW, lease)
     frontier.release(lease, FETCHED._replace(has_links=True), NOW)
     lease = frontier.lease(NOW)
+    while lease is not None and lease.page.url != urls[3]:
+        lease = frontier.lease(NOW)
     assert lease is not None
     frontier.discover([link(home)], NOW, lease)
     frontier.release(lease, FETCHED._replace(has_links=True), NOW)
     frontier.close()
     if is_packed:
-        links = [(source, rows(tmp_path)[keys.link_key(source)]) for source in (0, 1)]
+        links = [(source, rows(tmp_path)[keys.link_key(source)]) for source in (0, 4)]
         packed = {keys.segment_key(0): link_segments.pack(0, b"", links)}
         change(tmp_path, packed, tuple(keys.link_key(source) for source, _ in links))
-    change(tmp_path, delete=tuple(keys.INDEX + fingerprint(url) for url in (urls[0], urls[2])))
+    change(tmp_path, delete=tuple(keys.INDEX + fingerprint(urls[number]) for number in (0, 2, 3)))
     store = Store(tmp_path)
     its = {home: fingerprint(home)}
     found = list(Check(store, lambda page: its.get(page.url, fingerprint(urls[1])), NOW, repair=True).run())
-    assert [finding.detail for finding in found][:2] == ["the same page as 2", "the same page as 2"]
-    edges = [find_row(page_id, store.get) for page_id in range(3)]
+    assert [finding.detail for finding in found][:3] == [f"the same page as {number}" for number in (2, 2, 3)]
+    edges = [find_row(page_id, store.get) for page_id in range(5)]
     store.close()
-    assert edges == [[Edge(3)], [], []]
+    assert edges == [[Edge(3)], [], [], [], []]
     assert list(pages(tmp_path)) == [0, 3]
 
 

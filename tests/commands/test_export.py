@@ -435,6 +435,21 @@ def test_a_page_that_was_only_seen_gives_way_to_the_same_page_that_is_to_be_fetc
     ]
 
 
+def test_a_page_that_was_only_seen_gives_way_to_the_same_page_that_was_fetched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not fetched once more when a link leads to it."""
+    old = start(tmp_path / "old")
+    old.discover([link("http://a.example/x?from=1", only_seen="nofollow"), link("http://a.example/x")], NOW)
+    fetch(old)
+    old.close()
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
+    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
+    assert new("import", tmp_path / "export.gz").code == 0
+    assert new("check").code == 0
+    assert [page.state for page in pages(tmp_path / "new").values()] == [State.DONE]
+
+
 def test_a_killed_crawl_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its hosts may have been visited later than their rows say."""
     crawl(tmp_path / "old")

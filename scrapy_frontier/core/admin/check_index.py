@@ -72,10 +72,11 @@ def not_indexed(work: Work) -> Iterator[Finding]:
             value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
             work.put(keys.INDEX + fingerprint, value)
         elif work.repair:
-            other = facts.legible_page(work.store, twin) if page.is_wanted else None
+            other = None if page.gives_way else facts.legible_page(work.store, twin)
             if other is not None and other.gives_way:
                 check_twins.remove(work, twin, other, page_id)
-                work.put(keys.INDEX + fingerprint, keys.index_value(page_id, False))
+                value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
+                work.put(keys.INDEX + fingerprint, value)
             else:
                 check_twins.remove(work, page_id, page, twin)
         yield work.found(kind, subject(page_id, page), detail)

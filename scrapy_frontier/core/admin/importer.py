@@ -166,7 +166,7 @@ class Importer:
 
     def _enter(self, page_id: PageId, page: Page) -> bool:
         """Write the index row of a page; false if the same page is there already. One that was only seen
-        gives way to one that waits to be fetched."""
+        gives way to one that is more than that."""
         fingerprint = self._fingerprint_of(page)
         if fingerprint is None:
             self._not_rebuilt += 1
@@ -174,7 +174,7 @@ class Importer:
             fingerprint = hashlib.sha256(known).digest()[:20]  # nobody asks for it again, but it is kept
         key = keys.INDEX + fingerprint
         twin = self._rows.get(key) or self._store.get(key)
-        if twin is not None and not (page.is_wanted and self._gives_way(keys.id_in(twin), page_id)):
+        if twin is not None and (page.gives_way or not self._gives_way(keys.id_in(twin), page_id)):
             self._merged[page_id] = keys.id_in(twin)
             return False
         self._put(key, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))

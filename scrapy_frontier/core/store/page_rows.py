@@ -64,13 +64,9 @@ class Page(NamedTuple):
 
     @property
     def gives_way(self) -> bool:
-        """Whether it is only seen: the same page, met otherwise, is the one to keep if it ``is_wanted``."""
+        """Whether it is only seen: the same page, met otherwise, is the one to keep if it is more than
+        that."""
         return self.state is State.SEEN and not self.is_deferred
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether it is to be fetched, as soon as there is room."""
-        return self.state is State.QUEUED or self.is_deferred
 
 
 # `Page` of a tuple of all fields, in half the time.
