@@ -266,7 +266,7 @@ class FrontierScheduler(BaseScheduler):
         is_sending = bool(lease.delay) and crawl.watch.sees_sent
         is_sending = is_sending and crawl.frontier.sending(lease, lease.leased_at)
         if lease.node is None:
-            crawl.frontier.identify(lease, crawl.identities.of(request))
+            crawl.frontier.identify(lease, crawl.requests.fingerprint_of(lease.page, request))
         flight = crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1

@@ -25,6 +25,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from server import Answer, Visit, Web
 
 from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.requests.payload_edits import own_of, with_meta, with_own
@@ -296,6 +297,45 @@ def test_what_a_middleware_changes_before_it_asks_once_more_holds(
     assert seen(crawl) == {"page": 1}, crawl.log
     assert web.visits[-1].headers["token"] == "good"
     assert len(web.visits) == (1 if kind is Before else 2)
+
+
+class Renewed(Gate):
+    def once_more(self, request: Request) -> Any:
+        token = request.replace(body="token=good", dont_filter=True)
+        return get_retry_request(token, spider=self.crawler.spider, reason="banned")
+
+
+class Resubmitting(Counting):
+    """Asks for its page by a form, and once more."""
+
+    name = "resubmitting"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, method="POST", body="token=old")
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        assert isinstance(response, HtmlResponse)
+        yield from response.follow_all(css="a", callback=self.end)
+        if self.crawler.stats and not self.crawler.stats.get_value("seen/page"):
+            yield Request(self.url, method="POST", body="token=old", dont_filter=True)
+        self.seen("page")
+
+    def end(self, response: Response) -> None:
+        self.seen("link")
+
+
+def test_links_that_a_further_visit_finds_in_its_second_try_are_those_of_its_page(
+    web: Web, run: Run, tmp_path: Path
+) -> None:
+    """Though a middleware has renewed the form that stands for the page."""
+    answers = (Answer(body=f'<a href="/{number}">one</a>') for number in (1, 2))
+    url = web.on("/", next(answers), Answer(body="banned"), next(answers))
+    settings = {**ADDON, **middleware(Renewed, 560), "FRONTIER_RETRY_DELAY": 0.1}
+    crawl = run(Resubmitting, settings, url=url)
+    assert seen(crawl) == {"page": 2, "link": 2}
+    store = Store(tmp_path / "frontier")
+    assert [edge.target for edge in find_row(0, store.get)] == [2]
+    store.close()
 
 
 class Counted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -11,10 +12,13 @@ from ...core.frontier import Discovered, Fate, PageId
 from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import NOT_STORED, SITEMAP, START
 from ..scrapy_internals import compat
+from .callback_names import Unreadable
 from .codec import BASE_ATTRIBUTES, Codec
+from .payload_edits import own_of, without_callbacks
 from .plain_data import FIXED, Unstorable, dumps, is_mutable
 
 if TYPE_CHECKING:
+    from ...core.store.page_rows import Page
     from ..stats import Reporter
     from .fingerprints import Identities
 
@@ -88,6 +92,15 @@ class QueuedRequests:
             self.keep(page_id, request)
         else:
             self.keep_in_memory(page_id, request)
+
+    def fingerprint_of(self, page: Page, request: Request) -> bytes:
+        """The fingerprint of *page*, which is asked for by *request*: as it was before its tries changed
+        that. A request is made only where they did."""
+        own = own_of(page.payload)
+        if own is not page.payload:
+            with suppress(Unreadable):
+                request = self.codec.decode(page.url, page.priority, without_callbacks(own))
+        return self._identities.of(request)
 
     def is_missing(self, answer: Discovered) -> bool:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
