@@ -137,7 +137,7 @@ class Project:
         """The frontier in *store*, committed when the block ends, and closed where it was stopped cleanly.
         One that was not stays so: the crawl that comes next must still take every host for visited just
         now."""
-        frontier = Frontier(store, self.now, scorer=scorer)
+        frontier = Frontier(store, self.now, scorer=scorer, own_of=payload_edits.own_of)
         try:
             yield frontier
         finally:

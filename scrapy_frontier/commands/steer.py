@@ -19,7 +19,7 @@ from ..core.parse.urls import host_of
 from ..crawl.meta_keys import FORCE, PATTERN
 from ..crawl.requests.codec import meta_payload
 from ..crawl.requests.pattern_and_force import is_forced
-from ..crawl.requests.payload_edits import own_of, with_meta
+from ..crawl.requests.payload_edits import with_meta
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of
@@ -132,8 +132,8 @@ def requeue(call: Call) -> None:
         now, force = call.project.now, call.options.force
         found = facts.matching(facts.pages(store), pattern, host, states)
         for page_id, page in progress(found, "pages that match"):
-            payload = own_of(page.payload)  # what its tries put into it is forgotten, too
-            count += frontier.requeue(page_id, now, with_meta(payload, {FORCE: now}) if force else payload)
+            payload = with_meta(page.payload, {FORCE: now}) if force else None
+            count += frontier.requeue(page_id, now, payload)
     call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
 
 

@@ -1061,6 +1061,13 @@ def test_a_page_that_has_ended_has_nothing_of_its_tries(tmp_path: Path, event: E
         assert page.payload == (TRIED.payload if event is Event.POSTPONED else b"own")
 
 
+def test_a_page_that_is_queued_anew_between_two_tries_has_nothing_of_the_first(tmp_path: Path) -> None:
+    now, page_id = tried(tmp_path, 8)
+    with opened(tmp_path, now, own_of=own_of) as frontier:
+        assert frontier.requeue(page_id, now)
+        assert record(frontier, page_id)[0].payload == b"own"
+
+
 def test_a_revisit_that_is_put_off_leaves_nothing_of_its_tries(tmp_path: Path) -> None:
     now, page_id = tried(tmp_path, 8)
     with opened(tmp_path, now, None, own_of=own_of) as frontier:
