@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import new_class
 from typing import TYPE_CHECKING, Any
 
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
@@ -26,7 +27,8 @@ _REMEDY = f"mend it, or leave {_NAME} unset: the frontier needs none"
 class DupeFilter:
     """The filter of `DUPEFILTER_CLASS`, open until `close`. Raises `FrontierSetting` where it cannot be had.
 
-    The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``.
+    The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``. One that
+    extends Scrapy's remembers this run alone (`_OfThisRun`).
     """
 
     def __init__(self, crawler: Crawler, reporter: Reporter) -> None:
@@ -37,7 +39,7 @@ class DupeFilter:
         self.is_usual = cls is RFPDupeFilter
         self._filter: Any = None
         if self.is_on and not self.is_usual:
-            self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
+            self._filter = self._had(lambda: build_from_crawler(_of_this_run(cls), crawler), "made")
             self._had(lambda: self._filter.open(), "opened")
 
     @property
@@ -75,6 +77,25 @@ class DupeFilter:
             self._reporter.log(logging.DEBUG, "%s cannot be used", self._name, exc_info=True)
             problem = f"raised {describe(error)} when it was {when}"
             raise FrontierSetting(f"{self._name} {problem}: {_REMEDY}") from error
+
+
+class _OfThisRun(RFPDupeFilter):
+    """Comes between Scrapy's filter and one that extends it, and has it keep no file in the `JOBDIR`.
+
+    The file would be written before the frontier has the pages: what a kill cut off there would be seen for
+    ever, and never fetched. Over runs the frontier knows the pages itself.
+    """
+
+    def __init__(self, path: str | None = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(None, *args, **kwargs)
+
+
+def _of_this_run(cls: type) -> type:
+    """*cls*; where it extends Scrapy's filter, one that finds `_OfThisRun` when it calls for that."""
+    if not (isinstance(cls, type) and issubclass(cls, RFPDupeFilter)):  # any callable does, to Scrapy
+        return cls
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    return new_class(cls.__name__, (cls, _OfThisRun), {}, lambda namespace: namespace.update(names))
 
 
 def load_class(crawler: Crawler) -> type:
