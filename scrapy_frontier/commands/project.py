@@ -170,7 +170,7 @@ class Project:
             self._import_spiders()  # a payload names only classes that are there
         try:
             return payload_facts.kept_fingerprint(page.payload) or self.identities.of(request_of(page))
-        except Exception:  # a Request class or a fingerprinter of the project may raise anything
+        except Exception:  # a Request class of the project may raise anything
             return None
 
     def _import_spiders(self) -> None:
