@@ -29,7 +29,7 @@ from .setting_values import choice, choice_or_function, number, path, switch, wi
 from .setting_values import function as function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy.settings import BaseSettings
 
@@ -66,6 +66,7 @@ class _OfStore:
         # Holds a frontier for each spider, where there is no `directory`.
         self.jobdir: Final = path(settings, "JOBDIR")
         self.max_attempts: Final = number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
+        self._grants_more_attempts: Final = self.max_attempts == default_attempts
         self.lease_timeout: Final = number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, least=1)  # seconds
         retries = settings.getbool("RETRY_ENABLED")
         self.retry_times: Final = settings.getint("RETRY_TIMES") if retries else 0
@@ -73,6 +74,14 @@ class _OfStore:
         self.retry_delay: Final = number(settings, "FRONTIER_RETRY_DELAY", 1.0)
         # Seconds between two syncs to the disk; 0: never.
         self.sync_interval: Final = number(settings, "FRONTIER_SYNC_INTERVAL", 5.0)
+
+    def attempts_for(self, meta: Mapping[str, Any]) -> int:
+        """Leases of a page whose request has this *meta*: ``max_attempts``, or as many as its
+        ``max_retry_times`` ask for, where these are more and the user has left the default."""
+        retries = meta.get("max_retry_times")
+        if not isinstance(retries, int) or not self._grants_more_attempts:
+            return self.max_attempts
+        return max(self.max_attempts, retries + 1)
 
 
 class _OfHosts:

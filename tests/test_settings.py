@@ -21,6 +21,23 @@ def read(**settings: Any) -> FrontierSettings:
 
 
 @pytest.mark.parametrize(
+    ("settings", "meta", "attempts"),
+    [
+        ({}, {}, 10),
+        ({"RETRY_TIMES": 20}, {}, 21),
+        ({}, {"max_retry_times": 2}, 10),
+        ({}, {"max_retry_times": 15}, 16),
+        ({}, {"max_retry_times": "many"}, 10),
+        ({"FRONTIER_MAX_ATTEMPTS": 5}, {"max_retry_times": 15}, 5),
+    ],
+)
+def test_attempts_are_those_that_somebody_asks_for(
+    settings: dict[str, Any], meta: dict[str, Any], attempts: int
+) -> None:
+    assert read(**settings).attempts_for(meta) == attempts
+
+
+@pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
         ("FRONTIER_COOLDOWN", -1, "a number of at least 0"),

@@ -145,7 +145,8 @@ def why(call: Call) -> int:
 
 
 def _facts(project: Project, store: Store, page_id: PageId, found: Page) -> explain.Facts:
-    attempts, delays = project.frontier_settings.max_attempts, project.delays(store)
+    attempts = project.frontier_settings.attempts_for(payload_facts.meta_of(found.payload))
+    delays = project.delays(store)
     return explain.gather(store, page_id, found, delays, attempts, project.now, project.agent)
 
 

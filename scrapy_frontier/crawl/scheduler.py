@@ -278,7 +278,8 @@ class FrontierScheduler(BaseScheduler):
                 meta.pop("retry_times", None)
             if lease.page.visits is not None and lease.page.visits.visits:
                 meta[LAST_VISIT] = lease.page.visits.last
-        if lease.is_last_attempt or (lease.given_up is not None and flight.is_given_up):
+        is_last = lease.is_last_attempt and lease.is_last_of(crawl.settings.attempts_for(meta))
+        if is_last or (lease.given_up is not None and flight.is_given_up):
             use_up_retries(request, crawl.settings.retry_times)
         if not lease.page.host:
             meta[AUTO_SLOT] = lease.host

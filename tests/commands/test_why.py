@@ -303,6 +303,14 @@ def test_a_page_that_failed_with_its_last_attempt(frontier: Frontiers) -> None:
     )
 
 
+def test_attempts_that_a_request_asks_for(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL, payload=b'{"meta":{"max_retry_times":15}}')], NOW)
+    fetch(pages, Outcome(Event.RETRIED, 503, "HTTP 503"))
+    pages.close()
+    assert "attempt 2 of 16, because the last one ended with: HTTP 503." in said(frontier)
+
+
 def test_a_chain_of_redirects_is_told_to_its_end(frontier: Frontiers) -> None:
     urls = [URL, "http://b.example/", "http://c.example/", "http://d.example/"]
     pages = start(frontier.directory)

@@ -562,6 +562,28 @@ def test_a_page_fails_when_its_attempts_are_used_up(tmp_path: Path) -> None:
     frontier.close()
 
 
+def test_a_request_may_be_granted_more_attempts_than_others(tmp_path: Path) -> None:
+    frontier = start(tmp_path, max_attempts=1)
+    frontier.discover([page("one")], NOW)
+    retried = Outcome(Event.RETRIED, 503)
+    for attempt in (1, 2, 3):
+        lease = take(frontier)
+        assert lease.is_last_attempt
+        assert lease.is_last_of(3) is lease.is_last_attempt is (attempt == 3)
+        state = frontier.release(lease, retried, NOW).state
+        assert state is (State.FAILED if attempt == 3 else State.QUEUED)
+    frontier.close()
+
+
+def test_where_nobody_waits_for_a_page_no_attempts_are_granted(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    lease = frontier.last_lease(0, NOW)
+    assert lease is not None
+    assert lease.is_last_of(20)
+    frontier.close()
+
+
 # -- leases that nobody releases -------------------------------------------------------------------------
 
 

@@ -296,6 +296,27 @@ def test_a_page_that_used_up_its_attempts_says_why(
     assert "503" in pages()[url].reason
 
 
+class EagerSpider(Spider):
+    """Asks for eleven retries, where others get nine at most."""
+
+    name = "eager"
+    url = ""
+
+    async def start(self) -> Any:
+        yield Request(self.url, meta={"max_retry_times": 11})
+
+
+@pytest.mark.parametrize(("settings", "most"), [({}, 12), ({"FRONTIER_MAX_ATTEMPTS": 3}, 3)])
+def test_a_request_may_ask_for_more_retries_but_where_the_user_set_the_most(
+    web: Web, run: Callable[..., Crawl], settings: dict[str, Any], most: int
+) -> None:
+    url = web.on("/", status=500)
+    crawl = run(EagerSpider, {**settings, "FRONTIER_RETRY_DELAY": 0.0001}, url=url)
+    assert len(web.visits) == most
+    if not settings:
+        assert "(failed 12 times)" in crawl.log
+
+
 def test_priority_order_outlives_the_crawl(web: Web, start: Callable[..., Crawl]) -> None:
     """What was queued by priority in one run comes by priority in the next."""
     settings = {"CONCURRENT_REQUESTS": 1}

@@ -67,6 +67,14 @@ class Lease(UnderWay):
             return b"", b""
         return may_send(visits.trust, self.node, *visits.validators)
 
+    def is_last_of(self, attempts: int) -> bool:
+        """Whether this is the last attempt, of a page whose request may be tried so many *attempts*, more
+        than the frontier grants; ``is_last_attempt`` says so, too, from now on. It stays the last where
+        nobody waits for the page."""
+        if not self.is_last and self.page.attempts + 1 < attempts:
+            self.is_last_attempt = False
+        return self.is_last_attempt
+
     def queues_again(self, event: Event) -> bool:
         """Whether the page is queued once more where the lease ends with *event*."""
         return event is Event.POSTPONED or (event in (RETRIED, EXPIRED) and not self.is_last_attempt)
