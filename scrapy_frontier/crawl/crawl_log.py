@@ -46,8 +46,9 @@ class CrawlLog:
             log(logging.INFO, "Resuming crawl (%d requests scheduled): %s", frontier.pending, what)
             if other is not None:
                 words = (
-                    "These are requests of spider %r. Unless it was renamed to %r, stop and give each spider "
-                    "a directory of its own: pages whose callback is missing here end as failed"
+                    "These are requests of spider %r. Unless it was renamed to %r, or both have the same "
+                    "callbacks, stop and give each spider a directory of its own: pages whose callback is "
+                    "missing here end as failed, until `scrapy frontier requeue`"
                 )
                 log(logging.WARNING, words, other, spider.name)
         elif any(states.values()):

@@ -122,6 +122,33 @@ def test_frontier_dir_is_shared_on_purpose(web: Web, run: Callable[..., Crawl], 
     assert not (tmp_path / "job/frontier").exists()
 
 
+class ByNameSpider(OneSpider):
+    """Has the links of its seed go to a callback of its own."""
+
+    name = "by name"
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        yield from response.follow_all(css="a", callback=self.parse_link)
+
+    def parse_link(self, response: Response) -> Any:
+        yield {"url": response.url}
+
+
+def test_pages_that_a_spider_of_a_shared_frontier_had_no_callback_for_come_back(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    url = put_up(web)
+    brief = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+    first = run(ByNameSpider, brief, start_urls=[url])
+    other = run(OneSpider, start_urls=[web.url("/other", 1)])
+    assert "pages whose callback is missing here end as failed, until `scrapy frontier requeue`" in other.log
+    assert "has no callback 'parse_link'" in other.log
+    command = [sys.executable, "-m", "scrapy", "frontier", "requeue", "--dir", "frontier"]
+    subprocess.run(command, env=environment(), cwd=tmp_path, check=True, capture_output=True)
+    assert items(first) + items(run(ByNameSpider, start_urls=[url])) == PAGES - 1
+
+
 CLAIM = """
 import sys
 from pathlib import Path
