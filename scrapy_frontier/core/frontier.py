@@ -155,7 +155,7 @@ class Frontier:
         self._scores = scores = None if scorer is None else _rescoring(scorer, batch, hosts)
         score_of = (lambda page_id: None) if scores is None else scores.score_of
         self._queue = queue = Queue(batch, hosts, table, budgets, scores)
-        self._backoffs = backoffs = Backoffs(batch, table, queue)
+        self._backoffs = backoffs = Backoffs(batch, table, queue, now)
         deferred = Deferral(batch, table, budgets, queue, scores)
         rule = revisits or RevisitRule()  # where nothing comes back nobody asks it
         forbidden = ForbiddenPages(batch, sites)

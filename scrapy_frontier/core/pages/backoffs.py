@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..errors import lenient
 from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys
+from ..store.host_rows import LONGEST_ASKED
 
 if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
@@ -20,20 +21,30 @@ _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to 
 
 def backoff(first: float, attempts: int) -> float:
     """Seconds before a page is fetched again after *attempts* leases, 1 and more: *first*, and double with
-    each that follows, up to `LONGEST_BACKOFF`."""
-    return float(min(first * 2 ** min(attempts - 1, 60), max(first, LONGEST_BACKOFF)))
+    each that follows, up to `LONGEST_BACKOFF`; a day at the most, like all waits of pages."""
+    longest = min(max(first, LONGEST_BACKOFF), LONGEST_ASKED)
+    return float(min(first * 2 ** min(attempts - 1, 60), longest))
 
 
 class Backoffs:
-    """The waiting rows of the store. ``next`` is when the first wait is over, or `FOREVER`."""
+    """The waiting rows of the store. ``next`` is when the first wait is over, or `FOREVER`.
 
-    def __init__(self, batch: Batch, table: HostTable, queue: Queue) -> None:
+    No page waits for more than a day: what is due later at *opened_at* was put there by a clock that was
+    ahead, and has been set right; else the page would wait until it is as late again.
+    """
+
+    def __init__(self, batch: Batch, table: HostTable, queue: Queue, opened_at: float) -> None:
         self._batch = batch
         self._table = table
         self._queue = queue
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
         self._cursor = b""
+        self._too_late: bytes | None = _behind(opened_at + LONGEST_ASKED)  # where such rows go on
+        if next(batch.store.scan(keys.WAITING, self._too_late, 1), None) is None:
+            self._too_late = None
+        else:
+            self.next = opened_at
         self.cut_short: set[PageId] = set()  # pages whose backoff was, until they are handed out
 
     def handed_out(self, page_id: PageId) -> None:
@@ -64,23 +75,47 @@ class Backoffs:
         due.
         """
         self.next = FOREVER
+        if self._too_late is not None:
+            self._wake_too_late(now)
         rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
             when = queue_keys.waiting_time(key)
             if (when > now and not is_over) or index == _AT_A_TIME:
-                self.next = when
+                self.next = min(self.next, when)
                 break
-            found = lenient(queue_keys.unpack_sort_key, value)
-            if found is None:  # `check` sees to it
-                self._cursor = key[1:]
-                continue
-            sort_key, name = found
-            if when > now:
-                self.cut_short.add(queue_keys.sort_key_id(sort_key))
+            page_id = self._put_back(key, value, now)
+            if page_id is not None and when > now:
+                self.cut_short.add(page_id)
             else:
                 self._cursor = key[1:]
-            host = self._table.get(name)
-            self._batch.rows[key] = None
-            self._batch.count_queued(host, -1)
-            self._queue.put_back(host, sort_key, now)
         self._batch.commit()
+
+    def _wake_too_late(self, now: float) -> None:
+        """The same for pages that wait as long as a clock was wrong: their waits are over. Commits."""
+        assert self._too_late is not None
+        after = max(self._too_late, _behind(now + LONGEST_ASKED))  # none that was put there in this run
+        rows = list(self._batch.store.scan(keys.WAITING, after, _AT_A_TIME))
+        for key, value in rows:
+            self._put_back(key, value, now)
+        self._batch.commit()
+        self._too_late = rows[-1][0][1:] if len(rows) == _AT_A_TIME else None
+        if self._too_late is not None:
+            self.next = now
+
+    def _put_back(self, key: bytes, value: bytes, now: float) -> PageId | None:
+        """Put the page of a waiting row back into its queue, in the open batch; None for a row that nobody
+        can read: `check` sees to it."""
+        found = lenient(queue_keys.unpack_sort_key, value)
+        if found is None:
+            return None
+        sort_key, name = found
+        host = self._table.get(name)
+        self._batch.rows[key] = None
+        self._batch.count_queued(host, -1)
+        self._queue.put_back(host, sort_key, now)
+        return queue_keys.sort_key_id(sort_key)
+
+
+def _behind(when: float) -> bytes:
+    """Behind which the waiting rows lie that are due later than *when*."""
+    return queue_keys.waiting_key(when, 0)[1:]

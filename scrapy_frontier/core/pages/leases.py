@@ -90,11 +90,11 @@ class Outcome(NamedTuple):
     """How a lease ended.
 
     ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
-    backoff in seconds. ``target`` is the page a redirect led to. ``host`` is the one whose queue a page that
-    is queued again belongs to, where that is another. If the page was read and the callback told all its
-    links, or it led to another or is gone, it ``has_links`` that are known: those that gathered on the lease,
-    the one to the ``target`` (with these ``flags``), or none. ``content_score`` is what the callback thinks
-    of it (0: nothing, 1: as of any other).
+    backoff in seconds, a day at the most. ``target`` is the page a redirect led to. ``host`` is the one whose
+    queue a page that is queued again belongs to, where that is another. If the page was read and the callback
+    told all its links, or it led to another or is gone, it ``has_links`` that are known: those that gathered
+    on the lease, the one to the ``target`` (with these ``flags``), or none. ``content_score`` is what the
+    callback thinks of it (0: nothing, 1: as of any other).
 
     ``result`` says what a revisit of a page met, where the event and the status do not; ``fetched`` is
     what the response was, if there was one: it is kept.
