@@ -21,7 +21,7 @@ from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.parse.urls import escaped_fragment, host_of
-from ..crawl.hosts.politeness_key import PolitenessKeys
+from ..crawl.hosts.politeness_key import PolitenessKeys, registered_domain
 from ..crawl.ranking.choose_scorer import load_scorer
 from ..crawl.requests import codec as request_codec
 from ..crawl.requests import payload_edits, payload_facts
@@ -29,6 +29,7 @@ from ..crawl.requests.fingerprints import Identities, plain_fingerprint
 from ..crawl.store import jobdirs
 from ..crawl.store.upkeep import has_database, open_store
 from ..settings import (
+    DOMAIN,
     SCORERS,
     FrontierSetting,
     FrontierSettings,
@@ -198,6 +199,10 @@ class Project:
     def politeness_key_of(self) -> Callable[[str], str]:
         """The politeness key of a URL; with ``ip`` its host, until a crawl has resolved it."""
         return PolitenessKeys(self.frontier_settings.politeness_key).of
+
+    def queue_of(self, host: str) -> str:
+        """The politeness key of all pages of *host*; itself where only each page tells, as by its address."""
+        return registered_domain(host) if self.frontier_settings.politeness_key == DOMAIN else host
 
     def delay_of(self, host: str) -> tuple[float, str]:
         """The delay of a host by the settings, in seconds, and the setting it comes from."""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from io import TextIOWrapper
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import UsageError
 
@@ -39,7 +39,8 @@ _UTF_8, _KEPT = "utf-8-sig", "surrogateescape"
 
 
 class UnknownHost(FrontierError):
-    """An order for a host that no page is known of; nothing was ordered."""
+    """An order for a host that no page is known of, or whose pages are in the queue of another; nothing was
+    ordered."""
 
     reason = "frontier_unknown_host"
 
@@ -167,15 +168,39 @@ def forget(call: Call) -> int:
 # -- hosts -------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
-    """The host that the first argument names, and the frontier that is to take an order for it.
+class _Ordering(NamedTuple):
+    """An order about to be given: for which host, and which ``others`` have pages of it in their queue."""
 
-    Raises `UnknownHost` for a host without a page or orders, unless the operator means it: most of them are
-    misspelt, and would go on being visited.
+    name: str
+    others: list[str]
+    store: Store
+    frontier: Frontier
+
+    def answer(self, call: Call, document: dict[str, object], text: str) -> None:
+        """Tell what was ordered, and for which pages it is not."""
+        if self.others:
+            text += f" Pages of it in the queue of {_listed(self.others)} are not meant."
+        call.output.answer({"host": self.name, **document, "not_meant": self.others}, text)
+
+
+@contextmanager
+def _ordering(call: Call) -> Iterator[_Ordering]:
+    """What it takes to give an order for the host that the first argument names; one pass over all pages.
+
+    Raises `UnknownHost` for a host whose pages are in the queues of others, which would go on being visited,
+    and for one without a page or orders, unless the operator means it: most of them are misspelt.
     """
     name = host_argument(call.arguments[0])
     with call.project.open() as store:
+        key = call.project.queue_of(name)
+        pages = progress(facts.pages(store), "pages searched", facts.known(store))
+        others = facts.other_queues(pages, name, key)
+        is_meant = call.options.yes and key == name
+        if others and not (is_meant or facts.has_queue(store, name)):
+            raise UnknownHost(
+                f"{name} has no queue of its own: its pages are in that of {_listed(others)}, and nothing "
+                f"was ordered. Write {others[0]} instead, for all the pages in there"
+            )
         if not (call.options.yes or facts.is_host_known(store, name)):
             likely = facts.similar_hosts(store, name)
             advice = f"did you mean {' or '.join(likely)}? " if likely else ""
@@ -184,7 +209,12 @@ def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
                 "wait for its pages"
             )
         with call.project.frontier(store) as frontier:
-            yield name, store, frontier
+            yield _Ordering(name, others, store, frontier)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"
 
 
 def delay(call: Call) -> None:
@@ -199,30 +229,30 @@ def delay(call: Call) -> None:
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
             raise UsageError(f"{text!r} is no delay; write a number of seconds, or the word default")
-    with _ordering(call) as (name, _, frontier):
-        frontier.order_delay(name, seconds, call.project.now)
+    with _ordering(call) as order:
+        order.frontier.order_delay(order.name, seconds, call.project.now)
     source = "set by the operator"
     if seconds is None:
-        seconds, setting = call.project.delay_of(name)
+        seconds, setting = call.project.delay_of(order.name)
         source = f"by {setting}"
-    call.output.answer({"host": name, "delay": seconds}, f"{name}: {seconds:g} s, {source}.")
+    order.answer(call, {"delay": seconds}, f"{order.name}: {seconds:g} s, {source}.")
 
 
 def block(call: Call) -> None:
     """Have a host visited no more, in the crawls to come; its pages stay queued. Raises `UnknownHost`."""
-    with _ordering(call) as (name, store, frontier):
-        queued = facts.find_host(store, name, call.project.delay_of).queued
-        frontier.block(name, call.project.now)
-    text = f"{name} is blocked; {queued:,} pages of it stay queued."
-    call.output.answer({"host": name, "blocked": int(call.project.now), "queued": queued}, text)
+    with _ordering(call) as order:
+        queued = facts.find_host(order.store, order.name, call.project.delay_of).queued
+        order.frontier.block(order.name, call.project.now)
+    text = f"{order.name} is blocked; {queued:,} pages of it stay queued."
+    order.answer(call, {"blocked": int(call.project.now), "queued": queued}, text)
 
 
 def unblock(call: Call) -> None:
     """Have a blocked host visited again; also ends the rest of one that met trouble. Raises `UnknownHost`."""
-    with _ordering(call) as (name, _, frontier):
-        was_shut = frontier.unblock(name, call.project.now)
-    text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
-    call.output.answer({"host": name, "blocked": None}, text)
+    with _ordering(call) as order:
+        was_shut = order.frontier.unblock(order.name, call.project.now)
+    text = f"{order.name} may be visited." if was_shut else f"{order.name} was not blocked."
+    order.answer(call, {"blocked": None}, text)
 
 
 # -- everything --------------------------------------------------------------------------------------------

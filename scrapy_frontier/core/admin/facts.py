@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
-from ..hosts.host import host_of_page
+from ..hosts.host import host_of_page, is_of_host, queues_with
 from ..hosts.robots_expiry import robots_status
 from ..parse.urls import host_of, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
@@ -141,8 +141,25 @@ def host_row(stored: bytes | None) -> host_rows.HostRow:
 
 
 def is_host_known(store: Store, name: str) -> bool:
-    """Whether a host has a row of its own, or there is an order for it. Two lookups."""
-    return any(store.get(key) is not None for key in (keys.host_key(name), keys.orders_key(name)))
+    """Whether there is an order for a host, or a row that tells something: where pages move to the queues of
+    their addresses, empty ones are left. Two lookups."""
+    stored = store.get(keys.host_key(name))
+    is_told = stored is not None and lenient(host_rows.decode_host, stored) != host_rows.HostRow()
+    return is_told or store.get(keys.orders_key(name)) is not None
+
+
+def has_queue(store: Store, name: str) -> bool:
+    """Whether pages belong to the queue of *name*, waiting or finished, or there is an order for it. Two
+    lookups."""
+    row = host_row(store.get(keys.host_key(name)))
+    pages = row.queued, row.done, row.failed, row.deferred
+    return any(pages) or store.get(keys.orders_key(name)) is not None
+
+
+def other_queues(pages: Iterable[tuple[PageId, page_rows.Page]], name: str, kept_under: str) -> list[str]:
+    """The queues, but for its own, that hold those *pages* whose URL has the host *name*, in order;
+    *kept_under* is the one that new ones come to. Reads no more than *pages* does."""
+    return sorted({kept_under, *queues_with((page for _, page in pages), name)} - {name})
 
 
 def similar_hosts(store: Store, name: str) -> list[str]:
@@ -238,7 +255,7 @@ def matching(
     for page_id, page in pages:
         if states is not None and page.state not in states:
             continue
-        if host is not None and host_of_page(page) != host:
+        if host is not None and not is_of_host(page, host):
             continue
         if changed_since is not None and page_visits.changed_at(page) < changed_since:
             continue
@@ -252,7 +269,7 @@ def coming_back(store: Store, host: str | None = None) -> Iterator[tuple[due_row
     for key, value in store.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
         page = legible_page(store, due.page_id)
-        if page is not None and host in (None, host_of_page(page)):
+        if page is not None and (host is None or is_of_host(page, host)):
             yield due, page
 
 

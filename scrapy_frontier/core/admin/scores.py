@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..errors import UnreadableRow
-from ..hosts.host import host_of_page
+from ..hosts.host import is_of_host
 from ..pages.rescoring import AVERAGE
 from ..pages.score_columns import BLOCK
 from ..ranking import graph
@@ -78,7 +78,7 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
             if not score > 0:
                 return
             page = facts.legible_page(store, page_id)
-            if page is not None and host in (None, host_of_page(page)):
+            if page is not None and (host is None or is_of_host(page, host)):
                 yield Leader(score, page_id, page)
 
 

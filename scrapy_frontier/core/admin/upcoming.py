@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..hosts.host import HEADS, Host, Politeness
+from ..hosts.host import HEADS, Host, Politeness, is_of_host, queues_with
 from ..hosts.ready_hosts import Hosts
 from ..store import host_rows, keys, queue_keys
 from . import facts
@@ -31,14 +31,17 @@ class Turn(NamedTuple):
 
 
 class Preview:
-    """The crawl that starts *now*; only pages of the host *only* if given. *domain_of* gives the registered
-    domain of a host. Pages of blocked hosts do not come, nor such whose record cannot be read. Reads the
-    store alone."""
+    """The crawl that starts *now*; only pages of the host *only* if given, in whatever queue, which takes a
+    pass over all pages. *domain_of* gives the registered domain of a host. Pages of blocked hosts do not
+    come, nor such whose record cannot be read. Reads the store alone."""
 
     def __init__(
         self, store: Store, now: float, delay_of: DelayOf, only: str | None, domain_of: Callable[[str], str]
     ) -> None:
         self._store, self._now, self._delay_of, self._only = store, now, delay_of, only
+        self._names: set[str] | None = None  # of the queues that are played, if not all
+        if only is not None:
+            self._names = {only} | queues_with((page for _, page in facts.pages(store)), only)
         self._blocked = {host for host, orders in host_rows.all_orders(store) if orders.blocked is not None}
         self._hosts = Hosts(domain_of)
         waiting = queue_keys.waiting_places(store)
@@ -46,11 +49,11 @@ class Preview:
         self._next_waiting = next(self._waiting, None)
         views = facts.hosts(store, delay_of)
         queued = (view.host for view in views if view.queued or view.queued_again)
-        for name in filter(self._is_wanted, queued if only is None else (only,)):
+        for name in filter(self._is_wanted, queued if self._names is None else sorted(self._names)):
             self._hosts.put(self._host(name), now)
 
     def _is_wanted(self, name: str) -> bool:
-        return name not in self._blocked and self._only in (None, name)
+        return name not in self._blocked and (self._names is None or name in self._names)
 
     def _host(self, name: str) -> Host:
         host = self._hosts.by_name.get(name)
@@ -74,7 +77,9 @@ class Preview:
         each. To be iterated once."""
         while (taken := self._take()) is not None or self._advance():
             page = None if taken is None else facts.legible_page(self._store, taken)
-            if taken is not None and page is not None:
+            if taken is None or page is None:
+                continue
+            if self._only is None or is_of_host(page, self._only):
                 yield Turn(self._now, taken, page)
 
     def _advance(self) -> bool:

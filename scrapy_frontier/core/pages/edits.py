@@ -7,10 +7,11 @@ thousand at a time, so that memory stays flat and an interruption leaves a sound
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
-from ..hosts.host import host_of_page
+from ..hosts.host import host_of_page, is_of_host, queues_with
 from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.host_rows import HostRow
@@ -147,8 +148,8 @@ class Edits:
         return True
 
     def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
-        """`forget` every page of a host, a batch at a time; yields the number forgotten so far. O(pages).
-        Raises as that does; what was yielded before is done.
+        """`forget` every page in the queue of *name*, or with that host in its URL, a batch at a time; yields
+        the number forgotten so far. O(pages). Raises as that does; what was yielded before is done.
 
         The host row stays, with the time of the last visit, if there was one: whoever adds the host again
         must still keep its delay.
@@ -156,7 +157,10 @@ class Edits:
         self._batch.commit()
         count, leased = 0, self._leased()
         without_index: list[_Doomed] = []
-        for doomed in self._pages_of(name, fingerprint_of, now):
+        store = self._batch.store
+        stored = (lenient(page_rows.decode_page, value) for _, value in store.scan(keys.PAGE))
+        names = {name} | queues_with((page for page in stored if page is not None), name)
+        for doomed in self._pages_of(name, names, fingerprint_of, now):
             if doomed.page_id in leased:
                 continue
             if doomed.fingerprint is None and doomed.page_id < keys.FIRST_VISIT:
@@ -169,37 +173,45 @@ class Edits:
                 leased = self._leased()
         self._forget_by_index([doomed for doomed in without_index if doomed.page_id not in leased], now)
         self._write(now)
-        stored = self._batch.store.get(keys.host_key(name))
-        if stored is not None and self._table.row_of(name) == HostRow():  # never visited: not worth keeping
-            self._batch.forget_host(name)
-            self._batch.commit()
+        for each in names:
+            # one that was never visited is not worth keeping
+            if store.get(keys.host_key(each)) is not None and self._table.row_of(each) == HostRow():
+                self._batch.forget_host(each)
+                self._batch.commit()
         yield count + len(without_index)
 
-    def _pages_of(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[_Doomed]:
-        """First the queued pages by their rows, then, once these are gone, the finished ones."""
-        waiting = (place for place in queue_keys.waiting_places(self._batch.store) if place.host == name)
-        for places in (queue_keys.queued_places(self._batch.store, name), waiting):
-            for place in places:
-                page_id = queue_keys.sort_key_id(place.sort_key)
-                page, here = lenient(self._page_index.page, page_id), self._place_now(place, page_id, name)
-                if page is not None and here is not None:
-                    yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
+    def _pages_of(
+        self, name: str, names: set[str], fingerprint_of: FingerprintOf, now: float
+    ) -> Iterator[_Doomed]:
+        """First the queued pages by their rows in the queues of *names*, then, once these are gone, the
+        finished ones."""
+        store = self._batch.store
+        queued = (queue_keys.queued_places(store, each) for each in sorted(names))
+        waiting = (place for place in queue_keys.waiting_places(store) if place.host in names)
+        for place in chain(chain.from_iterable(queued), waiting):
+            page_id = queue_keys.sort_key_id(place.sort_key)
+            page = lenient(self._page_index.page, page_id)
+            if page is None or not is_of_host(page, name):
+                continue
+            here = self._place_now(place, page_id)
+            if here is not None:
+                yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
         for key, value in self._batch.store.scan(keys.PAGE):
             page_id, page = keys.key_id(key), lenient(page_rows.decode_page, value)
-            if page is None or host_of_page(page) != name:
+            if page is None or not is_of_host(page, name):
                 continue
             page = self._batch.read_page(page_id)  # the scan shows what was there when it began
-            if page is not None and page.state is not State.QUEUED and host_of_page(page) == name:
+            if page is not None and page.state is not State.QUEUED and is_of_host(page, name):
                 came_back = page.visits is not None and page.visits.due == QUEUED_AGAIN  # since then
-                here = queue_keys.find_place(self._batch.store, page_id, name) if came_back else None
+                here = queue_keys.find_place(store, page_id, host_of_page(page)) if came_back else None
                 yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
 
-    def _place_now(self, place: QueuePlace, page_id: PageId, name: str) -> QueuePlace | None:
+    def _place_now(self, place: QueuePlace, page_id: PageId) -> QueuePlace | None:
         """A *place* that was read a while ago, or where the page has moved since; None if it left the queues.
         To be called with nothing open."""
         is_there = self._batch.store.get(place.key) is not None
-        return place if is_there else queue_keys.find_place(self._batch.store, page_id, name)
+        return place if is_there else queue_keys.find_place(self._batch.store, page_id, place.host)
 
     def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
         """The fingerprint by which the index knows the page; None where its record tells another."""

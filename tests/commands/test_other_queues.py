@@ -1,0 +1,117 @@
+"""A host whose pages are in the queue of another politeness key: its domain, its address, a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
+
+from scrapy_frontier.core.frontier import Event, Outcome
+from scrapy_frontier.core.store.host_rows import HostRow, encode_host
+from scrapy_frontier.core.store.keys import host_key
+from scrapy_frontier.core.store.states import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A, B, GROUP = "a.shop.example", "b.shop.example", "shop.example"
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    """Six pages of A and of B in one queue, of each host two done and one that waits for its retry."""
+    crawling = start(tmp_path)
+    urls = [f"http://{host}/{number}" for number in range(6) for host in (A, B)]
+    crawling.discover([link(url, host=GROUP, kept_host=GROUP) for url in urls], NOW)
+    for _ in range(4):
+        fetch(crawling)
+    for _ in range(2):
+        fetch(crawling, Outcome(Event.RETRIED, 503, "HTTP 503", delay=60.0))
+    crawling.discover([link(urls[0], host=GROUP, kept_host=GROUP, again=True)], NOW)  # a revisit
+    crawling.close()
+    return Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain", DOWNLOAD_DELAY=1)
+
+
+def of_host(frontier: Frontiers, host: str, state: State | None = None) -> list[str]:
+    found = [page for page in pages(frontier.directory).values() if page.url.startswith(f"http://{host}/")]
+    return [page.url for page in found if state in (None, page.state)]
+
+
+def test_commands_take_the_pages_of_a_host_in_whatever_queue(frontier: Frontiers) -> None:
+    all_turns = frontier("queue", "--limit", "0", "--json").lines
+    turns = frontier("queue", "--host", A, "--limit", "0", "--json").lines
+    assert turns == [turn for turn in all_turns if turn["url"].startswith(f"http://{A}/")]
+    assert len(turns) == 5, "four that never came, one of them again; their turns are those of the queue"
+    assert frontier("queue", "--host", GROUP, "--limit", "0", "--json").lines == all_turns
+    tops = frontier("top", "--host", A, "--by", "cash", "--json").lines
+    assert {each["url"] for each in tops} <= set(of_host(frontier, A))
+    assert frontier("requeue", "--state", "done", "--host", A, "--json").json == {"requeued": 2}
+    assert (len(of_host(frontier, A, State.DONE)), len(of_host(frontier, B, State.DONE))) == (0, 2)
+    assert check(frontier.directory) == []
+
+
+def test_a_host_is_forgotten_in_whatever_queue(frontier: Frontiers) -> None:
+    kept = of_host(frontier, B)
+    assert frontier("forget", "--host", A, "--json").json == {"forgotten": 6 + 1}, "and the revisit"
+    assert check(frontier.directory) == []
+    assert [page.url for page in pages(frontier.directory).values()] == kept
+    frontier("forget", "--host", GROUP)
+    assert check(frontier.directory) == []
+    assert not pages(frontier.directory)
+
+
+def test_a_queue_that_was_never_visited_is_forgotten_with_its_pages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
+    frontier("add", f"http://{A}/1")
+    assert frontier("forget", "--host", A, "--json").json == {"forgotten": 1}
+    assert host_key(GROUP) not in rows(tmp_path)
+
+
+@pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
+@pytest.mark.parametrize("key", ["domain", "ip", lambda url: GROUP], ids=["domain", "ip", "function"])
+def test_an_order_for_a_host_in_anothers_queue_is_refused(
+    frontier: Frontiers, capsys: pytest.CaptureFixture[str], order: tuple[str, ...], key: object
+) -> None:
+    """And the name to write is told: to block a whole domain for one of its hosts was not asked for."""
+    before = rows(frontier.directory)
+    frontier = Frontiers(frontier.directory, capsys, FRONTIER_POLITENESS_KEY=key)
+    said = frontier(order[0], A, *order[1:], "--json")
+    assert (said.code, said.json["error"]) == (1, "frontier_unknown_host")
+    assert f"its pages are in that of {GROUP}" in said.err
+    assert f"Write {GROUP} instead" in said.err
+    assert rows(frontier.directory) == before
+    assert frontier(order[0], GROUP, *order[1:], "--json").json["not_meant"] == []
+
+
+def test_with_domains_no_order_for_one_of_its_hosts_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a page of it is known, too: it would never hold."""
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
+    frontier("add", "http://else.example/")
+    said = frontier("block", A, "--yes")
+    assert (said.code, f"Write {GROUP} instead" in said.err) == (1, True)
+    assert frontier("block", GROUP, "--yes").code == 0
+
+
+def test_an_order_tells_which_pages_of_the_host_it_is_not_for(
+    frontier: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here FRONTIER_POLITENESS_KEY was `domain`, and is no more: what comes is in the host's own queue."""
+    frontier = Frontiers(frontier.directory, capsys)
+    assert frontier("block", A).code == 1
+    frontier("add", f"http://{A}/new")
+    said = frontier("block", A)
+    words = f"{A} is blocked; 1 pages of it stay queued. Pages of it in the queue of {GROUP} are not meant."
+    assert (said.code, " ".join(said.out.split())) == (0, words)
+    assert frontier("delay", B, "7", "--yes", "--json").json["not_meant"] == [GROUP]
+
+
+def test_what_is_left_of_a_queue_that_moved_is_no_known_host(frontier: Frontiers) -> None:
+    """As with `ip`, where pages leave the queue of the name for that of the address."""
+    change(frontier.directory, {host_key("moved.example"): encode_host(HostRow())})
+    said = frontier("block", "moved.example")
+    assert (said.code, "no page of moved.example is known" in said.err) == (1, True)
