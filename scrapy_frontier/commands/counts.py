@@ -90,7 +90,8 @@ def hosts(call: Call) -> None:
     limit, out, now = limit_of(call, LINES), call.output, call.project.now
     totals: Counter[str] = Counter()
     with call.project.open() as store:
-        found: Iterable[facts.HostView] = _summed(facts.hosts(store, call.project.delays(store)), totals)
+        views = facts.hosts(store, call.project.delays(store), now)
+        found: Iterable[facts.HostView] = _summed(views, totals)
         if limit is not None:
             found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.ok))
         if out.as_json:

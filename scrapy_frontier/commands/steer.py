@@ -241,10 +241,11 @@ def delay(call: Call) -> None:
 def block(call: Call) -> None:
     """Have a host visited no more, in the crawls to come; its pages stay queued. Raises `UnknownHost`."""
     with _ordering(call) as order:
-        queued = facts.find_host(order.store, order.name, call.project.delay_of).queued
-        order.frontier.block(order.name, call.project.now)
+        now = call.project.now
+        queued = facts.find_host(order.store, order.name, call.project.delay_of, now).queued
+        order.frontier.block(order.name, now)
     text = f"{order.name} is blocked; {queued:,} pages of it stay queued."
-    order.answer(call, {"blocked": int(call.project.now), "queued": queued}, text)
+    order.answer(call, {"blocked": int(now), "queued": queued}, text)
 
 
 def unblock(call: Call) -> None:

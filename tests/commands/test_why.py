@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
-from stores import NOW, Frontiers, change, crawl, fetch, link, start
+from stores import FETCHED, NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
 from scrapy_frontier.core import reasons
@@ -404,6 +404,27 @@ def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureF
 
     assert slow("unblock", "a.example").out == "a.example may be visited.\n"
     assert "a.example, and the host may be visited again in 30 s" in said(slow)
+
+
+def test_a_clock_that_was_set_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The crawl waits no longer than a delay or a rest, and this is what is told, not three days."""
+    ahead = NOW + 3 * 86400
+    pages = start(tmp_path, ahead)
+    pages.discover([link("http://a.example/"), link(URL), link("http://b.example/")], ahead)
+    while (lease := pages.lease(ahead)) is not None and lease.host != "b.example":
+        pages.release(lease, FETCHED, ahead)
+    assert lease is not None
+    pages.cool(lease.host, Trouble("HTTP 429", 7200, sent=ahead, page_id=lease.page_id), ahead)
+    pages.release(lease, Outcome(Event.POSTPONED, 429, "b.example rests: HTTP 429"), ahead)
+    pages.discover([link("http://a.example/new")], ahead)
+    pages.close()
+    back = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
+    told = {host["host"]: host["ready_at"] for host in back("hosts", "--json").lines}
+    assert told["a.example"] == NOW + 30
+    assert NOW + 7200 <= told["b.example"] <= NOW + 7200 * 1.1
+    assert {turn["host"]: turn["at"] for turn in back("queue", "--json").lines} == told
+    assert "the host may be visited again in 30 s" in said(back, "http://a.example/new")
+    assert "(in 2 h) after strike 1" in said(back, "http://b.example/")
 
 
 def test_a_blocked_host(frontier: Frontiers) -> None:

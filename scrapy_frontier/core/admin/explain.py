@@ -53,7 +53,7 @@ def gather(
     due = page.visits.due if page.visits is not None else 0
     is_queued = page.state is State.QUEUED or due == due_rows.QUEUED_AGAIN
     place = queue_keys.find_place(store, page_id, name, FAR) if is_queued else None
-    host = find_host(store, name, delay_of)
+    host = find_host(store, name, delay_of, now)
     redirects = redirects_of(store, page)
     robots = robots_copy(store, page.url) if agent else None
     return Facts(page, host, place, redirects, max_attempts, now, robots, agent)

@@ -69,10 +69,11 @@ class HostView(NamedTuple):
     and its clock. These four, added up over all hosts, are those of `Summary`.
 
     ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
-    when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
-    trouble the host rests until ``cooling_until`` (0: no trouble), for its last ``trouble`` in words and as
-    many ``strikes``. ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
-    ``queued_again`` pages were due and are queued again, besides: they are counted as what they are.
+    when a crawl that starts now may make the next, 0 for a host that was never visited. ``blocked`` is since
+    when, or None. After trouble the host rests until ``cooling_until`` (0: no trouble), for its last
+    ``trouble`` in words and as many ``strikes``. ``deferred`` pages wait for room in a budget; those
+    ``fetched`` count against one. ``queued_again`` pages were due and are queued again, besides: they are
+    counted as what they are.
     """
 
     host: str
@@ -117,18 +118,20 @@ def summary(store: Store) -> Summary:
     return Summary(totals.states, ok, errors, known, *about, totals.due, totals.queued_again, first_due)
 
 
-def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
-    """What is kept of a host, and its delay by *delay_of* or by the operator; zeros where nothing is. Three
-    lookups; a row that cannot be read counts as none, of orders as a block."""
+def find_host(store: Store, name: str, delay_of: DelayOf, now: float) -> HostView:
+    """What is kept of a host, its delay by *delay_of* or by the operator, and its clock for a crawl that
+    starts at *now*; zeros where nothing is. Three lookups; a row that cannot be read counts as none, of
+    orders as a block."""
     row = host_row(store.get(keys.host_key(name)))
     orders = host_rows.read_orders(store, name)
-    rest = host_rows.read_cooldown(store, name) or host_rows.Cooldown(0.0, 0, 0.0, "")
+    rest = (host_rows.read_cooldown(store, name) or host_rows.Cooldown(0.0, 0, 0.0, "")).seen_at(now)
     seconds, source = delay_of(name)
     asked = {source: seconds}
     if orders.delay is not None:
         asked[OPERATOR] = orders.delay
     delay, by = deciding(asked)
-    ready_at = max(row.visited + delay if row.visited else 0.0, rest.until)
+    # A clock that was set back must not silence a host for longer than its delay.
+    ready_at = max(min(row.visited, now) + delay if row.visited else 0.0, rest.until)
     pages = row.pending, row.done - row.excluded, row.failed, row.excluded
     clock = row.visited, delay, by, ready_at
     besides = row.deferred, row.fetched, row.queued_again
@@ -172,11 +175,11 @@ def similar_hosts(store: Store, name: str) -> list[str]:
     return get_close_matches(name, list(names))
 
 
-def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
-    """Every host in order of its name, also one that is known by the operator's orders alone."""
+def hosts(store: Store, delay_of: DelayOf, now: float) -> Iterator[HostView]:
+    """`find_host` of each one in order of its name, also one that is known by the operator's orders alone."""
     names = merge(*((key[1:] for key, _ in store.scan(prefix)) for prefix in (keys.HOST, keys.ORDERS)))
     for name, _ in groupby(names):
-        yield find_host(store, name.decode(errors="replace"), delay_of)
+        yield find_host(store, name.decode(errors="replace"), delay_of, now)
 
 
 def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: float) -> DelayOf:

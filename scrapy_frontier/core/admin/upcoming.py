@@ -38,7 +38,8 @@ class Preview:
     def __init__(
         self, store: Store, now: float, delay_of: DelayOf, only: str | None, domain_of: Callable[[str], str]
     ) -> None:
-        self._store, self._now, self._delay_of, self._only = store, now, delay_of, only
+        self._store, self._began, self._delay_of, self._only = store, now, delay_of, only
+        self._now = now
         self._names: set[str] | None = None  # of the queues that are played, if not all
         if only is not None:
             self._names = {only} | queues_with((page for _, page in facts.pages(store)), only)
@@ -47,7 +48,7 @@ class Preview:
         waiting = queue_keys.waiting_places(store)
         self._waiting = (place for place in waiting if self._is_wanted(place.host))
         self._next_waiting = next(self._waiting, None)
-        views = facts.hosts(store, delay_of)
+        views = facts.hosts(store, delay_of, now)
         queued = (view.host for view in views if view.queued or view.queued_again)
         for name in filter(self._is_wanted, queued if self._names is None else sorted(self._names)):
             self._hosts.put(self._host(name), now)
@@ -58,12 +59,10 @@ class Preview:
     def _host(self, name: str) -> Host:
         host = self._hosts.by_name.get(name)
         if host is None:
-            view = facts.find_host(self._store, name, self._delay_of)
+            view = facts.find_host(self._store, name, self._delay_of, self._began)
             row = facts.host_row(self._store.get(keys.host_key(name)))
             host = self._hosts.by_name[name] = Host(name, row, Politeness(view.delay, 1))
-            # A clock that was set back must not silence a host for longer than its delay.
-            visited = view.visited + view.delay if view.visited else 0.0
-            host.ready_at = max(min(visited, self._now + view.delay), view.cooling_until)
+            host.ready_at = view.ready_at
             host.more = True
             self._fill(host)
         return host

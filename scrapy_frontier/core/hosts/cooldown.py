@@ -111,14 +111,9 @@ def after_trouble(
 
 
 def at_start(stored: bytes, opened_at: float, rule: CooldownRule) -> Cooldown:
-    """The cooldown in a row, for a crawl that starts at *opened_at*.
-
-    A clock that was set back must not silence the host for longer than it had to rest, and a row nobody can
-    read says at least that there was trouble.
-    """
+    """The cooldown in a row, for a crawl that starts at *opened_at*; a row nobody can read says at least that
+    there was trouble."""
     cooldown = lenient(decode_cooldown, stored)
     if cooldown is None:
         return Cooldown(opened_at + rule.first, 1, opened_at, reasons.COOLDOWN_UNREADABLE())
-    if cooldown.since > opened_at:
-        return cooldown._replace(until=opened_at + cooldown.until - cooldown.since, since=opened_at)
-    return cooldown
+    return cooldown.seen_at(opened_at)

@@ -171,6 +171,11 @@ class Cooldown(NamedTuple):
         start over."""
         return self.is_answering and now >= self.until + FORGIVEN
 
+    def seen_at(self, now: float) -> Cooldown:
+        """The same for one who comes at *now*: a clock that was set back must not silence the host for longer
+        than it had to rest."""
+        return self._replace(until=now + self.until - self.since, since=now) if self.since > now else self
+
 
 def read_cooldown(store: Store, host: str) -> Cooldown | None:
     """The cooldown of *host*; None where there is none, or none that can be read. One lookup."""
