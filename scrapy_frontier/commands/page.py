@@ -7,6 +7,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from scrapy.exceptions import UsageError
+
 from ..core.admin import explain, facts, page_visits
 from ..core.errors import UnreadableRow
 from ..core.parse.urls import without_session
@@ -156,8 +158,11 @@ def _print_why(call: Call, url: str, state: str | None, sentence: str) -> None:
 
 def _unknown(call: Call, store: Store, url: str) -> int:
     def similar() -> str:
-        others = (other for other in _similar(url) if other != url)
-        return next((other for other in others if call.project.find(store, other) is not None), "")
+        for other in _similar(url):
+            with contextlib.suppress(UsageError):  # made up here, it may be none: `www.` before an address
+                if other != url and call.project.find(store, other) is not None:
+                    return other
+        return ""
 
     limits = call.project.frontier_settings.traps
     _print_why(call, url, None, explain.why_unknown(url, limits, similar))
@@ -170,7 +175,8 @@ def _similar(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     schemes = {"http": "https", "https": "http"}
     slash = parts.path[:-1] if parts.path.endswith("/") else f"{parts.path}/"
-    www = parts.netloc.removeprefix("www.") if parts.netloc.startswith("www.") else f"www.{parts.netloc}"
+    user, at, host = parts.netloc.rpartition("@")
+    www = f"{user}{at}{host.removeprefix('www.') if host.startswith('www.') else f'www.{host}'}"
     other = schemes.get(parts.scheme, parts.scheme)
     without_port = parts.netloc.removesuffix(":80").removesuffix(":443")
     netlocs = parts.netloc, www, without_port

@@ -565,6 +565,10 @@ def test_a_url_never_seen(frontier: Frontiers) -> None:
     assert answer.code == 1
     assert answer.out == "It was never seen: no link to it was accepted, and it was no seed.\n"
     assert "but http://h1.example/31 is known" in said(frontier, "http://h1.example:80/31")
+    for address in ("http://[2001:db8::1]:8080/x", "http://www./"):
+        assert said(frontier, address) == answer.out.strip(), "what is put together from it is no URL"
+    frontier("add", "http://user:pw@www.h1.example/")
+    assert "but http://user:pw@www.h1.example/ is known" in said(frontier, "http://user:pw@h1.example/")
     assert said(frontier, "https://www.h1.example/31/") == (
         "It was never seen: no link to it was accepted, and it was no seed, "
         "but http://h1.example/31 is known."
