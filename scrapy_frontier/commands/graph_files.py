@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zipfile
+from functools import partial
 from itertools import repeat
 from typing import IO, TYPE_CHECKING
 from xml.sax.saxutils import escape
@@ -81,11 +82,10 @@ def write_text(store: Store, file: Path) -> int:
     return count
 
 
-def write_csv(store: Store, file: Path) -> int:
-    """A line a link: source, target, flags in words, weight; tabs between them in a ``.tsv``. How many links
-    there are."""
+def write_csv(store: Store, file: Path, delimiter: str = ",") -> int:
+    """A line a link: source, target, flags in words, weight; *delimiter* between them. How many links there
+    are."""
     count = 0
-    delimiter = "\t" if file.name.removesuffix(".part").lower().endswith(".tsv") else ","
     with file.open("w", encoding="ascii", newline="") as out:
         rows = csv.writer(out, delimiter=delimiter, lineterminator="\n")
         rows.writerow(("source", "target", "flags", "weight"))
@@ -152,7 +152,7 @@ def _array(archive: zipfile.ZipFile, name: str, kind: DTypeLike, count: int) -> 
 WRITERS: dict[str, Callable[[Store, Path], int]] = {
     ".graphml": write_graphml,
     ".txt": write_text,
-    ".tsv": write_csv,
+    ".tsv": partial(write_csv, delimiter="\t"),
     ".csv": write_csv,
     ".npz": write_npz,
 }

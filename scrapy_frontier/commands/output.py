@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import shutil
 import sys
 import textwrap
@@ -152,8 +153,8 @@ def wrap(text: str, width: int) -> list[str]:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A file beside *target* that takes its place once the block has ended well; beside the file that a link
-    leads to, and a device or a pipe itself.
+    """A new file beside *target* that takes its place once the block has ended well, and is removed where it
+    has not; beside the file that a link leads to, and a device or a pipe itself.
 
     Raises `OSError` at once, and about *target*, where that cannot be.
     """
@@ -163,9 +164,10 @@ def replacing(target: Path) -> Iterator[Path]:
         yield target
         return
     target = target.resolve()
-    partial = target.with_name(f"{target.name}.part")
+    # A name that no other file has, with what a file system allows for names.
+    partial = target.with_name(f"{target.name[:50]}.{secrets.token_hex(8)}.part")
     try:
-        partial.open("wb").close()
+        partial.open("xb").close()
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(target)) from error
     try:

@@ -458,6 +458,20 @@ def test_a_file_appears_whole_or_not_at_all(frontier: Frontiers, tmp_path: Path)
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_no_other_file_is_touched(frontier: Frontiers, tmp_path: Path) -> None:
+    """Where the name is as long as one may be, too; and who may read any new file may read this one."""
+    longest = "w" * 251 + ".txt"
+    mine = [tmp_path / name for name in ("web.txt.part", "all.gz.part", "web.txt.urls.gz.part")]
+    for file in mine:
+        file.write_text("mine")
+    (tmp_path / "plain").touch()
+    for command, name in (("graph", "web.txt"), ("export", "all.gz"), ("export", longest)):
+        assert frontier(command, tmp_path / name).code == 0
+        assert (tmp_path / name).stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert [file.read_text() for file in mine] == ["mine"] * 3
+    assert sorted(tmp_path.glob("*.part")) == sorted(mine)
+
+
 @pytest.mark.parametrize("ending", ["graphml", "txt", "tsv", "csv", "npz"])
 def test_a_frontier_without_links_makes_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
