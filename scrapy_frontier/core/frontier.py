@@ -4,9 +4,8 @@ Every verb takes plain data and *now* (POSIX seconds), reads, decides, and puts 
 which is written atomically; a page's links no later than its own end. Nothing is written at hand-out: the
 queue row goes when the lease ends, and whatever a crash interrupts is still queued.
 
-`Frontier` owns its parts, each of which keeps its state to itself and calls only parts made before it. A verb
-that one part does alone is that part's, and told there. The verbs are safe to repeat: discovering a known
-page and releasing an ended lease do nothing.
+`Frontier` owns its parts, each of which keeps its state to itself and calls only parts made before it; a verb
+that one part does alone is told there. To discover a known page, or to release an ended lease, does nothing.
 """
 
 from __future__ import annotations
@@ -298,6 +297,7 @@ class Frontier:
     # -- hosts -----------------------------------------------------------------------------------------
 
     set_delay = Verb("_clocks", Clocks.set_delay)
+    ordered_delay = Verb("_table", HostTable.ordered_delay)
     site_delay = Verb("_clocks", Clocks.site_delay)
     cool = Verb("_clocks", Clocks.cool)
     is_cooling = Verb("_clocks", Clocks.is_cooling)

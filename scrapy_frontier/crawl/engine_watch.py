@@ -15,6 +15,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from ..core import reasons
+from ..core.hosts.delay_sources import OPERATOR
 from ..core.pages.leases import WRITTEN_WITHIN, Outcome
 from ..core.transitions import FETCHED, Event
 from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
@@ -81,6 +82,8 @@ class Watch:
         Then a response ends a flight, and the timeout of its lease one that has none.
         """
         crawler, connect = self._crawler, self._crawler.signals.connect
+        if self._follows_throttle:
+            connect(self._throttled, signals.response_downloaded)
         self._is_watching = compat.watch_inprogress(crawler, self._in_progress)
         if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
             compat.watch_spider_errors(crawler, self._raised)
@@ -122,6 +125,9 @@ class Watch:
         except Exception as error:
             self._failed(error)
 
+    def _throttled(self, request: Request) -> None:
+        compat_downloader.steady_slot(self._crawler, request)
+
     def _fetched(self, request: Request, result: Any) -> Any:
         """A request has left the network, with *result*."""
         flight = self._flights.get(id(request))
@@ -145,7 +151,7 @@ class Watch:
             return result
         frontier, now = self._frontier, self._clock()
         try:
-            if self._follows_throttle:
+            if self._follows_throttle and OPERATOR not in lease.asked:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)

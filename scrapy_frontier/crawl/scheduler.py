@@ -164,7 +164,7 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue = crawl.intake.enqueue
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
-        compat_downloader.steady_downloader(crawler)
+        compat_downloader.steady_downloader(crawler, crawl.frontier.ordered_delay)
         crawl.output.begin()
         if crawl.watch.begin():
             self._sweeper = compat.create_looping_call(self._sweep)

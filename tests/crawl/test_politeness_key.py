@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,10 +16,13 @@ from scrapy.resolver import CachingThreadedResolver
 from server import TOLERANCE, Answer
 from twisted.internet.defer import Deferred, succeed
 
+from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from conftest import Crawl
     from server import Web
@@ -106,6 +110,33 @@ def test_a_function_of_the_users_own(
     found = pages()
     assert {page.host for url, page in found.items() if "127.0.0.4" not in url} == {"pair"}
     assert {page.host for url, page in found.items() if "127.0.0.4" in url} == {""}
+
+
+SLOW = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 4, "DOWNLOAD_DELAY": 4}
+
+
+@pytest.mark.parametrize(
+    ("unit", "settings"),
+    [
+        ("127.0.0.2", {"DOWNLOAD_DELAY": 4}),
+        ("127.0.0.2", {**SLOW, "ROBOTSTXT_OBEY": True}),
+        ("pair", {"DOWNLOAD_SLOTS": {"pair": {"delay": 4}}}),
+        ("pair", SLOW),
+    ],
+)
+def test_a_shorter_delay_that_the_operator_ordered_replaces_that_of_the_settings(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, unit: str, settings: dict[str, Any]
+) -> None:
+    frontier = Frontier(Store(tmp_path / "frontier"), time.time())
+    frontier.order_delay(unit, 0.5, time.time())
+    frontier.close()
+    if unit == "pair":
+        settings = {**settings, "FRONTIER_POLITENESS_KEY": "test_politeness_key.one_of_two"}
+    urls = [web.url(f"/{number}", number % 2 * (unit == "pair")) for number in range(4)]
+    assert run(LinkSpider, {**SETTINGS, **settings}, start_urls=urls).reason == "finished"
+    assert len(gaps(web, 0, 1)) == 3 + bool(settings.get("ROBOTSTXT_OBEY"))
+    assert min(gaps(web, 0, 1)) >= 0.5 - TOLERANCE
+    assert max(gaps(web, 0, 1)) < 4 - TOLERANCE
 
 
 def test_hosts_of_a_registered_domain(

@@ -176,6 +176,10 @@ class HostTable:
         """What the operator ordered for a host, nothing where there is nothing; no store read."""
         return self._orders.get(name, Orders())
 
+    def ordered_delay(self, name: str) -> float | None:
+        """The delay in seconds that the operator ordered for a host; None: none. O(1), no store read."""
+        return self.orders(name).delay
+
     def fill(self, host: Host) -> None:
         """Read the best of its queue from the disk, where pages there could come before those in memory;
         commits first. One seek for eight pages, none where nothing is missing."""

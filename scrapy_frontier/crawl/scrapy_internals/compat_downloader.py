@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...core.hosts.host import SENDING
-from ..meta_keys import ERRAND
+from ..meta_keys import ERRAND, SLOT
 from .compat import call_later, engine_of
 
 if TYPE_CHECKING:
@@ -129,11 +129,16 @@ def download_slot(crawler: Crawler, host: str) -> Any:
 
 
 class _Slots(dict[str, Any]):
-    """The downloader's slots: a new one draws no delay of its own, and has none before its first request.
+    """The downloader's slots: a new one draws no delay of its own, and has none before its first request;
+    where the operator ordered one, *ordered_delay* tells it in seconds, it has that.
 
     The scheduler keeps the delays, and robots.txt needs them whole. Scrapy 2.19 takes the start of the
     machine for the last visit of a host, and parks the first request of one with a longer delay.
     """
+
+    def __init__(self, ordered_delay: Callable[[str], float | None]) -> None:
+        super().__init__()
+        self._ordered_delay = ordered_delay
 
     def __setitem__(self, key: str, slot: Any) -> None:
         if hasattr(slot, "jitter"):
@@ -142,15 +147,27 @@ class _Slots(dict[str, Any]):
             slot.randomize_delay = False
         if getattr(slot, "lastseen", None) == 0:
             slot.lastseen = _LONG_AGO
+        ordered = self._ordered_delay(key)
+        if ordered is not None:
+            slot.delay = ordered
         super().__setitem__(key, slot)
 
 
-def steady_downloader(crawler: Crawler) -> None:
+def steady_slot(crawler: Crawler, request: Request) -> None:
+    """Have the slot of a *request* under way keep the delay that the operator ordered, if any: AutoThrottle
+    sets another after each response."""
+    slots: Any = getattr(getattr(engine_of(crawler), "downloader", None), "slots", None)
+    key: Any = request.meta.get(SLOT)
+    if isinstance(slots, _Slots) and key in slots:
+        slots[key] = slots[key]
+
+
+def steady_downloader(crawler: Crawler, ordered_delay: Callable[[str], float | None]) -> None:
     """Have the downloader hand on at once what the scheduler hands out: it keeps the delays. For slots there
-    are and those to come, without jitter."""
+    are and those to come, without jitter, and with the delay that *ordered_delay* tells of a host, if any."""
     downloader: Any = getattr(engine_of(crawler), "downloader", None)
     if type(getattr(downloader, "slots", None)) is dict:
-        slots = _Slots()
+        slots = _Slots(ordered_delay)
         for key, slot in downloader.slots.items():
             slots[key] = slot
         downloader.slots = slots
