@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import DATABASE, Store
 from scrapy_frontier.crawl.store.upkeep import FILES_LOOK, FILES_LOOK_IDLE, Upkeep, look_after
 
@@ -164,13 +166,76 @@ def test_a_store_dropped_without_closing_it_is_let_go_of(tmp_path: Path) -> None
     Store(tmp_path).close()
 
 
-def test_a_directory_that_went_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_went_is_told_to_who_writes_and_to_nobody_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = Store(tmp_path / "frontier")
+    frontier = Frontier(store, NOW)
     with caplog.at_level(logging.ERROR):
         upkeep = Upkeep(store, FILES_LOOK / 2)
         shutil.rmtree(tmp_path / "frontier")
-        time.sleep(4 * FILES_LOOK)
+        wait_for_no_thread()
         upkeep.stop()
+    for call in (frontier.commit, frontier.close):
+        with pytest.raises(FrontierUnwritable, match=r"/frontier was removed.*start the same crawl again"):
+            call()
+    assert caplog.records == []
+    assert not (tmp_path / "frontier").exists()
+
+
+@pytest.mark.parametrize("has_upkeep", [True, False])
+def test_a_frontier_begun_anew_is_not_damaged_by_the_end_of_the_one_before(
+    tmp_path: Path, has_upkeep: bool
+) -> None:
+    """Whose upkeep had not looked again yet; or which has none, as in a command."""
+    links = [Link(bytes([n]) * 20, f"http://a.example/{n}", "a.example") for n in range(200)]
+    store = Store(tmp_path / "frontier")
+    upkeep = Upkeep(store, 0.0) if has_upkeep else None
+    frontier = Frontier(store, NOW)
+    frontier.discover(links, NOW)
+    frontier.commit()
+    anew = Frontier(Store(tmp_path / "anew"), NOW)
+    anew.discover(links[:50], NOW)
+    anew.close()
+    shutil.rmtree(tmp_path / "frontier")
+    shutil.copytree(tmp_path / "anew", tmp_path / "frontier")
+    if upkeep is not None:
+        upkeep.stop()
+    with pytest.raises(FrontierUnwritable):
+        frontier.close()
+    for file in (tmp_path / "anew" / DATABASE).iterdir():
+        assert (tmp_path / "frontier" / DATABASE / file.name).read_bytes() == file.read_bytes()
+    store = Store(tmp_path / "frontier")
+    assert list(Check(store, None, NOW).run()) == []
+    assert len(store.keys_of(keys.PAGE, b"", 1000)) == 50
     store.close()
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert str(tmp_path / "frontier") in caplog.text
+
+
+def test_a_directory_without_its_lock_file_and_one_that_cannot_be_seen_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    (tmp_path / "frontier.lock").unlink()
+    assert store.look()
+
+    def denied(path: object, **options: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", denied)
+        assert store.look()
+    store.write({})
+    store.close()
+
+
+def test_a_directory_that_was_moved_away_is_whole_where_it_is(tmp_path: Path) -> None:
+    store = Store(tmp_path / "old")
+    frontier = Frontier(store, NOW)
+    frontier.discover([Link(b"1" * 20, "http://a.example/1", "a.example")], NOW)
+    frontier.commit()
+    (tmp_path / "old").rename(tmp_path / "new")
+    with pytest.raises(FrontierUnwritable):
+        frontier.close()
+    found = Frontier(Store(tmp_path / "new"), NOW)
+    assert found.find(b"1" * 20) == 0
+    found.close()

@@ -49,7 +49,7 @@ class FrontierDamaged(FrontierUnreadable):
 
 
 class FrontierUnwritable(FrontierError):
-    """A write failed (disk full, I/O error); everything written before it is kept.
+    """A write failed (disk full, I/O error), or the directory is lost; all written before it is kept there.
 
     Nothing is written after it in this run: every verb that would write raises it again.
     """

@@ -267,6 +267,15 @@ def test_a_disk_that_is_full_at_the_start(web: Web, run: Run, tiny_disk: Path, h
     assert sorted(web.paths()) == ["/0", "/1", "/2"]
 
 
+def test_a_directory_that_is_removed_under_a_crawl(web: Web, start: Run, tmp_path: Path) -> None:
+    """The crawl says so in one line, and ends at once, though only a rest of its host is waited for."""
+    web.on("/", status=429, headers={"Retry-After": "100"})
+    crawl = start(LinkSpider, {"FRONTIER_SYNC_INTERVAL": 0.1, **EVERYTHING}, start_urls=[web.url("/")])
+    crawl.wait_for("Waiting: ")
+    shutil.rmtree(tmp_path / "frontier")
+    assert_closed(crawl.wait(), "frontier_unwritable", "was removed", "start the same crawl again")
+
+
 EVERYTHING = {
     "ADDONS": {"scrapy_frontier.Addon": 500},
     "SCHEDULER": None,

@@ -276,6 +276,7 @@ class Batch:
             raise self.failure
         rows = self.rows
         if not rows and not self._touched:
+            self.store.check()
             return
         try:
             for host in self._touched:

@@ -54,6 +54,7 @@ class Lock:
     """
 
     def __init__(self, directory: Path, user: str = CRAWL) -> None:
+        self._directory = directory
         self._user = user
         self._process = os.getpid()
         self._file = _open(directory)
@@ -74,6 +75,20 @@ class Lock:
     def database_removed(self) -> None:
         """The next one who comes may make another database, as in an empty directory."""
         self._write(False)
+
+    def is_lost(self) -> bool:
+        """Whether the database was removed or moved away since, or another directory is in its place, which
+        may be somebody else's. Two stats; where they fail nobody can tell, and it is not."""
+        try:
+            (self._directory / DATABASE).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        with contextlib.suppress(OSError, ValueError):  # it alone was removed, or is closed
+            found, ours = (self._directory / _LOCK).stat(), os.fstat(self._file.fileno())
+            return not os.path.samestat(found, ours)  # no other file has its number while it is open
+        return False
 
     def _write(self, has_database: bool) -> None:
         lines = [str(os.getpid()), self._user, *([] if has_database else [_NEW])]
@@ -139,6 +154,14 @@ def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
 def is_full(error: BaseException) -> bool:
     """Whether a write failed for want of space, a quota or a limit of file sizes, by the words of *error*."""
     return any(text in str(error) for text in _FULL)
+
+
+def lost(directory: Path) -> str:
+    """The message for a *directory* that ``is_lost``."""
+    return (
+        f"{directory} was removed, moved away or replaced while it was open: nothing more is written, and "
+        "what is there now is left as it is; if it was moved, move it back, then start the same crawl again"
+    )
 
 
 def full_disk(directory: Path, cause: str | None) -> str:

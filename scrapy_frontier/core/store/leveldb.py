@@ -18,7 +18,7 @@ import plyvel
 
 from ..errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
 from . import keys
-from .directory_lock import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full
+from .directory_lock import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full, lost
 from .keys import FORMAT_VERSION, READABLE_FORMATS
 from .leveldb_files import log_name, read_catalogue
 
@@ -59,6 +59,7 @@ class Store:
     ) -> None:
         self.directory = Path(directory).absolute()  # a spider may go to another directory
         self.is_restored = False
+        self._lost: FrontierUnwritable | None = None
         self._lock = Lock(self.directory, user)
         try:
             self._db = _open(self.directory / DATABASE, self._lock.had_database)
@@ -172,12 +173,27 @@ class Store:
         """
         return Counter(key[:1] for key, _ in self._seek(self._db, b"", b""))
 
+    def look(self) -> bool:
+        """Whether the directory is still the one that was opened; two stats, from any thread. Once it was
+        removed, moved away or replaced, nothing is written any more, and `check` raises: LevelDB finds its
+        files by name, and would write and delete those of a database that was begun in its place."""
+        if self._lost is None and self._lock.is_lost():
+            self._lost = FrontierUnwritable(lost(self.directory))
+        return self._lost is None
+
+    def check(self) -> None:
+        """Raise `FrontierUnwritable` where the last `look` found another directory, or none; O(1)."""
+        if self._lost is not None:
+            raise self._lost
+
     def write(self, rows: Mapping[bytes, bytes | None], sync: bool = False) -> None:
         """Write *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
 
         Raises `FrontierUnwritable`. After that no further write must be tried: LevelDB's log may end in
         half a log record, and what is written behind it could be lost.
         """
+        if self._lost is not None:
+            raise self._lost
         batch = self._db.write_batch(sync=True) if sync else self._batch
         put, delete = batch.put, batch.delete
         for key, value in rows.items():
@@ -228,7 +244,9 @@ class Store:
 
     def flush(self) -> None:
         """Write LevelDB's buffer out as a table, so that the next open has no log to replay; waits until it
-        is there."""
+        is there. Raises `FrontierUnwritable` where the directory is another, or gone."""
+        self.look()
+        self.check()
         self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
@@ -236,6 +254,8 @@ class Store:
 
         Raises `FrontierUnwritable`.
         """
+        self.look()
+        self.check()
         self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
         self.write({})  # LevelDB tells only who writes that merging failed
 

@@ -54,15 +54,17 @@ def spider_in(directory: Path) -> str:
 class Upkeep:
     """Looks after the files of *store* until `stop`, or until nobody has the store any more.
 
-    Has the operating system write them to the disk every *sync_interval* seconds, never if that is 0. What
+    Sees whether the directory is still there, and the same: else the store is not written to any more. Has
+    the operating system write them to the disk every *sync_interval* seconds, never if that is 0. What
     fails is told once, and tried again.
     """
 
     def __init__(self, store: Store, sync_interval: float) -> None:
         self._stopped = threading.Event()
+        self._find = weakref.ref(store)
         self._thread = threading.Thread(
             target=look_after,
-            args=(weakref.ref(store), sync_interval or float("inf"), self._stopped),
+            args=(self._find, sync_interval or float("inf"), self._stopped),
             name="frontier-upkeep",
             daemon=True,
         )
@@ -70,14 +72,17 @@ class Upkeep:
 
     def stop(self) -> None:
         """Have the thread end, and return when it has: it may be waiting for the disk. Before the store is
-        closed."""
+        closed: that its directory is the same is seen once more."""
         self._stopped.set()
         self._thread.join()
+        store = self._find()
+        if store is not None:
+            store.look()
 
 
 def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
-    """What `Upkeep` does in its thread, until *stopped*, or *find* finds no store. Raises nothing for the
-    disk's sake."""
+    """What `Upkeep` does in its thread, until *stopped*, or *find* finds no store, or its directory is lost.
+    Raises nothing for the disk's sake."""
     store = find()
     if store is None:
         return
@@ -85,6 +90,8 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
     synced_at, has_failed, pause = time.monotonic(), False, FILES_LOOK
     with MappedFiles(directory / "leveldb") as files:
         while store is not None:
+            if not store.look():  # whoever writes next is told
+                return
             try:
                 pause = FILES_LOOK if files.look() else min(2 * pause, FILES_LOOK_IDLE)
                 if time.monotonic() - synced_at >= sync_interval:
