@@ -6,9 +6,11 @@ import gzip
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from errno import ENOSPC
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
+import plyvel
 import pytest
 from scrapy import Request, Spider
 from scrapy.utils.request import RequestFingerprinter
@@ -33,7 +35,7 @@ from stores import (
 
 from scrapy_frontier.core.admin.importer import filling
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store import directory_lock, keys
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
@@ -373,6 +375,35 @@ def test_a_damaged_file_leaves_nothing_behind(
     assert said.err.startswith("scrapy frontier: ")
     assert not (tmp_path / "new").exists()
     assert not list(tmp_path.glob("*.importing"))
+
+
+@pytest.mark.parametrize("lacks", ["lock", "rows"])
+def test_a_full_disk_is_told_of_the_directory_that_was_named(
+    tmp_path: Path,
+    exported: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    lacks: str,
+) -> None:
+    """Not of the one that is filled first and is gone by then."""
+
+    def full(path: str, **_: Any) -> None:
+        raise plyvel.IOError(f"IO error: {tmp_path}/new.importing/000003.log: {os.strerror(ENOSPC)}".encode())
+
+    def no_room(path: Path, *_: Any) -> int:
+        raise OSError(ENOSPC, os.strerror(ENOSPC), str(path))
+
+    if lacks == "lock":
+        monkeypatch.setattr(directory_lock.os, "open", no_room)
+    else:
+        monkeypatch.setattr(plyvel, "DB", full)
+    said = Frontiers(tmp_path / "new", capsys)("import", exported)
+    monkeypatch.undo()
+    assert said.code == 1
+    told = f"cannot import into {tmp_path}/new ({os.strerror(ENOSPC)}): nothing was left there; free some"
+    assert told in said.err
+    assert "give the same command again" in said.err
+    assert not (tmp_path / "new").exists()
 
 
 def test_nothing_is_imported_over_a_frontier(

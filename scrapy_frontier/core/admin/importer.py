@@ -13,12 +13,12 @@ from base64 import b64decode
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import FrontierError
+from ..errors import FrontierError, FrontierUnwritable
 from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import clean_host, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
-from ..store.directory_lock import DATABASE, Lock
+from ..store.directory_lock import DATABASE, Lock, system_words
 from ..store.page_rows import Page
 from ..store.states import State
 from .check_notes import HostTally
@@ -298,20 +298,26 @@ def filling(directory: Path) -> Iterator[Path]:
     """A directory for a database that moves to *directory* once the block has ended well.
 
     Where the block raises it is removed, and *directory* is as before. What an import that was killed left
-    there goes first. Raises `FrontierLocked` where another import is at work, and `OSError` where a database
-    stands already.
+    there goes first. Raises `FrontierLocked` where another import is at work, `FrontierUnwritable` where the
+    disk is full, and `OSError` where a database stands already.
     """
     beside = directory.with_name(f"{directory.name}.importing")
     new = beside / "frontier"
-    with closing(Lock(beside, "scrapy frontier import")):
-        try:
-            if new.exists():
-                shutil.rmtree(new)
-            yield new
-            directory.mkdir(parents=True, exist_ok=True)
-            (new / DATABASE).rename(directory / DATABASE)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+    try:
+        with closing(Lock(beside, "scrapy frontier import")):
+            try:
+                if new.exists():
+                    shutil.rmtree(new)
+                yield new
+                directory.mkdir(parents=True, exist_ok=True)
+                (new / DATABASE).rename(directory / DATABASE)
+            finally:
+                shutil.rmtree(beside, ignore_errors=True)
+    except FrontierUnwritable as error:  # it names what is there no more
+        raise FrontierUnwritable(
+            f"cannot import into {directory} ({system_words(error.__cause__ or error)}): nothing was left "
+            "there; free some space or fix the disk, then give the same command again"
+        ) from error
 
 
 def _sort_key(line: Line, page_id: PageId) -> bytes:

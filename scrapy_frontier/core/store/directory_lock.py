@@ -151,6 +151,18 @@ def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
     return f"{directory} is open in {where}: {remedy}, or use another FRONTIER_DIR"
 
 
+def cause_of(error: BaseException) -> str:
+    """What *error*, of LevelDB or the operating system, says; the name of its class where that is nothing."""
+    text = error.args[0] if error.args else ""
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(error) or type(error).__name__
+
+
+def system_words(error: BaseException) -> str:
+    """What the operating system said, as far as *error* tells it: no path, which stands before it."""
+    words = error.strerror if isinstance(error, OSError) else None
+    return words or cause_of(error).rpartition(": ")[2]
+
+
 def is_full(error: BaseException) -> bool:
     """Whether a write failed for want of space, a quota or a limit of file sizes, by the words of *error*."""
     return any(text in str(error) for text in _FULL)

@@ -18,7 +18,7 @@ import plyvel
 
 from ..errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
 from . import keys
-from .directory_lock import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full, lost
+from .directory_lock import CRAWL, DATABASE, REPAIRED, Lock, cause_of, full_disk, is_full, lost
 from .keys import FORMAT_VERSION, READABLE_FORMATS
 from .leveldb_files import log_name, read_catalogue
 
@@ -206,7 +206,7 @@ class Store:
         except plyvel.CorruptionError as error:  # met when tables were merged
             raise FrontierUnwritable(str(_damaged(self.directory / DATABASE, error))) from error
         except (plyvel.Error, OSError) as error:
-            raise FrontierUnwritable(full_disk(self.directory, _cause(error))) from error
+            raise FrontierUnwritable(full_disk(self.directory, cause_of(error))) from error
         finally:
             batch.clear()
 
@@ -271,29 +271,24 @@ def _format_rows(scheme: str) -> dict[bytes, bytes]:
     return {keys.FORMAT: str(FORMAT_VERSION).encode(), keys.SCHEME: scheme.encode()}
 
 
-def _cause(error: BaseException) -> str:
-    text = error.args[0] if error.args else ""
-    return text.decode(errors="replace") if isinstance(text, bytes) else str(error) or type(error).__name__
-
-
 def _why_not(path: Path, error: BaseException) -> FrontierError:
     """What keeps LevelDB from opening or reading *path*: it opens its tables late, and tells a file that is
     too short, or gone, by the words of the operating system."""
     if is_full(error):
-        return FrontierUnwritable(full_disk(path.parent, _cause(error)))
+        return FrontierUnwritable(full_disk(path.parent, cause_of(error)))
     torn = any(os.strerror(number) in str(error) for number in (errno.EINVAL, errno.ENOENT))
     is_torn = torn and isinstance(error, plyvel.IOError) and path.is_dir()
     if is_torn or isinstance(error, plyvel.CorruptionError):
         return _damaged(path, error)
     return FrontierUnreadable(
-        f"cannot open {path} ({_cause(error)}): check that the files are readable and writable for this "
+        f"cannot open {path} ({cause_of(error)}): check that the files are readable and writable for this "
         "user, and that the disk is sound; nothing was changed"
     )
 
 
 def _damaged(path: Path, error: BaseException) -> FrontierDamaged:
     return FrontierDamaged(
-        f"{path} is damaged ({_cause(error)}): nothing was deleted; restore it from a copy, or let `scrapy "
+        f"{path} is damaged ({cause_of(error)}): nothing was deleted; restore it from a copy, or let `scrapy "
         f"frontier check --repair --dir {path.parent}` save what is legible into a copy"
     )
 
