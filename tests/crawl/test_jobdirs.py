@@ -8,9 +8,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from conftest import environment, read_pages
 from scrapy import Spider
 from scrapy.http import HtmlResponse, Response
+
+from scrapy_frontier.core.errors import FrontierUnreadable
+from scrapy_frontier.crawl.store.jobdirs import JobdirUnusable, claim
+from scrapy_frontier.crawl.store.upkeep import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,6 +152,22 @@ def test_pages_that_a_spider_of_a_shared_frontier_had_no_callback_for_come_back(
     command = [sys.executable, "-m", "scrapy", "frontier", "requeue", "--dir", "frontier"]
     subprocess.run(command, env=environment(), cwd=tmp_path, check=True, capture_output=True)
     assert items(first) + items(run(ByNameSpider, start_urls=[url])) == PAGES - 1
+
+
+@pytest.mark.parametrize("in_the_way", ["job", "job/frontier"])
+@pytest.mark.parametrize("is_link", [True, False], ids=["link", "file"])
+def test_what_stands_where_a_directory_should_be_is_told(
+    tmp_path: Path, in_the_way: str, is_link: bool
+) -> None:
+    """To make it writable would not help."""
+    path = tmp_path / in_the_way
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(tmp_path / "nowhere") if is_link else path.touch()
+    told = "stands where a directory should be; remove it, or use another "
+    with pytest.raises(JobdirUnusable, match=rf"{in_the_way}.*{told}JOBDIR$"):
+        claim(tmp_path / "job", "one")
+    with pytest.raises(FrontierUnreadable, match=rf"{in_the_way}.*{told}FRONTIER_DIR$"):
+        open_store(path)
 
 
 CLAIM = """

@@ -133,11 +133,17 @@ def _open(directory: Path) -> IO[str]:
     except OSError as error:
         if is_full(error):
             raise FrontierUnwritable(full_disk(directory, error.strerror)) from error
-        remedy = "make the directory writable for this user, or use another FRONTIER_DIR"
-        if isinstance(error, FileExistsError | NotADirectoryError):
-            remedy = "use another FRONTIER_DIR, where a directory is or can be made"
-        raise FrontierUnreadable(f"cannot open {path} ({error.strerror}): {remedy}") from error
+        raise FrontierUnreadable(no_directory(path, error, "FRONTIER_DIR")) from error
     return open(descriptor, "r+", encoding="utf-8", errors="replace")
+
+
+def no_directory(path: Path, error: OSError, setting: str) -> str:
+    """The message for a file, *path*, whose directory, which *setting* names, cannot be made or used."""
+    remedy = f"make the directory writable for this user, or use another {setting}"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        stands = "a file, or a link that leads nowhere, stands where a directory should be"
+        remedy = f"{stands}; remove it, or use another {setting}"
+    return f"cannot open {path} ({error.strerror}): {remedy}"
 
 
 def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:

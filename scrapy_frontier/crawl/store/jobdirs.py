@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from ...core.errors import FrontierUnreadable, FrontierUnwritable
-from .upkeep import full_disk, has_database, is_full, spider_in
+from .upkeep import full_disk, has_database, is_full, no_directory, spider_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,10 +49,7 @@ def claim(jobdir: Path, spider: str) -> Path:
     except OSError as error:
         if is_full(error):
             raise FrontierUnwritable(full_disk(first, error.strerror)) from error
-        raise JobdirUnusable(
-            f"cannot open {first / _OWNER} ({error.strerror}): make the directory writable for this user, or "
-            "use another JOBDIR"
-        ) from error
+        raise JobdirUnusable(no_directory(first / _OWNER, error, "JOBDIR")) from error
     if owner == spider:
         return first
     own = _own(jobdir, spider)

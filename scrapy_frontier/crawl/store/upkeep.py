@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ...core.store import keys
-from ...core.store.directory_lock import CRAWL, full_disk, has_database, is_full
+from ...core.store.directory_lock import CRAWL, full_disk, has_database, is_full, no_directory
 from ...core.store.mapped_files import MappedFiles
 
 if TYPE_CHECKING:
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from ...core.store.leveldb import Store
 
-__all__ = ["Upkeep", "full_disk", "has_database", "is_full", "open_store", "repair_files", "spider_in"]
+__all__ = [
+    "Upkeep",
+    "full_disk",
+    "has_database",
+    "is_full",
+    "no_directory",
+    "open_store",
+    "repair_files",
+    "spider_in",
+]
 
 logger = logging.getLogger(__name__)
 
