@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from io import TextIOWrapper
@@ -16,9 +17,9 @@ from ..core.admin.salvage import remove
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRow
 from ..core.frontier import Link
 from ..core.parse.urls import host_of
-from ..crawl.meta_keys import FORCE, PATTERN
+from ..crawl.meta_keys import PATTERN
 from ..crawl.requests.codec import meta_payload
-from ..crawl.requests.pattern_and_force import is_forced
+from ..crawl.requests.pattern_and_force import is_forced, meta_to_force
 from ..crawl.requests.payload_edits import with_meta
 from .output import progress
 from .project import NoFrontier, host_argument
@@ -59,8 +60,8 @@ def add(call: Call) -> int:
     for url in urls:
         project.request(url)
     pattern_of(pattern)
-    given = {PATTERN: pattern, FORCE: project.now if call.options.force else None}
-    meta = {name: value for name, value in given.items() if value is not None}
+    meta = {} if pattern is None else {PATTERN: pattern}
+    meta |= meta_to_force(project.now) if call.options.force else {}
     refused: list[str] = []
     new = known = 0
     with _open_lines(call.options.file) as lines, project.open(create=True) as store:
@@ -71,6 +72,8 @@ def add(call: Call) -> int:
                 added = sum(_add(frontier, handful, meta, project.now))
                 new += added
                 known += len(handful) - added
+        if call.options.force:
+            _end_second(project.now)
     project.claim()
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
@@ -91,6 +94,12 @@ def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: fl
         else:
             frontier.renew(answer.page_id, link.payload)
             yield False
+
+
+def _end_second(now: float) -> None:
+    """Have the frontier, which is still open here, to ourselves until the time to force by, a second after
+    *now* at the most: what a crawl visited before it would be forced once more by each link."""
+    time.sleep(int(now) + 1 - now)
 
 
 def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
@@ -130,11 +139,14 @@ def requeue(call: Call) -> None:
     pattern = pattern_of(call.options.match)
     count = 0
     with call.project.open() as store, call.project.frontier(store) as frontier:
-        now, force = call.project.now, call.options.force
+        now = call.project.now
+        forced = meta_to_force(now) if call.options.force else {}
         found = facts.matching(facts.pages(store), pattern, host, states)
         for page_id, page in progress(found, "pages that match"):
-            payload = with_meta(page.payload, {FORCE: now}) if force else None
+            payload = with_meta(page.payload, forced) if forced else None
             count += frontier.requeue(page_id, now, payload)
+        if forced:
+            _end_second(now)
     call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
 
 

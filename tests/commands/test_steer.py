@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from stores import (
     start,
 )
 
+from scrapy_frontier.commands import steer
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Event, Frontier, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
@@ -37,6 +39,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY, read_counts
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.requests.pattern_and_force import is_forced
 from scrapy_frontier.crawl.requests.payload_edits import with_own
 
 if TYPE_CHECKING:
@@ -171,10 +174,31 @@ def test_an_added_page_is_fetched_again_by_force_once(visited: Frontiers) -> Non
     command = "add", "http://a.example/read", "http://a.example/waits", "--force"
     assert "Added 1; 1 known already" in visited(*command).out
     assert "Added 0; 2 known already" in visited(*command).out
-    payload = b'{"meta":{"frontier_force":%d}}' % NOW
-    assert {payload.replace(b".0}", b"}") for _, payload in requests(visited).values()} == {payload}
+    payload = b'{"meta":{"frontier_force":%d}}' % (NOW + 1)
+    assert {payload for _, payload in requests(visited).values()} == {payload}
     assert order(visited.directory, 5) == ["http://a.example/waits", "http://a.example/read"]
     assert check(visited.directory) == []
+
+
+def test_a_page_that_was_visited_just_now_is_added_by_force(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record has no more than the second of a visit, so no crawl must come in the rest of that one."""
+    slept: list[float] = []
+    monkeypatch.setattr(steer.time, "sleep", slept.append)
+    pages = start(tmp_path)
+    pages.discover([link("http://a.example/")], NOW)
+    fetch(pages, now=NOW + 0.9)
+    pages.close()
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_CLOCK=lambda: NOW + 0.95)
+    assert "Added 1" in frontier("add", "http://a.example/", "--force").out
+    assert slept == [pytest.approx(0.05)]
+    crawling = start(tmp_path, NOW + 1)
+    fetch(crawling, now=NOW + 1)
+    page = crawling.page(0)
+    crawling.close()
+    assert page is not None
+    assert not is_forced(json.loads(page.payload)["meta"], page), "once"
 
 
 def test_what_is_queued_again_by_force_keeps_its_request(visited: Frontiers) -> None:

@@ -8,6 +8,7 @@ from scrapy_frontier.core.pages.entered_again import (
     FORCED,
     LEFT,
     TRIED_AGAIN,
+    after_visits_until,
     is_repeated,
     takes_request,
     was_visited_before,
@@ -32,6 +33,8 @@ def test_a_page_is_forced_by_the_second_of_its_last_visit(when: float) -> None:
     assert was_visited_before(Page(URL, changed=100), when) == (when >= 101)
     assert was_visited_before(Page(URL, changed=0, visits=Visits(first=90, last=100)), when) == (when >= 101)
     assert was_visited_before(Page(URL), when), "it never was"
+    assert was_visited_before(Page(URL, changed=int(when)), after_visits_until(when)), "just now"
+    assert not was_visited_before(Page(URL, changed=int(when + 1)), after_visits_until(when)), "by that force"
 
 
 @pytest.mark.parametrize("state", STORED, ids=lambda state: state.name)

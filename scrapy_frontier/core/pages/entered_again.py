@@ -27,6 +27,12 @@ def was_visited_before(page: Page, when: float) -> bool:
     return (page.changed if page.visits is None else page.visits.last) < int(when)
 
 
+def after_visits_until(now: float) -> int:
+    """A time (POSIX seconds) before which every visit until *now* was: of those the whole second is kept.
+    Visits between *now* and then pass for earlier ones, too."""
+    return int(now) + 1
+
+
 def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_parent: bool | None) -> bool:
     """Whether a seed has its known *page* (None: it has no row) visited once more.
 

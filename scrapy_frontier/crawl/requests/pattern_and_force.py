@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...core import reasons
-from ...core.pages.entered_again import was_visited_before
+from ...core.pages.entered_again import after_visits_until, was_visited_before
 from ...core.reasons import LONGEST_URL
 from ..meta_keys import FORCE, PATTERN
 
@@ -79,6 +79,12 @@ def pattern_and_force_of(request: Request | None) -> PatternAndForce | None:
     if request is None or (PATTERN not in request.meta and FORCE not in request.meta):
         return None
     return PatternAndForce(request)
+
+
+def meta_to_force(now: float) -> dict[str, Any]:
+    """The meta of a request that wants its page fetched, whatever visits it had until *now*. A crawl may
+    begin a second later, lest it is taken for one of these."""
+    return {FORCE: after_visits_until(now)}
 
 
 def is_forced(meta: Mapping[str, Any], page: Page) -> bool:
