@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.utils.request import fingerprint
 
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.parse.urls import host_of
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.requests.codec import meta_payload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from conftest import Crawl
     from server import Web
@@ -105,6 +112,37 @@ def test_a_seed_takes_the_place_of_the_entry_of_a_page_that_waits(
     assert fetched(site) == ["/docs/"]
     run(EntrySpider, entries=[(site.url("/docs/a"), {})])
     assert fetched(site) == ["/docs/a", "/docs/b", "/docs/c", "/news/2"]
+
+
+def add(directory: Path, url: str, **meta: Any) -> None:
+    """As `scrapy frontier add` does."""
+    with closing(Store(directory / "frontier")) as store:
+        frontier, now = Frontier(store, time.time()), time.time()
+        link = Link(fingerprint(Request(url)), url, host_of(url), payload=meta_payload(meta))
+        (answer,) = frontier.discover([link], now)
+        if not answer.is_taken and answer.page_id is not None:
+            assert frontier.requeue(answer.page_id, now, link.payload)
+        frontier.close()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_was_added_with_a_pattern_stands_against_a_seed_without_one(
+    site: Web, run: Callable[..., Crawl], tmp_path: Path, is_known: bool
+) -> None:
+    """The seed comes at every start, and was there before; one with a pattern is heard."""
+    docs, other = site.url("/docs/"), (site.url("/docs/"), {PATTERN: "/news/"})
+    if is_known:
+        run(EntrySpider, entries=[(docs, {})])
+        assert len(fetched(site)) == 6
+    force = {FORCE: int(time.time()) + 1}
+    time.sleep(1.0 if is_known else 0.0)  # the visits to come are later
+    add(tmp_path, docs, **{PATTERN: "/docs/"}, **(force if is_known else {}))
+    run(EntrySpider, entries=[(docs, {})])
+    assert fetched(site) == ["/docs/", "/docs/a", "/docs/b"]
+    if not is_known:
+        add(tmp_path, docs, **{PATTERN: "/docs/"})
+        run(EntrySpider, entries=[other])
+        assert fetched(site) == ["/docs/", "/news/1", "/news/2"]
 
 
 @pytest.mark.parametrize("copies", [False, True])

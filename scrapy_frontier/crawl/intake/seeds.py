@@ -64,7 +64,8 @@ class Seeds:
 
     def forced(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
         """The *known* page of *request* if it is queued again, because it was visited last before the time
-        that the request names. A seed, which *is_named*, replaces the request of a page that waits."""
+        that the request names. A seed, which *is_named*, replaces the request of a page that waits, but not
+        what an operator added with a pattern, if it names none itself: it comes at every start."""
         if known is None or not (is_named or FORCE in request.meta):
             return None
         page = self._frontier.page(known)
@@ -72,7 +73,9 @@ class Seeds:
             return None
         if page.state in FORCED and is_forced(request.meta, page):
             return known if self._requeue(known, request) else None
-        has_pattern = PATTERN in request.meta or payload_facts.has_pattern(page.payload)
+        is_added = page.parent is None and not payload_facts.is_seed(page.payload)
+        is_outdone = payload_facts.has_pattern(page.payload) and (FORCE in request.meta or not is_added)
+        has_pattern = PATTERN in request.meta or is_outdone
         if is_named and takes_request(page, has_pattern):
             payload, is_stored = self._requests.payload_of(request)
             if is_stored and self._frontier.renew(known, payload):
