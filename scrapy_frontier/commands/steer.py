@@ -20,7 +20,7 @@ from ..core.parse.urls import host_of
 from ..crawl.meta_keys import PATTERN
 from ..crawl.requests.codec import meta_payload
 from ..crawl.requests.pattern_and_force import is_forced, meta_to_force
-from ..crawl.requests.payload_edits import with_meta
+from ..crawl.requests.payload_edits import own_of, with_meta
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of
@@ -143,7 +143,7 @@ def requeue(call: Call) -> None:
         forced = meta_to_force(now) if call.options.force else {}
         found = facts.matching(facts.pages(store), pattern, host, states)
         for page_id, page in progress(found, "pages that match"):
-            payload = with_meta(page.payload, forced) if forced else None
+            payload = with_meta(own_of(page.payload), forced) if forced else None
             count += frontier.requeue(page_id, now, payload)
         if forced:
             _end_second(now)

@@ -151,6 +151,7 @@ class Crawl:
                 directory = tempfile.mkdtemp(prefix="frontier-")
                 # at the latest when the interpreter ends: after a second Ctrl-C nobody closes anything
                 undo.callback(finalize(self, _remove, directory, os.getpid()))
+            self._dupefilter = DupeFilter(crawler, reporter)
             self.frontier = self._open_frontier(directory, spider, undo)
             self._make_parts(spider, reporter, failed)
             self._let_go = undo.pop_all().close
@@ -187,6 +188,7 @@ class Crawl:
             revisits=settings.revisits,
             read_payload=payload_facts.read,
             own_of=payload_edits.own_of,
+            on_commit=self._dupefilter.written if self._dupefilter.is_own else None,
             at_risk=sys.maxsize if self.is_temporary else crawler.settings.getint("CONCURRENT_REQUESTS"),
         )
         undo.callback(frontier.close)
@@ -199,7 +201,6 @@ class Crawl:
         flights = self.flights = Flights()
         requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
-        self._dupefilter = DupeFilter(crawler, reporter)
         self.seeds = Seeds(frontier, clock, requests, settings.comes_back)
         refusals = Refusals(reporter)
         have_fail = partial(compat.have_fail, crawler)

@@ -109,7 +109,7 @@ class Sitemaps:
         page_id = frontier.find(self._identities.of(Request(url)))
         page = frontier.page(page_id) if page_id is not None else None
         if page_id is not None and page is not None and payload_facts.is_sitemap(page.payload):
-            frontier.requeue(page_id, self._clock(), page.payload, page.priority)
+            frontier.requeue(page_id, self._clock())
 
     async def read(self, request: Request, response: Response, flight: Flight | None) -> Response:
         """Read a sitemap that is not as it was. Raises `Consumed` but for a page that is none and that a

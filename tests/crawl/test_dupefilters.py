@@ -46,6 +46,11 @@ class Picky(RFPDupeFilter):
         return any(word in request.url for word in self.words) or super().request_seen(request)
 
 
+class ByPath(RFPDupeFilter):
+    def request_seen(self, request: Request) -> bool:
+        return super().request_seen(request.replace(url=request.url.partition("?")[0]))
+
+
 class Rule(BaseDupeFilter):
     def request_seen(self, request: Request) -> bool:
         return "private" in request.url
@@ -62,13 +67,24 @@ def opened(directory: Path, kind: type) -> DupeFilter:
 
 
 @pytest.mark.parametrize("kind", [Plain, Picky])
-def test_a_filter_that_extends_scrapys_remembers_one_run(tmp_path: Path, kind: type) -> None:
+def test_what_a_filter_notes_is_kept_once_the_frontier_has_it(tmp_path: Path, kind: type) -> None:
     """A kill may come when it has noted a link, and the frontier has not."""
-    for _ in range(2):
+    for batches, is_seen in ((0, False), (1, False), (2, False), (0, True)):
         dupefilter = opened(tmp_path, kind)
-        assert [dupefilter.seen(PAGE), dupefilter.seen(PAGE)] == [False, True]
-        dupefilter.close("finished")
-    assert not list(tmp_path.rglob("requests.seen"))
+        assert [dupefilter.seen(PAGE), dupefilter.seen(PAGE)] == [is_seen, True]
+        for _ in range(batches):
+            dupefilter.written([])
+        dupefilter._filter.file._file.close()  # the process ends here
+
+
+def test_a_filter_that_tells_pages_apart_in_its_own_way_remembers_over_runs(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    settings = {"DUPEFILTER_CLASS": f"{__name__}.ByPath", "FRONTIER_DIR": None, "JOBDIR": "job"}
+    for number in (1, 2):
+        url = web.link(f"/{number}", f"/a?session={number}")
+        assert run(LinkSpider, settings, start_urls=[url]).reason == "finished"
+    assert web.paths() == ["/1", "/a?session=1", "/2"]
 
 
 @pytest.mark.parametrize("kind", [Picky, Rule])

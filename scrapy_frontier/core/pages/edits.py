@@ -72,12 +72,12 @@ class Edits:
     def requeue(
         self, page_id: PageId, now: float, payload: bytes | None = None, priority: int | None = None
     ) -> bool:
-        """Queue a page again that is finished or only seen, its attempts forgotten, and what they put into
-        its request; false for one that is queued or under way, and for one nobody knows.
+        """Queue a page again that is finished or only seen, its attempts forgotten; false for one that is
+        queued or under way, and for one nobody knows.
 
-        With its own request and priority where none are given. Commits what was open before; its own rows go
-        in the next batch. O(leases). Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not
-        decode.
+        With its own request, as it was before its attempts, and its own priority where none are given.
+        Commits what was open before; its own rows go in the next batch. O(leases). Raises
+        `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
         self._batch.check()
         page = self._page_index.page(page_id)
@@ -90,7 +90,7 @@ class Edits:
         self._uncount_page(host, page_id, page)
         self._revisit_queue.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
-        payload = self._revisit_queue.own_of(page.payload if payload is None else payload)
+        payload = self._revisit_queue.own_of(page.payload) if payload is None else payload
         visits = None if page.visits is None else page.visits._replace(due=0)
         about = page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload
         page = page_rows.Page(*about, visits=visits)  # how it ended is forgotten

@@ -194,8 +194,6 @@ class FollowUps:
         if follow_up.dont_filter and not is_redirect(follow_up, flight):
             # As often as it likes, as with Scrapy: it knows what it waits for, and perhaps nobody was asked.
             flight.ends_as(Outcome(Event.POSTPONED, reason=reasons.HANDED_BACK(), payload=payload))
-            if payload is not None:  # of this visit: one that comes back has its own at each
-                self._requests.keep(page_id, follow_up)
             return True
         if may_answer_otherwise(self._crawler, flight.request, follow_up):
             flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))

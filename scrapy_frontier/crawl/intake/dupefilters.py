@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from types import new_class
 from typing import TYPE_CHECKING, Any
 
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
@@ -27,8 +26,8 @@ _REMEDY = f"mend it, or leave {_NAME} unset: the frontier needs none"
 class DupeFilter:
     """The filter of `DUPEFILTER_CLASS`, open until `close`. Raises `FrontierSetting` where it cannot be had.
 
-    The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``. One that
-    extends Scrapy's remembers this run alone (`_OfThisRun`).
+    The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``. What one
+    that extends Scrapy's writes down comes behind what the frontier has `written` (`_HeldBack`).
     """
 
     def __init__(self, crawler: Crawler, reporter: Reporter) -> None:
@@ -38,9 +37,13 @@ class DupeFilter:
         self.is_on = cls is not BaseDupeFilter
         self.is_usual = cls is RFPDupeFilter
         self._filter: Any = None
+        self._file: _HeldBack | None = None
         if self.is_on and not self.is_usual:
-            self._filter = self._had(lambda: build_from_crawler(_of_this_run(cls), crawler), "made")
+            self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
             self._had(lambda: self._filter.open(), "opened")
+            if isinstance(self._filter, RFPDupeFilter) and self._filter.file is not None:
+                self._file = _HeldBack(self._filter.file)
+                setattr(self._filter, "file", self._file)  # noqa: B010 - it has the type of a file
 
     @property
     def is_own(self) -> bool:
@@ -59,6 +62,11 @@ class DupeFilter:
             about = self._name, describe(error), request
             self._reporter.log_once(_NAME, logging.ERROR, words, *about, exc_info=True)
             return False
+
+    def written(self, rows: object) -> None:
+        """The frontier has written a batch with these *rows*."""
+        if self._file is not None:
+            self._file.written()
 
     def close(self, reason: str) -> None:
         """Close the filter, for *reason*; what it raises is logged."""
@@ -79,23 +87,33 @@ class DupeFilter:
             raise FrontierSetting(f"{self._name} {problem}: {_REMEDY}") from error
 
 
-class _OfThisRun(RFPDupeFilter):
-    """Comes between Scrapy's filter and one that extends it, and has it keep no file in the `JOBDIR`.
+class _HeldBack:
+    """The *file* of a filter that extends Scrapy's, which gets each row a batch of the frontier's later.
 
-    The file would be written before the frontier has the pages: what a kill cut off there would be seen for
-    ever, and never fetched. Over runs the frontier knows the pages itself.
+    Written at once a kill could leave there what the frontier has not: seen in every later run, and never
+    fetched.
     """
 
-    def __init__(self, path: str | None = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(None, *args, **kwargs)
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._asked: list[Any] = []  # since the last batch: perhaps it had begun before
+        self._written: list[Any] = []
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
-def _of_this_run(cls: type) -> type:
-    """*cls*; where it extends Scrapy's filter, one that finds `_OfThisRun` when it calls for that."""
-    if not (isinstance(cls, type) and issubclass(cls, RFPDupeFilter)):  # any callable does, to Scrapy
-        return cls
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    return new_class(cls.__name__, (cls, _OfThisRun), {}, lambda namespace: namespace.update(names))
+    def write(self, row: Any) -> None:
+        self._asked.append(row)
+
+    def written(self) -> None:
+        """A batch of the frontier's is on its way to the disk."""
+        for row in self._written:
+            self._file.write(row)
+        self._asked, self._written = [], self._asked
+
+    def close(self) -> None:
+        self.written()  # what came after the last batch is not: that may have failed
+        self._file.close()
 
 
 def load_class(crawler: Crawler) -> type:
