@@ -147,6 +147,11 @@ STORIES = {
         "It waits until 2023-11-14 22:14:20 UTC (in 60 s) for attempt 1 of 10, because the last one ended "
         "with: robots.txt of http://a.example cannot be read.",
     ),
+    "handed back": Story(
+        Outcome(Event.POSTPONED, reason=reasons.HANDED_BACK()),
+        "handed back by a middleware",
+        "It is queued: it is the next page of a.example, and the host may be visited now.",
+    ),
     "ignored": Story(
         outcome_of(flight(error=IgnoreRequest())),
         "IgnoreRequest",
