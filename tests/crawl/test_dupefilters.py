@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler as ScrapyCrawler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
-from scrapy.utils.test import get_crawler
+from scrapy.utils.request import RequestFingerprinter
 
 from scrapy_frontier.crawl.intake.dupefilters import DupeFilter
 from scrapy_frontier.crawl.stats import Reporter
@@ -63,7 +64,9 @@ class PassesAll(RFPDupeFilter):
 
 def opened(directory: Path, kind: type) -> DupeFilter:
     settings = {"JOBDIR": str(directory), "DUPEFILTER_CLASS": f"{__name__}.{kind.__name__}"}
-    return DupeFilter(get_crawler(Spider, settings), Reporter(logging.getLogger(__name__)))
+    crawler = ScrapyCrawler(Spider, settings)
+    crawler.request_fingerprinter = RequestFingerprinter()
+    return DupeFilter(crawler, Reporter(logging.getLogger(__name__)))
 
 
 @pytest.mark.parametrize("kind", [Plain, Picky])
