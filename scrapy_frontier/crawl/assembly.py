@@ -42,7 +42,7 @@ from .requests import payload_edits, payload_facts
 from .requests.fingerprints import Identities
 from .requests.queued import QueuedRequests
 from .revisits import Revisits
-from .scrapy_internals import compat
+from .scrapy_internals import compat, compat_scraper
 from .store import jobdirs
 from .store.upkeep import Upkeep, open_store
 from .wake_up import Alarm
@@ -203,7 +203,7 @@ class Crawl:
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         self.seeds = Seeds(frontier, clock, requests, settings.comes_back)
         refusals = Refusals(reporter)
-        have_fail = partial(compat.have_fail, crawler)
+        have_fail = partial(compat_scraper.have_fail, crawler)
         follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
         self.intake = Intake(
             settings,

@@ -21,7 +21,7 @@ from ..core.transitions import FETCHED, Event
 from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
 from .revisits import with_result
-from .scrapy_internals import compat, compat_downloader
+from .scrapy_internals import compat, compat_downloader, compat_scraper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ class Watch:
             connect(self._throttled, signals.response_downloaded)
         self._is_watching = compat.watch_inprogress(crawler, self._in_progress)
         if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
-            compat.watch_spider_errors(crawler, self._raised)
+            compat_scraper.watch_spider_errors(crawler, self._raised)
             connect(self._flights.response_downloaded, signals.response_downloaded)
             self.sees_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
             return True
@@ -144,7 +144,7 @@ class Watch:
         if 300 <= flight.status < 400 and isinstance(result, Response):
             is_asked_for = flight.status == 304 and any(name in request.headers for name in CONDITIONAL)
             if not is_asked_for:  # a redirect that names no place
-                flight.error = compat.http_error_of(self._crawler, flight.status, request)
+                flight.error = compat_scraper.http_error_of(self._crawler, result, request)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)
         if self._is_closed:
@@ -160,15 +160,16 @@ class Watch:
             self._failed(error)
         return result
 
-    def _raised(self, error: BaseException, request: Request) -> None:
-        """The callback of *request*, or its errback, raised *error*."""
+    def _raised(self, error: BaseException, request: Request, result: Any) -> None:
+        """The callback of *request*, or its errback, raised *error*, where *result* was to be dealt with."""
         flight = self._flights.get(id(request))
         if flight is None:
             return
         flight.raises(error)
         if not isinstance(error, CloseSpider) or not flight.is_fetched:
             return
-        if request.errback is None or compat.http_error_of(self._crawler, flight.status, request) is None:
+        has_errback = request.errback is not None and isinstance(result, Response)
+        if not has_errback or compat_scraper.http_error_of(self._crawler, result, request) is None:
             # The callback did not come to its end: what it would have yielded is the next run's. Only who
             # closes the spider uses up an attempt: others under way may find their quota spent every time.
             is_late = self._was_stopped or compat.is_closing(self._crawler)

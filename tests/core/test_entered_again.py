@@ -7,12 +7,14 @@ import pytest
 from scrapy_frontier.core.pages.entered_again import (
     FORCED,
     LEFT,
-    TRIED_AGAIN,
     after_visits_until,
     is_repeated,
+    is_tried_again,
     takes_request,
     was_visited_before,
 )
+from scrapy_frontier.core.parse.redirect_chains import LOOP, REFUSALS, TOO_LONG
+from scrapy_frontier.core.reasons import NOT_FOLLOWED
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import FINISHED, State
 from scrapy_frontier.core.store.visit_rows import Visits
@@ -24,7 +26,15 @@ STORED = [state for state in State if state is not State.LEASED]
 def test_every_state_is_decided() -> None:
     assert set(STORED) - set(FORCED) == {State.SEEN, State.QUEUED}
     assert set(STORED) - set(LEFT) == {State.QUEUED}
-    assert TRIED_AGAIN == (State.FAILED,)
+
+
+@pytest.mark.parametrize("state", STORED)
+def test_a_seed_is_tried_again_that_failed_or_was_redirected_until_that_was_enough(state: State) -> None:
+    assert is_tried_again(Page(URL, state=state)) == (state is State.FAILED)
+    for refused in REFUSALS:
+        page = Page(URL, state=state, reason=NOT_FOLLOWED(why=refused.reason, url=URL))
+        goes_on = state is State.EXCLUDED and refused in (LOOP, TOO_LONG)
+        assert is_tried_again(page) == (state is State.FAILED or goes_on)
 
 
 @pytest.mark.parametrize("when", [50.0, 100.9, 101.0, 150.0])

@@ -4,6 +4,7 @@ ended otherwise."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import re
@@ -459,6 +460,16 @@ def test_pages_that_refresh_to_each_other_are_left(web: Web, run: Run) -> None:
         web.on(path, body=f'<meta http-equiv="refresh" content="0;url={there}">')
     run(Seeded, ADDON, url=one)
     assert len(web.visits) <= 4
+
+
+def test_a_seed_that_is_redirected_to_and_fro_for_a_day_is_read_by_the_next_run(web: Web, run: Run) -> None:
+    to = {path: Answer(status=302, headers={"Location": web.url(path)}) for path in ("/", "/en")}
+    web.on("/", to["/en"])
+    web.on("/en", to["/"])
+    url = web.url("/")
+    assert seen(run(Seeded, ADDON, url=url)) == {}
+    web.on("/", body="page")
+    assert [seen(run(Seeded, ADDON, url=url)) for _ in range(2)] == [{"page": 1}, {}]
 
 
 def test_a_seed_that_failed_is_tried_once_by_the_next_run_however_often_it_is_repeated(
@@ -1006,6 +1017,26 @@ def test_a_middleware_for_http_errors_of_a_project_decides_alone(
     assert pages()[url].state is State.DONE
 
 
+class Telling(HttpErrorMiddleware):
+    """Says what it is asked, as projects extend Scrapy's."""
+
+    def process_spider_input(self, response: Response, spider: Any = None) -> None:
+        logging.getLogger(__name__).info("asked for %s", response.url)
+        super().process_spider_input(response)
+
+
+def test_what_a_middleware_for_http_errors_of_a_project_refuses_is_no_page(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Nor is it the callback that has enough, where the errback has."""
+    own = {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None, f"{__name__}.Telling": 50}
+    away, gone = web.on("/away", status=302), web.on("/gone", status=404)
+    crawl = run(Refused, {**ADDON, "SPIDER_MIDDLEWARES": own}, url=away)
+    assert seen(crawl) == {"error": 1}
+    assert run(ClosingErrback, {**ADDON, "SPIDER_MIDDLEWARES": own}, url=gone).reason == "error"
+    assert [pages()[url].state for url in (away, gone)] == [State.FAILED, State.GONE]
+
+
 class Conditional(Refused):
     """Asks whether the page has changed by a header of its own."""
 
@@ -1095,6 +1126,49 @@ def test_a_middleware_may_hand_a_request_back_as_often_as_it_likes(
     crawl = run(Plain, {**ADDON, **middleware(kind, 543)}, url=web.on("/", body="page"))
     assert seen(crawl) == {"page": 1}
     assert len(web.visits) == (1 if kind is WaitingBefore else 13)
+
+
+class UntilLogin:
+    """Hands requests back, unsent or with their response, until the login page has been answered."""
+
+    is_in = False
+
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        return self.wanted_again(request) if self.is_before else None
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        self.is_in |= request.url.endswith("/login")
+        return (not self.is_before and self.wanted_again(request)) or response
+
+    def wanted_again(self, request: Request) -> Request | None:
+        return None if self.is_in or request.url.endswith("/login") else request.replace(dont_filter=True)
+
+    is_before = True
+
+
+class UntilLoginBehind(UntilLogin):
+    is_before = False
+
+
+class ThreeSeeds(Counting):
+    name = "three seeds"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for path in ("/a", "/b", "/login"):
+            yield Request(self.url + path)
+
+
+@pytest.mark.parametrize("kind", [UntilLogin, UntilLoginBehind])
+def test_what_a_request_waits_for_that_is_handed_back_comes_first(
+    web: Web, run: Run, kind: type[UntilLogin]
+) -> None:
+    """The site is asked for one page at a time, and that must not be the same for ever."""
+    url = web.on("/login", body="login").removesuffix("/login")
+    for path in ("/a", "/b"):
+        web.on(path, body="page")
+    crawl = run(ThreeSeeds, {**ADDON, **middleware(kind, 543), "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, url=url)
+    assert seen(crawl) == {"page": 3}
+    assert len(web.visits) == (3 if kind is UntilLogin else 5)
 
 
 class RetryingEver(Plain):

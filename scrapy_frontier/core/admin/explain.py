@@ -11,6 +11,7 @@ from .. import reasons
 from ..hosts.delay_sources import OPERATOR
 from ..hosts.host import host_of_page
 from ..hosts.robots_expiry import robots_status
+from ..pages.backoffs import TOO_LONG_TO_WAIT
 from ..pages.traps import DEEP_PATH, LONG_URL, REPEATED_RUN, trap
 from ..parse.urls import origin_of
 from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
@@ -114,7 +115,7 @@ def _queued(facts: Facts) -> str:
     attempt = f"attempt {facts.page.attempts + 1} of {facts.max_attempts}"
     if facts.page.reason:
         attempt += f", because the last one ended with: {facts.page.reason}"
-    if (until := place.waits_until) is not None and until > facts.now:
+    if (until := place.waits_until) is not None and facts.now < until <= facts.now + TOO_LONG_TO_WAIT:
         return f"It waits until {moment(until)} (in {span(until - facts.now)}) for {attempt}."
     again = f"; this will be {attempt}" if facts.page.attempts else ""
     return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{again}."

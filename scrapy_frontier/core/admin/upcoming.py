@@ -6,10 +6,12 @@ with queued pages.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..hosts.host import HEADS, Host, Politeness, is_of_host, queues_with
 from ..hosts.ready_hosts import Hosts
+from ..pages.backoffs import TOO_LONG_TO_WAIT
 from ..store import host_rows, keys, queue_keys
 from . import facts
 
@@ -45,8 +47,7 @@ class Preview:
             self._names = {only} | queues_with((page for _, page in facts.pages(store)), only)
         self._blocked = {host for host, orders in host_rows.all_orders(store) if orders.blocked is not None}
         self._hosts = Hosts(domain_of)
-        waiting = queue_keys.waiting_places(store)
-        self._waiting = (place for place in waiting if self._is_wanted(place.host))
+        self._waiting = (place for place in _waiting(store, now) if self._is_wanted(place.host))
         self._next_waiting = next(self._waiting, None)
         views = facts.hosts(store, delay_of, now)
         queued = (view.host for view in views if view.queued or view.queued_again)
@@ -109,3 +110,10 @@ class Preview:
             found.drop_sort_key(sort_key)
         self._hosts.put(found, self._now)
         return queue_keys.sort_key_id(sort_key)
+
+
+def _waiting(store: Store, now: float) -> Iterator[queue_keys.QueuePlace]:
+    """Pages in a backoff, soonest first: those whose wait is longer than any can be are fetched now."""
+    last = queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT)
+    yield from (place._replace(waits_until=now) for place in queue_keys.waiting_places(store, last))
+    yield from takewhile(lambda place: place.key[1:] <= last, queue_keys.waiting_places(store))

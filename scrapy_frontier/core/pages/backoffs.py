@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .queue import Queue
 
 LONGEST_BACKOFF = 3600.0  # seconds, unless the first is more; ten attempts of 1 s and on come to nine minutes
+# Seconds: no page waits longer, for a crawl that starts then. A clock that was set back by less than a day
+# may make more of what a server asked for (`LONGEST_ASKED`), and must not make nothing of it.
+TOO_LONG_TO_WAIT = 2 * LONGEST_ASKED
 _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
 
@@ -29,8 +32,8 @@ def backoff(first: float, attempts: int) -> float:
 class Backoffs:
     """The waiting rows of the store. ``next`` is when the first wait is over, or `FOREVER`.
 
-    No page waits for more than a day: what is due later at *opened_at* was put there by a clock that was
-    ahead, and has been set right; else the page would wait until it is as late again.
+    What is due more than `TOO_LONG_TO_WAIT` after *opened_at* was put there by a clock that was ahead, and
+    has been set right: it is over, or the page would wait until it is as late again.
     """
 
     def __init__(self, batch: Batch, table: HostTable, queue: Queue, opened_at: float) -> None:
@@ -40,7 +43,8 @@ class Backoffs:
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
         self._cursor = b""
-        self._too_late: bytes | None = _behind(opened_at + LONGEST_ASKED)  # where such rows go on
+        # Where such rows go on.
+        self._too_late: bytes | None = queue_keys.behind_waiting(opened_at + TOO_LONG_TO_WAIT)
         if next(batch.store.scan(keys.WAITING, self._too_late, 1), None) is None:
             self._too_late = None
         else:
@@ -93,7 +97,8 @@ class Backoffs:
     def _wake_too_late(self, now: float) -> None:
         """The same for pages that wait as long as a clock was wrong: their waits are over. Commits."""
         assert self._too_late is not None
-        after = max(self._too_late, _behind(now + LONGEST_ASKED))  # none that was put there in this run
+        # None that was put there in this run.
+        after = max(self._too_late, queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT))
         rows = list(self._batch.store.scan(keys.WAITING, after, _AT_A_TIME))
         for key, value in rows:
             self._put_back(key, value, now)
@@ -114,8 +119,3 @@ class Backoffs:
         self._batch.count_queued(host, -1)
         self._queue.put_back(host, sort_key, now)
         return queue_keys.sort_key_id(sort_key)
-
-
-def _behind(when: float) -> bytes:
-    """Behind which the waiting rows lie that are due later than *when*."""
-    return queue_keys.waiting_key(when, 0)[1:]

@@ -63,6 +63,7 @@ class Endings:
     _revisit_queue: RevisitQueue
     _revisit_endings: RevisitEndings
     _open_since = 0.0  # the first of the ends that are not written yet
+    _turns_back = 0  # of the pages that were queued behind all others
     finished = 0
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
@@ -94,7 +95,7 @@ class Endings:
             batch.unqueue(host, lease.sort_key)
             if outcome.host:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
-            self._queue_again(lease, page, queue or host, now + outcome.delay, now)
+            self._queue_again(lease, page, queue or host, now + outcome.delay, now, outcome.is_behind)
         else:
             if lease.page_id >= keys.FIRST_VISIT:
                 beside = self._end_beside(lease, outcome, host, now)
@@ -194,14 +195,21 @@ class Endings:
         )
         return new_page(about)
 
-    def _queue_again(self, lease: Lease, page: Page, host: Host, until: float, now: float) -> None:
-        """Queue the *page* of a lease once more, in the queue of *host*, not before *until*."""
+    def _queue_again(
+        self, lease: Lease, page: Page, host: Host, until: float, now: float, is_behind: bool
+    ) -> None:
+        """Queue the *page* of a lease once more, in the queue of *host*, not before *until*; or behind all of
+        its priority."""
         page_id = lease.page_id
         sort_key = lease.sort_key
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        if is_behind:
+            self._turns_back = max(self._turns_back, self._batch.arrival) + 1
+            self._queue.put(host, queue_keys.last_sort_key(sort_key, self._turns_back), now)
+            return
         if until <= now:
             self._queue.put_back(host, sort_key, now)
             return

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..store.states import FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
+from ..parse.redirect_chains import LOOP, TOO_LONG
+from ..reasons import NOT_FOLLOWED
+from ..store.states import EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
 # In which states a known page is queued again that a request forces: one that waits is fetched anyway, and
 # one that is only seen comes in as a new one does.
 FORCED = FINISHED
-# Of seeds that are known from an earlier run: which are tried again, and which, if not queued, are left.
-TRIED_AGAIN = (FAILED,)
+# Of seeds that are known from an earlier run: which, if not queued again, are left.
 LEFT = (SEEN, *FINISHED)
+_ROUND = LOOP.reason, TOO_LONG.reason
 _MOST_STEPS = 20  # of a way that is followed; Scrapy's default for redirects
 
 
@@ -33,12 +35,21 @@ def after_visits_until(now: float) -> int:
     return int(now) + 1
 
 
+def is_tried_again(page: Page) -> bool:
+    """Whether a seed whose *page* ended so in an earlier run is fetched again: it failed, or was redirected
+    until that was enough, as sites do on a bad day."""
+    if page.state is not EXCLUDED:
+        return page.state is FAILED
+    found = NOT_FOLLOWED.read(page.reason)
+    return found is not None and found["why"] in _ROUND
+
+
 def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_parent: bool | None) -> bool:
     """Whether a seed has its known *page* (None: it has no row) visited once more.
 
-    Seeds come at every start: of those of an earlier run `TRIED_AGAIN` alone are fetched. Repeated within one
-    run they are meant, if the page *was_seed* before. Where another page leads to it, so is one that leads
-    there again (*is_by_parent*: it did so first; None: none leads to it).
+    Seeds come at every start: of those of an earlier run few are fetched (`is_tried_again`). Repeated within
+    one run they are meant, if the page *was_seed* before. Where another page leads to it, so is one that
+    leads there again (*is_by_parent*: it did so first; None: none leads to it).
     """
     if page is None or page.state is SEEN:  # not wanted so far, unless it waits for a budget
         return page is None or not page.is_deferred
@@ -60,10 +71,11 @@ def is_back(page: Page, has_led_here: bool) -> bool:
 
 
 def goes_round(page_id: PageId, page: Page | None, page_of: Callable[[PageId], Page | None]) -> bool:
-    """Whether a *page* led back to itself, and was not read in the end; *page_of* finds those on the way."""
+    """Whether a *page* led back to itself, or to where that was enough, and was not read in the end;
+    *page_of* finds those on the way."""
     for _ in range(_MOST_STEPS):
         if page is None or page.state is not REDIRECTED or page.target is None:
-            return False
+            return page is not None and page.state is EXCLUDED and is_tried_again(page)
         if page.target == page_id:
             return True
         page = page_of(page.target)

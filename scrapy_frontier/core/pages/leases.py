@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     OutcomeFields = tuple[
         Event, int, str, PageId | None, bytes | None, int | None, float, str, bool, int, float | None,
-        Result | None, Fetched | None,
+        Result | None, Fetched | None, bool,
     ]  # fmt: skip
 
 WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
@@ -97,7 +97,8 @@ class Outcome(NamedTuple):
     callback thinks of it (0: nothing, 1: as of any other).
 
     ``result`` says what a revisit of a page met, where the event and the status do not; ``fetched`` is
-    what the response was, if there was one: it is kept.
+    what the response was, if there was one: it is kept. A page that is queued again ``is_behind`` all of its
+    priority, where that would otherwise be the next again, for ever.
     """
 
     event: Event
@@ -113,6 +114,7 @@ class Outcome(NamedTuple):
     content_score: float | None = None
     result: Result | None = None
     fetched: Fetched | None = None
+    is_behind: bool = False
 
     def led_to(self, state: State) -> Sequence[PlainEdge]:
         """The link of a page that was not read, and is in *state* now: to where it led, with the ``flags``.

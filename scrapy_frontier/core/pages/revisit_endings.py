@@ -12,7 +12,7 @@ from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
 from ..revisits.visits import Conclusion, VisitEnd, not_modified, read
-from ..store import keys, page_rows
+from ..store import due_rows, keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import difference
 from ..store.states import State
@@ -67,6 +67,7 @@ class RevisitEndings:
     _budget: RevisitBudget
     _forbidden: ForbiddenPages
     _false_304s: False304s
+    _turns_back = 0  # of the pages that were queued behind all others
     _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
@@ -75,7 +76,7 @@ class RevisitEndings:
         ended = self._judge(lease, outcome, now)
         self._queue.remove(host, lease.sort_key)
         if not ended.is_over:
-            self._queue_again(lease, ended.page, host, queue, now + outcome.delay, now)
+            self._queue_again(lease, ended.page, host, queue, now + outcome.delay, now, outcome.is_behind)
             return Released(State.QUEUED)
         links = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
@@ -173,7 +174,7 @@ class RevisitEndings:
         return losses
 
     def _queue_again(
-        self, lease: Lease, page: Page, host: Host, queue: Host, until: float, now: float
+        self, lease: Lease, page: Page, host: Host, queue: Host, until: float, now: float, is_behind: bool
     ) -> None:
         if queue is not host:
             page = page._replace(host=queue.name)
@@ -181,7 +182,10 @@ class RevisitEndings:
                 self._batch.count_queued_again(its, change)
                 self._batch.count_ended(its, page.state, change, page.status)
         self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
-        if until <= now:
+        if is_behind:
+            self._turns_back += 1
+            self._queue.put(queue, due_rows.last_sort_key_of_due(lease.sort_key, self._turns_back), now)
+        elif until <= now:
             self._queue.put_back(queue, lease.sort_key, now)
         else:
             self._backoffs.put(queue, lease.sort_key, until)

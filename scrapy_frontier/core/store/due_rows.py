@@ -81,6 +81,12 @@ def sort_key_of_due(place: int, weight: int, visited: int, page_id: PageId) -> b
     return COMES_BACK + (TOP - place).to_bytes(2, "big") + behind + keys.id_bytes(page_id)
 
 
+def last_sort_key_of_due(sort_key: bytes, turn: int) -> bytes:
+    """The sort key behind all pages that were due but those with a higher *turn*."""
+    turns = min(turn, 0xFFFFFF).to_bytes(3, "big")
+    return COMES_BACK + TOP.to_bytes(2, "big") + turns + sort_key[9:]
+
+
 def is_sort_key_of_due(sort_key: bytes) -> bool:
     """Whether the page with that sort key stands in its queue as one that came back."""
     return sort_key.startswith(COMES_BACK)

@@ -47,6 +47,12 @@ def sort_key_head(priority: int, bucket: int) -> bytes:
     return _SCORE.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket)
 
 
+def last_sort_key(sort_key: bytes, turn: int) -> bytes:
+    """The sort key behind all of its priority whose *turn* (the higher the later) is not given to them."""
+    name = sort_key[-keys.ID_BYTES :]
+    return sort_key[:4] + b"\xff\xff" + turn.to_bytes(keys.ID_BYTES, "big") + name
+
+
 def sort_key_id(sort_key: bytes) -> int:
     """The page id in a sort key, or that of a further visit."""
     return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")
@@ -171,10 +177,15 @@ def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
             yield QueuePlace(key, key[len(prefix) :], host, ahead)
 
 
-def waiting_places(store: Store) -> Iterator[QueuePlace]:
-    """All pages that wait for the end of a backoff, soonest first, as it is on the disk; what is no such row
-    is left out."""
-    for key, value in store.scan(keys.WAITING):
+def behind_waiting(when: float) -> bytes:
+    """Behind which, without their prefix, the waiting rows lie that are due later than *when*."""
+    return waiting_key(when, 0)[1:]
+
+
+def waiting_places(store: Store, after: bytes = b"") -> Iterator[QueuePlace]:
+    """All pages that wait for the end of a backoff, those whose rows lie *after* that, soonest first, as it
+    is on the disk; what is no such row is left out."""
+    for key, value in store.scan(keys.WAITING, after):
         place = split_waiting_row(key, value)
         if place is not None:
             yield place

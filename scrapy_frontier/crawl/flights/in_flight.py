@@ -285,7 +285,7 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
     has_links, score = found is not None, None if found is None else found.content_score
     status, payload, fetched = flight.status, flight.payload, flight.fetched
     return new_outcome(
-        (FETCHED, status, reason, None, payload, None, 0.0, "", has_links, 0, score, None, fetched)
+        (FETCHED, status, reason, None, payload, None, 0.0, "", has_links, 0, score, None, fetched, False)
     )
 
 

@@ -193,7 +193,9 @@ class FollowUps:
         payload = self._replace(flight, follow_up)
         if follow_up.dont_filter and not is_redirect(follow_up, flight):
             # As often as it likes, as with Scrapy: it knows what it waits for, and perhaps nobody was asked.
-            flight.ends_as(Outcome(Event.POSTPONED, reason=reasons.HANDED_BACK(), payload=payload))
+            # What it waits for may be of the same host: that must come first.
+            reason = reasons.HANDED_BACK()
+            flight.ends_as(Outcome(Event.POSTPONED, reason=reason, payload=payload, is_behind=True))
             return True
         if may_answer_otherwise(self._crawler, flight.request, follow_up):
             flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))

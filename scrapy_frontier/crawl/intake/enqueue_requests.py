@@ -15,7 +15,7 @@ from ..flights.redirect_links_and_retries import is_answer, is_redirect, is_seed
 from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
-from ..requests.payload_edits import insists
+from ..requests.payload_edits import insists, own_of
 from ..requests.plain_data import Unstorable
 from ..scrapy_internals import compat
 
@@ -311,7 +311,8 @@ class Intake:
         """Whether *request*, to which a redirect of *flight* led, would be fetched whatever is known
         (``dont_filter``) because the page was retried, and not because it asks for that itself."""
         page = flight.lease.page
-        return bool(page.attempts) and is_redirect(request, flight) and not insists(page.payload)
+        was_tried = page.attempts or own_of(page.payload) is not page.payload  # or handed back
+        return bool(was_tried) and is_redirect(request, flight) and not insists(page.payload)
 
     def _text(self, original: Request, request: Request) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""

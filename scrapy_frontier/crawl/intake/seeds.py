@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from ...core.pages.entered_again import (
     FORCED,
     LEFT,
-    TRIED_AGAIN,
     goes_round,
     is_back,
     is_on_the_way,
     is_repeated,
+    is_tried_again,
     takes_request,
 )
 from ...core.store.meta_rows import IN_MEMORY
@@ -88,7 +88,7 @@ class Seeds:
         page = self._of_earlier_run(known)
         if known is None or page is None or known in self._tried_again:
             return None
-        if page.state not in TRIED_AGAIN and not goes_round(known, page, self._frontier.page):
+        if not is_tried_again(page) and not goes_round(known, page, self._frontier.page):
             return None
         may_be_lost = page.payload.startswith(IN_MEMORY)  # else none looks for its loss
         if not self._requeue(known, request, may_be_lost):

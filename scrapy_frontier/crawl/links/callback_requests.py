@@ -22,7 +22,7 @@ from scrapy.http import Response
 from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
-from ..scrapy_internals import compat
+from ..scrapy_internals import compat, compat_scraper
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -52,7 +52,7 @@ class CallbackOutput:
         """Have what callbacks yield come here from now on. Nothing where the engine is none of Scrapy's: then
         all goes the old way."""
         if compat.is_usual_engine(self._crawler):
-            compat.stand_before_scraper(self._crawler, self._handle)
+            compat_scraper.stand_before_scraper(self._crawler, self._handle)
 
     def taking(self, response: Response) -> Callable[[Request], None] | None:
         """Takes a request of the callback of *response*, and is asked while that runs, by a middleware in

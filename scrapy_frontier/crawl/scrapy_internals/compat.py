@@ -9,29 +9,26 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from functools import partial
 from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request, signals
 from scrapy.core.engine import ExecutionEngine
 from scrapy.extensions.spiderstate import SpiderState
-from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.linkextractors.lxmlhtml import LxmlParserLinkExtractor
-from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
-from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from types import FrameType
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
@@ -203,20 +200,6 @@ def spider_middlewares(crawler: Crawler) -> list[Any]:
     return _middlewares(crawler, "scraper", "spidermw")
 
 
-def http_error_of(crawler: Crawler, status: int, request: Request) -> HttpError | None:
-    """What Scrapy's `HttpErrorMiddleware` will raise for a response with *status*, so that no callback sees
-    it; None where it lets it pass. What a project made of that middleware is not asked: it looks at the
-    response itself, or counts."""
-    bare = Response(request.url, status=status, request=request)
-    for each in spider_middlewares(crawler):
-        if getattr(type(each), "process_spider_input", None) is HttpErrorMiddleware.process_spider_input:
-            try:
-                each.process_spider_input(bare)
-            except HttpError as error:
-                return error
-    return None
-
-
 def _middlewares(crawler: Crawler, part: str, name: str) -> list[Any]:
     found = getattr(getattr(getattr(engine_of(crawler), part, None), name, None), "middlewares", None)
     # None of an engine made up for a test, as Scrapy's own suite has them.
@@ -251,38 +234,6 @@ def is_usual_engine(crawler: Crawler) -> bool:
         name not in vars(engine) and getattr(type(engine), name, 0) is getattr(ExecutionEngine, name, 1)
         for name in names
     )
-
-
-def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]]) -> None:
-    """Have *handle* called with what a callback yields, behind all spider middlewares, in the place of the
-    scraper's own method, which is its first argument."""
-    scraper = engine_of(crawler).scraper
-    own = getattr(scraper, "handle_spider_output_async", None)
-    if getattr(own, "__qualname__", "") == "Scraper.handle_spider_output_async":  # not somebody else's
-        scraper.handle_spider_output_async = partial(handle, own)
-
-
-def watch_spider_errors(crawler: Crawler, raised: Callable[[BaseException, Request], None]) -> None:
-    """Have *raised* called with what a callback or errback raised, and its request, before the scraper deals
-    with it: Scrapy sends no signal for `CloseSpider`."""
-    scraper = engine_of(crawler).scraper
-    own = scraper.handle_spider_error
-
-    def watched(failure: Any, request: Request, *more: Any, **arguments: Any) -> Any:
-        raised(failure.value, request)
-        return own(failure, request, *more, **arguments)
-
-    scraper.handle_spider_error = watched
-
-
-def have_fail(crawler: Crawler, request: Request, error: Exception) -> None:
-    """Have *request* end with *error* soon, as if it had been sent, so that its errback is called."""
-
-    def fail() -> None:
-        ended = engine_of(crawler).scraper.enqueue_scrape(Failure(error), request)  # type: ignore[no-untyped-call]
-        ended.addBoth(lambda _: wake(crawler))  # which may have nothing else to do
-
-    call_later(0, fail)
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:
