@@ -33,12 +33,12 @@ LINK_SCORE = "frontier_link_score"  # meta: the weight of the link that the requ
 CONTENT_SCORE = "frontier_content_score"  # the same: what its content is worth for ranking
 # What tells of one visit, and not of the next one with the same meta.
 OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)
+REDIRECTED_BY = "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"  # Scrapy's
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
         *(CHAIN, FROM_PUBLIC, NOT_BEFORE, ONLY_SEEN, NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
-        *(LAST_VISIT, CHANGED, "retry_times"),
-        *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
+        *(LAST_VISIT, CHANGED, "retry_times", *REDIRECTED_BY),
     )
 )
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds

@@ -16,7 +16,7 @@ from ..settings import FrontierSettings
 from .assembly import Component
 from .flights.redirect_links_and_retries import times
 from .hosts.private_network import is_from_private
-from .meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, START
+from .meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REDIRECTED_BY, START
 from .stats import count
 
 if TYPE_CHECKING:
@@ -119,5 +119,5 @@ def forget_copied_chain(request: Request) -> None:
     """
     meta = request.meta
     if meta.get(CHAIN, times(request, "depth")) != times(request, "depth"):
-        for key in ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"):
+        for key in REDIRECTED_BY:
             meta.pop(key, None)

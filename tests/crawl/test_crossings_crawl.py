@@ -949,6 +949,7 @@ def test_a_page_that_a_redirect_led_to_is_asked_for_as_all_others_the_next_time(
     asked = [(visit.path, visit.headers["user-agent"]) for visit in changing.visits]
     assert sorted(asked) == [("/", "one"), ("/", "two"), ("/there", "one"), ("/there", "two")]
     assert b"User-Agent" not in pages()[there].payload
+    assert b"redirect_" not in pages()[there].payload
 
 
 def test_what_a_sitemap_tells_between_two_tries_stays() -> None:

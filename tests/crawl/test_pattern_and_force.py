@@ -78,6 +78,17 @@ def test_a_pattern_keeps_a_crawl_inside_and_what_is_outside_is_known(
     assert fetched(site) == ["/docs/c", "/news/1", "/news/2"]
 
 
+def test_what_was_added_with_a_pattern_stands_although_a_link_led_to_it_before(
+    site: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    root = site.link("/", "/docs/")
+    run(EntrySpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, entries=[(root, {})])
+    assert fetched(site) == ["/"]
+    add(tmp_path, site.url("/docs/"), **{PATTERN: "/docs/"})
+    run(EntrySpider, entries=[(site.url("/docs/"), {})])
+    assert fetched(site) == ["/docs/", "/docs/a", "/docs/b"]
+
+
 def test_a_pattern_goes_with_a_redirect_and_stands_against_one_of_a_link(
     web: Web, run: Callable[..., Crawl]
 ) -> None:
@@ -121,7 +132,8 @@ def add(directory: Path, url: str, **meta: Any) -> None:
         link = Link(fingerprint(Request(url)), url, host_of(url), payload=meta_payload(meta))
         (answer,) = frontier.discover([link], now)
         if not answer.is_taken and answer.page_id is not None:
-            assert frontier.requeue(answer.page_id, now, link.payload)
+            is_waiting = frontier.renew(answer.page_id, link.payload)
+            assert frontier.requeue(answer.page_id, now, link.payload) or is_waiting
         frontier.close()
 
 

@@ -10,7 +10,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
-from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
+from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, REDIRECTED_BY, START
 from ..requests.callback_names import Unreadable
 from ..requests.fingerprints import is_same_page
 from ..requests.payload_edits import own_of, with_own
@@ -164,7 +164,8 @@ class FollowUps:
 
     def with_own(self, flight: Flight, follow_up: Request, payload: bytes) -> bytes:
         """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page comes
-        back by: without what middlewares put into the request before it, on its way out."""
+        back by: without what middlewares put into the request before it, on its way out, and without the
+        redirects that led there this time."""
         page, sent = flight.lease.page, flight.request
         try:
             source = self._requests.codec.decode(page.url, page.priority, own_of(page.payload))
@@ -178,7 +179,8 @@ class FollowUps:
         meta = {
             name: value
             for name, value in follow_up.meta.items()
-            if name in source.meta or name not in sent.meta or value != sent.meta[name]
+            if name not in REDIRECTED_BY
+            and (name in source.meta or name not in sent.meta or value != sent.meta[name])
         }
         own, is_stored = self._requests.payload_of(follow_up.replace(headers=headers, meta=meta))
         return with_own(payload, own) if is_stored else payload

@@ -16,6 +16,7 @@ from ..meta_keys import LASTMOD, PATTERN, REFRESH, SHELF_LIFE, SITEMAP, START
 
 _OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
 _METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
+_DEPTH = b'"depth":'
 _PATTERN, _START = f'"{PATTERN}"'.encode(), f'"{START}"'.encode()
 _SITEMAP, _LASTMOD = f'"{SITEMAP}"'.encode(), f'"{LASTMOD}"'.encode()
 _READ = (_METHOD, _BODY, f'"{SHELF_LIFE}"'.encode(), f'"{REFRESH}"'.encode())
@@ -76,6 +77,11 @@ def lastmod_of(payload: bytes) -> int | None:
 def is_seed(payload: bytes) -> bool:
     """Whether the request was one that the spider starts with."""
     return _START in payload
+
+
+def has_depth(payload: bytes) -> bool:
+    """Whether it was found on a page, or by redirects from there; what is added by command was not."""
+    return _DEPTH in payload
 
 
 def has_pattern(payload: bytes) -> bool:
