@@ -488,6 +488,31 @@ def test_links_to_a_page_that_is_there_twice_lead_to_the_one_that_stays(
     assert list(pages(tmp_path)) == [0, 3]
 
 
+def test_redirects_and_parents_lead_to_the_page_that_stays(tmp_path: Path) -> None:
+    """The first goes as it lost its index row, and came again by the page it led to; the one that this led to
+    gives way."""
+    home, on, last = (f"http://a.example/{name}" for name in ("", "on", "last"))
+    frontier = start(tmp_path)
+    frontier.discover([link(home)], NOW)
+    fetch(frontier, Outcome(Event.POSTPONED))
+    frontier.discover([link(on, parent=0), link(last, only_seen="nofollow", parent=0)], NOW)
+    fetch(frontier)
+    fetch(frontier, Outcome(Event.REDIRECTED, 301, target=2))
+    frontier.close()
+    for url in (home, last):
+        change(tmp_path, delete=(keys.INDEX + fingerprint(url),))
+        frontier = start(tmp_path)
+        frontier.discover([link(url, parent=1)], NOW)
+        frontier.close()
+    assert [finding.detail for finding in check(tmp_path, repair=True)][:2] == [
+        "the same page as 3",
+        "the same page as 4",
+    ]
+    found = {page_id: (page.parent, page.target) for page_id, page in pages(tmp_path).items()}
+    assert found == {1: (3, 4), 3: (None, None), 4: (1, None)}
+    assert check(tmp_path) == []
+
+
 def test_a_store_of_another_project_is_checked_but_its_index_is_not_guessed(tmp_path: Path) -> None:
     crawl(tmp_path)
     page_without_index(tmp_path)

@@ -481,6 +481,26 @@ def test_a_page_that_was_only_seen_gives_way_to_the_same_page_that_was_fetched(
     assert [page.state for page in pages(tmp_path / "new").values()] == [State.DONE]
 
 
+def test_redirects_and_parents_lead_to_the_page_that_is_kept_of_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever of the two that is."""
+    home, seen, fetched, again, child = (
+        f"http://a.example/{name}" for name in ("", "x?seen", "x", "x?again", "child")
+    )
+    old = start(tmp_path / "old")
+    old.discover([link(home, priority=1), link(seen, only_seen="nofollow"), link(fetched), link(again)], NOW)
+    fetch(old, Outcome(Event.REDIRECTED, 301, target=1))
+    old.discover([link(child, parent=3)], NOW)
+    old.close()
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
+    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
+    assert new("import", tmp_path / "export.gz", "--json").json["merged"] == 2
+    found = {page_id: (page.parent, page.target) for page_id, page in pages(tmp_path / "new").items()}
+    assert found == {0: (None, 2), 2: (None, None), 4: (2, None)}
+    assert new("check").code == 0
+
+
 def test_a_killed_crawl_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its hosts may have been visited later than their rows say."""
     crawl(tmp_path / "old")

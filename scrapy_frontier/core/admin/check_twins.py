@@ -1,5 +1,5 @@
-"""One page that is there twice: one of the two goes, with every row that leads to it, and links to it lead to
-the other."""
+"""One page that is there twice: one of the two goes, with every row that leads to it, and links to it,
+redirects and parents lead to the other."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import origin_of
 from ..ranking import graph
-from ..store import due_rows, keys, queue_keys
+from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import encode_row
 from ..store.states import State
+from . import facts
 from .links_in_chunks import every_link
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from ..store.keys import PageId
+    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .check_work import Work
 
 
 def remove(work: Work, page_id: PageId, page: Page, kept: PageId) -> None:
     """Have a page go that is the same as *kept*, and its place in a queue, among deferred pages or those that
-    come back. To be called only to repair; a pass over the queue of its host where it is queued."""
+    come back; an older one that was more than seen leaves its parent to *kept*. To be called only to repair;
+    a pass over the queue of its host where it is queued."""
     host = host_of_page(page)
     due = work.tally.enter(host, page, -1)
     if page.state is State.QUEUED or due == QUEUED_AGAIN:
@@ -41,28 +46,48 @@ def remove(work: Work, page_id: PageId, page: Page, kept: PageId) -> None:
         work.delete(keys.forbidden_prefix(origin_of(page.url) or "") + keys.id_bytes(page_id))
     for key in (keys.page_key(page_id), keys.content_key(page_id)):
         work.delete(key)
+    stays = facts.legible_page(work.store, kept)
+    # What it was linked first by may have been found by way of the older one: a path in a circle.
+    if stays is not None and page_id < kept and not page.gives_way:
+        work.put(keys.page_key(kept), page_rows.encode_page(stays._replace(parent=page.parent)))
     work.ledger.strike(page_id)
     work.twins[page_id] = kept
 
 
 def lead_on(work: Work) -> None:
-    """Have links to pages that went lead to those that stayed; their own go. Nothing where none went; else
-    one pass over all links, none of which is damaged any more. An interruption leaves links to a page that is
-    known no more."""
+    """Have links, redirects and parents that were pages that went lead to those that stayed; their own links
+    go. Nothing where none went; else one pass over all links, none of which is damaged any more, and one over
+    all pages. An interruption leaves links to a page that is known no more."""
     if not work.twins:
         return
-    gone = np.fromiter(work.twins, np.int64)
+    twins = {page_id: _stays(work, page_id) for page_id in work.twins}
+    gone = np.fromiter(twins, np.int64)
     for links in every_link(work.store):
         for source in np.unique(links.sources[np.isin(links.targets, gone)]).tolist():
             edges = graph.find_row(source, work.store.get)
-            led = (edge._replace(target=_stays(work, edge.target)) for edge in edges)
+            led = (edge._replace(target=twins.get(edge.target, edge.target)) for edge in edges)
             work.put(keys.link_key(source), encode_row(source, led))
-    for page_id in work.twins:
+    for page_id in twins:
         is_packed = work.store.get(keys.segment_key(page_id)) is not None
         work.put(keys.link_key(page_id), b"" if is_packed else None)  # it counts before a segment
+    for key, value in pages_led_on(work.store, twins):
+        work.put(key, value)
 
 
 def _stays(work: Work, page_id: PageId) -> PageId:
     while page_id in work.twins:  # of three the one that stayed first may have gone
         page_id = work.twins[page_id]
     return page_id
+
+
+def pages_led_on(store: Store, twins: Mapping[PageId, PageId]) -> Iterator[tuple[bytes, bytes]]:
+    """The rows of pages that led to one of *twins*, which went, or were first linked by it, as they are to
+    be: with the page that stayed in its place. Nothing where none went; else one pass over all pages."""
+    if not twins:
+        return
+    for page_id, page in facts.pages(store):
+        if page.target in twins or page.parent in twins:
+            before = page.target, page.parent
+            target, parent = (None if old is None else twins.get(old, old) for old in before)
+            row = page_rows.encode_page(page._replace(target=target, parent=parent))
+            yield keys.page_key(page_id), row

@@ -22,6 +22,7 @@ from ..store.directory_lock import DATABASE, Lock, system_words
 from ..store.page_rows import Page
 from ..store.states import State
 from .check_notes import HostTally
+from .check_twins import pages_led_on
 from .check_work import ROWS_AT_A_TIME
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 _PLACES = ("queued", "waiting", "deferred", "comes_back")  # of pages that came before, if not merged
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
 
 NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier export` wrote"
 _ANEW = "export it anew, or copy it again"
@@ -88,9 +88,9 @@ class Importer:
         of it.
 
         All rows are on their way to the disk when this returns, a thousand in a batch; a page that is there
-        already under this project's fingerprints is merged with it, links to it too. Lines of kinds nobody
-        knows are counted and passed over. Raises `BadExport` where a line makes no sense or the end is
-        missing, and `FrontierUnwritable`.
+        already under this project's fingerprints is merged with it, and links, redirects and parents lead on.
+        Lines of kinds nobody knows are counted and passed over. Raises `BadExport` where a line makes no
+        sense or the end is missing, and `FrontierUnwritable`.
         """
         place = 0
         header: Line = {}
@@ -281,6 +281,9 @@ class Importer:
 
     def _finish(self, header: Line) -> Imported:
         self._graph.finish()
+        self._flush()
+        for key, value in pages_led_on(self._store, self._merged):
+            self._put(key, value)
         counts, hosts = self._tally.counts, self._tally.hosts
         for name, row in hosts.items():
             self._put(keys.host_key(name), host_rows.encode_host(row))
