@@ -206,14 +206,15 @@ def _ordering(call: Call) -> Iterator[_Ordering]:
     with call.project.open() as store:
         key = call.project.queue_of(name)
         pages = progress(facts.pages(store), "pages searched", facts.known(store))
-        others = facts.other_queues(pages, name, key)
+        found = facts.host_queues(pages, name)
+        others = sorted((found.others | {key}) - {name})
         is_meant = call.options.yes and key == name
         if others and not (is_meant or facts.has_queue(store, name)):
             raise UnknownHost(
                 f"{name} has no queue of its own: its pages are in that of {_listed(others)}, and nothing "
                 f"was ordered. Write {others[0]} instead, for all the pages in there"
             )
-        if not (call.options.yes or facts.is_host_known(store, name)):
+        if not (call.options.yes or found.is_known or facts.is_host_known(store, name)):
             likely = facts.similar_hosts(store, name)
             advice = f"did you mean {' or '.join(likely)}? " if likely else ""
             raise UnknownHost(

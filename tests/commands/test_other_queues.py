@@ -9,7 +9,7 @@ from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, star
 
 from scrapy_frontier.core.frontier import Event, Outcome
 from scrapy_frontier.core.store.host_rows import HostRow, encode_host
-from scrapy_frontier.core.store.keys import host_key
+from scrapy_frontier.core.store.keys import host_key, orders_key
 from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
@@ -115,3 +115,17 @@ def test_what_is_left_of_a_queue_that_moved_is_no_known_host(frontier: Frontiers
     change(frontier.directory, {host_key("moved.example"): encode_host(HostRow())})
     said = frontier("block", "moved.example")
     assert (said.code, "no page of moved.example is known" in said.err) == (1, True)
+    assert "did you mean moved.example" not in said.err
+
+
+def test_a_host_of_which_pages_were_only_seen_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its row tells nothing, or is not there."""
+    crawling = start(tmp_path)
+    crawling.discover([link("http://a.example/"), link("http://b.example/", only_seen="nofollow")], NOW)
+    crawling.close()
+    frontier = Frontiers(tmp_path, capsys)
+    assert frontier("block", "b.example").code == 0
+    change(tmp_path, delete=(orders_key("b.example"), host_key("b.example")))
+    assert frontier("block", "b.example").code == 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
-from ..hosts.host import host_of_page, is_of_host, queues_with
+from ..hosts.host import host_of_page, is_of_host
 from ..hosts.robots_expiry import robots_status
 from ..parse.urls import host_of, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
@@ -159,20 +159,28 @@ def has_queue(store: Store, name: str) -> bool:
     return any(pages) or store.get(keys.orders_key(name)) is not None
 
 
-def other_queues(pages: Iterable[tuple[PageId, page_rows.Page]], name: str, kept_under: str) -> list[str]:
-    """The queues, but for its own, that hold those *pages* whose URL has the host *name*, in order;
-    *kept_under* is the one that new ones come to. Reads no more than *pages* does."""
-    return sorted({kept_under, *queues_with((page for _, page in pages), name)} - {name})
+class HostQueues(NamedTuple):
+    """Which ``others`` than its own are the queues of pages whose URL has a host, and whether any page at all
+    ``is_known`` of it."""
+
+    others: set[str]
+    is_known: bool
+
+
+def host_queues(pages: Iterable[tuple[PageId, page_rows.Page]], name: str) -> HostQueues:
+    """Where those *pages* are that belong to the host *name*. Reads no more than *pages* does."""
+    queues = {host_of_page(page) for _, page in pages if is_of_host(page, name)}
+    return HostQueues(queues - {name}, bool(queues))
 
 
 def similar_hosts(store: Store, name: str) -> list[str]:
-    """Known hosts that are written like *name*, three at most; where there are very many, not all are
+    """Other known hosts that are written like *name*, three at most; where there are very many, not all are
     compared. Half a second at the most."""
     other = name.removeprefix("www.") if name.startswith("www.") else f"www.{name}"
     if store.get(keys.host_key(other)) is not None:
         return [other]
     names = (key[1:].decode(errors="replace") for key, _ in store.scan(keys.HOST, limit=_MOST_NAMES))
-    return get_close_matches(name, list(names))
+    return get_close_matches(name, [each for each in names if each != name])
 
 
 def hosts(store: Store, delay_of: DelayOf, now: float) -> Iterator[HostView]:
