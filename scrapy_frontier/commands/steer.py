@@ -210,10 +210,7 @@ def _ordering(call: Call) -> Iterator[_Ordering]:
         others = sorted((found.others | {key}) - {name})
         is_meant = call.options.yes and key == name
         if others and not (is_meant or facts.has_queue(store, name)):
-            raise UnknownHost(
-                f"{name} has no queue of its own: its pages are in that of {_listed(others)}, and nothing "
-                f"was ordered. Write {others[0]} instead, for all the pages in there"
-            )
+            raise UnknownHost(_instead(store, name, key, found))
         if not (call.options.yes or found.is_known or facts.is_host_known(store, name)):
             likely = facts.similar_hosts(store, name)
             advice = f"did you mean {' or '.join(likely)}? " if likely else ""
@@ -225,9 +222,27 @@ def _ordering(call: Call) -> Iterator[_Ordering]:
             yield _Ordering(name, others, store, frontier)
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}"
+def _instead(store: Store, name: str, key: str, found: facts.HostQueues) -> str:
+    """Why no order for *name* is taken, and which to give for the pages of it that would be visited: those
+    *found* in the queues of others, and new ones, which come to that of *key*."""
+    others, advised, more = sorted(found.others), sorted(found.busy - {key}), ""
+    where = [f"its pages are in that of {_listed(others)}"] if others else []
+    if key == name:
+        advised = advised or others
+        more = f", or {name} --yes for pages that come to a queue of its own"
+    else:
+        where += [] if key in others else [f"new pages come to that of {key}"]
+        advised.insert(0, key if facts.has_queue(store, key) else f"{key} --yes")
+    each = "each of " if len(advised) > 1 else ""
+    return (
+        f"{name} has no queue of its own: {', '.join(where)}, and nothing was ordered. Write {each}"
+        f"{_listed(advised, 20)} instead, for all the pages in there{more}"
+    )
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def delay(call: Call) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
+from stores import NOW, Frontiers, change, check, fetch, link, order, pages, rows, start
 
 from scrapy_frontier.core.frontier import Event, Outcome
 from scrapy_frontier.core.store.host_rows import HostRow, encode_host
@@ -93,8 +93,30 @@ def test_with_domains_no_order_for_one_of_its_hosts_is_taken(
     frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
     frontier("add", "http://else.example/")
     said = frontier("block", A, "--yes")
-    assert (said.code, f"Write {GROUP} instead" in said.err) == (1, True)
+    assert (said.code, f"Write {GROUP} --yes instead" in said.err) == (1, True)
+    assert f"of its own: new pages come to that of {GROUP}, and nothing" in said.err
     assert frontier("block", GROUP, "--yes").code == 0
+
+
+def test_the_queues_to_write_are_those_that_are_visited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here pages were queued by their addresses before; all is done in one of these."""
+    queues = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    crawling = start(tmp_path)
+    crawling.discover([link(f"http://{A}/{name}", host=name, kept_host=name) for name in queues[:1]], NOW)
+    fetch(crawling)
+    crawling.discover([link(f"http://{A}/{name}", host=name, kept_host=name) for name in queues[1:]], NOW)
+    crawling.close()
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
+    said = frontier("block", A)
+    assert f"in that of {', '.join(queues)}, new pages come to that of {GROUP}, and nothing" in said.err
+    assert f"Write each of {GROUP} --yes, {queues[1]}, {queues[2]} instead" in said.err
+    frontier("add", f"http://{A}/new")
+    assert f"Write each of {GROUP}, {queues[1]}, {queues[2]} instead" in frontier("block", A).err
+    for name in (GROUP, *queues[1:]):
+        assert frontier("block", name).code == 0
+    assert order(tmp_path, 5) == []
 
 
 def test_an_order_tells_which_pages_of_the_host_it_is_not_for(

@@ -160,17 +160,25 @@ def has_queue(store: Store, name: str) -> bool:
 
 
 class HostQueues(NamedTuple):
-    """Which ``others`` than its own are the queues of pages whose URL has a host, and whether any page at all
-    ``is_known`` of it."""
+    """Which ``others`` than its own are the queues of pages whose URL has a host; in which of these, the
+    ``busy`` ones, pages of it wait for a visit, also for the next; whether any page ``is_known`` of it."""
 
     others: set[str]
+    busy: set[str]
     is_known: bool
 
 
 def host_queues(pages: Iterable[tuple[PageId, page_rows.Page]], name: str) -> HostQueues:
     """Where those *pages* are that belong to the host *name*. Reads no more than *pages* does."""
-    queues = {host_of_page(page) for _, page in pages if is_of_host(page, name)}
-    return HostQueues(queues - {name}, bool(queues))
+    queues: set[str] = set()
+    busy: set[str] = set()
+    for _, page in pages:
+        if is_of_host(page, name):
+            queues.add(queue := host_of_page(page))
+            comes_back = page.visits is not None and page.visits.due
+            if page.state is State.QUEUED or page.is_deferred or comes_back:
+                busy.add(queue)
+    return HostQueues(queues - {name}, busy - {name}, bool(queues))
 
 
 def similar_hosts(store: Store, name: str) -> list[str]:
