@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from ..core.store.leveldb import Store
     from . import Spec
 
 EXIT_FAILED = 1
@@ -43,10 +44,9 @@ class Call(NamedTuple):
     arguments: list[str]
     options: argparse.Namespace
 
-    @property
-    def host(self) -> str | None:
+    def host(self, store: Store) -> str | None:
         """The host that ``--host`` names, None without. Raises `UsageError` for a name that is none."""
-        return None if self.options.host is None else host_argument(self.options.host)
+        return None if self.options.host is None else host_argument(store, self.options.host)
 
 
 def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: Settings) -> int:

@@ -91,8 +91,8 @@ def top(call: Call) -> None:
     """Tell of the ``--limit`` best pages by ``--by``; a ranking by ``pagerank``, ``authority`` or ``hub`` is
     computed now, and kept nowhere."""
     by = call.options.by or "score"
-    host = call.host
     with call.project.open() as store:
+        host = call.host(store)
         found = tops.scores(store, by, time.perf_counter)
         leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))
         call.output.listing(leaders, _about_leader, _TOP_COLUMNS, _top_row)

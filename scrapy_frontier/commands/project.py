@@ -20,7 +20,7 @@ from .. import addon
 from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
-from ..core.parse.urls import escaped_fragment, host_of
+from ..core.parse.urls import clean_host, escaped_fragment, host_of
 from ..crawl.hosts.politeness_key import PolitenessKeys, registered_domain
 from ..crawl.ranking.choose_scorer import load_scorer
 from ..crawl.requests import codec as request_codec
@@ -201,8 +201,10 @@ class Project:
         return PolitenessKeys(self.frontier_settings.politeness_key).of
 
     def queue_of(self, host: str) -> str:
-        """The politeness key of all pages of *host*; itself where only each page tells, as by its address."""
-        return registered_domain(host) if self.frontier_settings.politeness_key == DOMAIN else host
+        """The politeness key of all pages of *host*; itself where only each page tells, as by its address,
+        or where it is no host, but a name that pages were given."""
+        is_in_domain = self.frontier_settings.politeness_key == DOMAIN and host == host_of(f"http://{host}/")
+        return registered_domain(host) if is_in_domain else host
 
     def delay_of(self, host: str) -> tuple[float, str]:
         """The delay of a host by the settings, in seconds, and the setting it comes from."""
@@ -256,11 +258,15 @@ def request_of(page: Page) -> Request:
     return _CODEC.decode(page.url, page.priority, payload_edits.without_callbacks(page.payload))
 
 
-def host_argument(text: str) -> str:
-    """The host that a user means by a host name or a URL, as it stands in URLs that are requested.
+def host_argument(store: Store, text: str) -> str:
+    """The host that a user means: a name as it is written where *store* has it, as any a ``download_slot``
+    gives; else that of a host name or a URL, as it stands in URLs that are requested.
 
     Raises `UsageError` where there is none.
     """
+    written = clean_host(text)
+    if written and facts.is_there(store, written):
+        return written
     url = text if "://" in text else f"http://{text.strip()}/"
     if not text.isascii():
         with contextlib.suppress(ValueError):

@@ -67,9 +67,9 @@ def queue(call: Call) -> None:
     """Tell of the next ``--limit`` pages and when each comes at the earliest, or with ``--due`` of those that
     come back. Changes nothing."""
     limit, project = limit_of(call, LINES), call.project
-    host, now = call.host, project.now
+    now = project.now
     if call.options.due:
-        _due(call, host, limit)
+        _due(call, limit)
         return
 
     def document(turn: upcoming.Turn) -> dict[str, object]:
@@ -79,11 +79,12 @@ def queue(call: Call) -> None:
         return _until(turn.when, now), turn.page.priority, turn.page.url
 
     with project.open() as store:
-        turns = upcoming.Preview(store, now, project.delays(store), host, registered_domain).turns()
+        host, delays = call.host(store), project.delays(store)
+        turns = upcoming.Preview(store, now, delays, host, registered_domain).turns()
         call.output.listing(islice(turns, limit), document, _QUEUE_COLUMNS, row)
 
 
-def _due(call: Call, host: str | None, limit: int | None) -> None:
+def _due(call: Call, limit: int | None) -> None:
     now = call.project.now
 
     def document(found: tuple[Due, Page]) -> dict[str, object]:
@@ -95,7 +96,7 @@ def _due(call: Call, host: str | None, limit: int | None) -> None:
         return _until(due.when, now), due.is_hub * "hub", page.url
 
     with call.project.open() as store:
-        found = islice(facts.coming_back(store, host), limit)
+        found = islice(facts.coming_back(store, call.host(store)), limit)
         call.output.listing(found, document, _DUE_COLUMNS, row)
 
 

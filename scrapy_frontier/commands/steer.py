@@ -135,13 +135,12 @@ def requeue(call: Call) -> None:
     """Queue finished pages again, their attempts forgotten: those in ``--state``, of ``--host``, that
     ``--match``. One pass over all pages; committed."""
     states = _states(call.options.state or "failed")
-    host = call.host
     pattern = pattern_of(call.options.match)
     count = 0
     with call.project.open() as store, call.project.frontier(store) as frontier:
         now = call.project.now
         forced = meta_to_force(now) if call.options.force else {}
-        found = facts.matching(facts.pages(store), pattern, host, states)
+        found = facts.matching(facts.pages(store), pattern, call.host(store), states)
         for page_id, page in progress(found, "pages that match"):
             payload = with_meta(own_of(page.payload), forced) if forced else None
             count += frontier.requeue(page_id, now, payload)
@@ -163,9 +162,9 @@ def forget(call: Call) -> int:
     known."""
     if bool(call.arguments) == (call.options.host is not None):
         raise UsageError("write the URL of a page, or --host HOST")
-    project, host = call.project, call.host
-    count = 0
+    project, count = call.project, 0
     with project.open(identified=True) as store, project.frontier(store) as frontier:
+        host = call.host(store)
         if host is None:
             page_id = project.find(store, call.arguments[0])
             count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
@@ -202,8 +201,8 @@ def _ordering(call: Call) -> Iterator[_Ordering]:
     Raises `UnknownHost` for a host whose pages are in the queues of others, which would go on being visited,
     and for one without a page or orders, unless the operator means it: most of them are misspelt.
     """
-    name = host_argument(call.arguments[0])
     with call.project.open() as store:
+        name = host_argument(store, call.arguments[0])
         key = call.project.queue_of(name)
         pages = progress(facts.pages(store), "pages searched", facts.known(store))
         found = facts.host_queues(pages, name)

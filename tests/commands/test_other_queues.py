@@ -151,3 +151,23 @@ def test_a_host_of_which_pages_were_only_seen_is_known(
     assert frontier("block", "b.example").code == 0
     change(tmp_path, delete=(orders_key("b.example"), host_key("b.example")))
     assert frontier("block", "b.example").code == 0
+
+
+@pytest.mark.parametrize("slot", ["SLOW", "Slow Lane", "x/1", "a.shop.example:8080", "ünï", "http://x/"])
+def test_a_queue_that_is_named_as_no_host_is_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], slot: str
+) -> None:
+    """As a ``download_slot`` or a function names it, for an order and as ``--host``."""
+    crawling = start(tmp_path)
+    crawling.discover([link(f"http://{A}/", host=slot, kept_host=slot), link("http://slow/")], NOW)
+    crawling.close()
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
+    assert f", {slot} instead" in frontier("block", A).err
+    assert len(frontier("queue", "--host", slot, "--json").lines) == 1
+    said = frontier("block", slot, "--json")
+    assert (said.code, said.json["host"], said.json["queued"]) == (0, slot, 1)
+    assert said.json["not_meant"] == []
+    assert order(tmp_path, 5) == ["http://slow/"]
+    assert frontier("block", "HTTP://Slow/x", "--json").json["host"] == "slow", "no queue is named like that"
+    assert frontier("forget", "--host", slot, "--json").json == {"forgotten": 1}
+    assert frontier("unblock", slot, "--json").json["host"] == slot, "its order is still there"

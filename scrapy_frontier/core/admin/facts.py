@@ -16,7 +16,7 @@ from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.host import host_of_page, is_of_host
 from ..hosts.robots_expiry import robots_status
 from ..parse.urls import host_of, origin_of
-from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
+from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
 from ..store.states import State
 from ..transitions import TABLE, Event
 from . import page_visits
@@ -149,6 +149,14 @@ def is_host_known(store: Store, name: str) -> bool:
     stored = store.get(keys.host_key(name))
     is_told = stored is not None and lenient(host_rows.decode_host, stored) != host_rows.HostRow()
     return is_told or store.get(keys.orders_key(name)) is not None
+
+
+def is_there(store: Store, name: str) -> bool:
+    """Whether a host, an order or a queue has exactly that *name*. Three lookups."""
+    rows = keys.host_key(name), keys.orders_key(name)
+    if any(store.get(key) is not None for key in rows):
+        return True
+    return any(True for _ in store.scan(queue_keys.queue_prefix(name), limit=1))
 
 
 def has_queue(store: Store, name: str) -> bool:
