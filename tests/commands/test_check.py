@@ -571,6 +571,19 @@ def test_what_a_salvage_lost_of_the_format_is_written_anew(
     assert sorted(order(tmp_path, 100)) == before
 
 
+def test_counts_that_cannot_be_read_are_mended_where_there_is_nothing_to_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(tmp_path).close()
+    change(tmp_path, {keys.COUNTS: b"?"})
+    frontier = Frontiers(tmp_path, capsys)
+    assert "check --repair" in frontier("add", "http://a.example/").err
+    assert [finding.detail for finding in check(tmp_path)] == ["they cannot be read"]
+    assert frontier("check", "--repair").code == 0
+    assert frontier("add", "http://a.example/").code == 0
+    assert frontier("check").code == 0
+
+
 def test_pages_without_counts_are_not_written_over(tmp_path: Path) -> None:
     crawl(tmp_path)
     change(tmp_path, delete=(keys.COUNTS,))

@@ -120,13 +120,14 @@ def _is_explained(work: Work, row: host_rows.HostRow, expected: host_rows.HostRo
 
 def counts(work: Work) -> Iterator[Finding]:
     """The kept counters against what was counted, after `hosts`. The next ids never become less."""
-    counts, expected = lenient(meta_rows.read_counts, work.store), work.tally.counts
-    counts = counts or meta_rows.Counts.none()
+    read, expected = lenient(meta_rows.read_counts, work.store), work.tally.counts
+    counts = read or meta_rows.Counts.none()
     last_page, last_visit = work.highest[0], work.highest[1] - keys.FIRST_VISIT
     expected.next_page = max(counts.next_page, last_page + 1)
     expected.next_visit = max(counts.next_visit, last_visit + 1)
     expected.attempts = counts.attempts or expected.attempts
-    wrong = _wrong((state.name.lower(), counts.states[state], expected.states[state]) for state in State)
+    wrong = [] if read is not None else ["they cannot be read"]
+    wrong += _wrong((state.name.lower(), counts.states[state], expected.states[state]) for state in State)
     if counts.next_page <= last_page:
         wrong.append(f"next page {counts.next_page}, but page {last_page} is there")
     if counts.next_visit <= last_visit:
