@@ -153,7 +153,11 @@ def _host_offer(host: Member) -> _HostOffer:
 def _holds(offer: _HostOffer, by_name: Mapping[str, Member]) -> bool:
     host = by_name.get(offer[3])
     return (
-        host is not None and host.state is READY and host.heads[0] == offer[2] and host.in_flight == offer[1]
+        host is not None
+        and host.state is READY
+        and bool(host.heads)  # those of another that is edited at once may be gone
+        and host.heads[0] == offer[2]
+        and host.in_flight == offer[1]
     )
 
 
