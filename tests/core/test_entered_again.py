@@ -8,6 +8,7 @@ from scrapy_frontier.core.pages.entered_again import (
     FORCED,
     LEFT,
     after_visits_until,
+    goes_round,
     is_repeated,
     is_tried_again,
     takes_request,
@@ -35,6 +36,20 @@ def test_a_seed_is_tried_again_that_failed_or_was_redirected_until_that_was_enou
         page = Page(URL, state=state, reason=NOT_FOLLOWED(why=refused.reason, url=URL))
         goes_on = state is State.EXCLUDED and refused in (LOOP, TOO_LONG)
         assert is_tried_again(page) == (state is State.FAILED or goes_on)
+
+
+def test_a_way_goes_round_that_leads_back_or_where_it_was_enough() -> None:
+    """A page that was there sends away for a while only where the way leads back to itself."""
+    enough = Page(URL, state=State.EXCLUDED, reason=NOT_FOLLOWED(why=TOO_LONG.reason, url=URL))
+    done = Page(URL, state=State.DONE)
+    back = {number: Page(URL, state=State.REDIRECTED, target=(number + 1) % 30) for number in range(30)}
+    circle = {**back, 29: back[29]._replace(target=3)}
+    long = {**back, 29: enough}
+    for pages, is_round, is_back in ((back, True, True), (circle, True, False), (long, True, False)):
+        assert goes_round(0, pages[0], pages.get) == is_round
+        assert goes_round(0, pages[0], pages.get, False) == is_back
+    assert not goes_round(0, back[0], {**back, 29: done}.get)
+    assert not goes_round(0, back[0], {1: back[1]}.get)
 
 
 @pytest.mark.parametrize("when", [50.0, 100.9, 101.0, 150.0])

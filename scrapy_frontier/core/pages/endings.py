@@ -63,7 +63,6 @@ class Endings:
     _revisit_queue: RevisitQueue
     _revisit_endings: RevisitEndings
     _open_since = 0.0  # the first of the ends that are not written yet
-    _turns_back = 0  # of the pages that were queued behind all others
     finished = 0
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
@@ -207,8 +206,7 @@ class Endings:
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         if is_behind:
-            self._turns_back = max(self._turns_back, self._batch.arrival) + 1
-            self._queue.put(host, queue_keys.last_sort_key(sort_key, self._turns_back), now)
+            self._queue.put_behind(host, sort_key, page.priority, now)
             return
         if until <= now:
             self._queue.put_back(host, sort_key, now)

@@ -21,7 +21,7 @@ FORCED = FINISHED
 # Of seeds that are known from an earlier run: which, if not queued again, are left.
 LEFT = (SEEN, *FINISHED)
 _ROUND = LOOP.reason, TOO_LONG.reason
-_MOST_STEPS = 20  # of a way that is followed; Scrapy's default for redirects
+_MOST_STEPS = 256  # of a way that is followed
 
 
 def was_visited_before(page: Page, when: float) -> bool:
@@ -70,16 +70,21 @@ def is_back(page: Page, has_led_here: bool) -> bool:
     return page.state is REDIRECTED and page.parent is None and has_led_here
 
 
-def goes_round(page_id: PageId, page: Page | None, page_of: Callable[[PageId], Page | None]) -> bool:
-    """Whether a *page* led back to itself, or to where that was enough, and was not read in the end;
-    *page_of* finds those on the way."""
-    for _ in range(_MOST_STEPS):
-        if page is None or page.state is not REDIRECTED or page.target is None:
-            return page is not None and page.state is EXCLUDED and is_tried_again(page)
-        if page.target == page_id:
-            return True
+def goes_round(
+    page_id: PageId,
+    page: Page | None,
+    page_of: Callable[[PageId], Page | None],
+    or_elsewhere: bool = True,
+) -> bool:
+    """Whether a *page* led back to itself, or, *or_elsewhere*, into a circle or where redirects were enough,
+    and was not read in the end; *page_of* finds those on the way."""
+    met = {page_id}
+    while page is not None and page.state is REDIRECTED and page.target is not None:
+        if page.target in met or len(met) == _MOST_STEPS:
+            return page.target == page_id or or_elsewhere
+        met.add(page.target)
         page = page_of(page.target)
-    return False
+    return or_elsewhere and page is not None and page.state is EXCLUDED and is_tried_again(page)
 
 
 def takes_request(page: Page, has_pattern: bool = False, comes_back: bool = False) -> bool:

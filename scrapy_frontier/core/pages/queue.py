@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..store import keys, queue_keys
+from ..store import due_rows, keys, queue_keys
 from ..store.due_rows import COMES_BACK
 from ..store.score_codes import NEUTRAL
 from ..store.states import State
@@ -32,6 +32,8 @@ class Queue:
     _scores: Rescoring | None
     # Ids of pages set aside since somebody last looked.
     _unreadable: list[int] = field(default_factory=list, init=False)
+    _came_again: set[PageId] = field(default_factory=set, init=False)  # by `put_behind`
+    _turn = 0
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
@@ -48,6 +50,21 @@ class Queue:
         these."""
         self.put(host, sort_key, now)
         host.note_waited(sort_key)
+
+    def put_behind(self, host: Host, sort_key: bytes, priority: int, now: float) -> None:
+        """`put_back` for a page that might be the next one for ever: from the second time on, in this run, it
+        comes behind all of its *priority*, what is found later too, and behind others that do."""
+        page_id = queue_keys.sort_key_id(sort_key)
+        if page_id not in self._came_again:
+            self._came_again.add(page_id)
+            self.put_back(host, sort_key, now)
+        elif due_rows.is_sort_key_of_due(sort_key):
+            self._turn = max(self._turn, due_rows.turn_in(sort_key)) + 1
+            self.put(host, due_rows.last_sort_key_of_due(sort_key, self._turn), now)
+        else:  # as one of the next lower priority; those that an earlier run put there are behind, too
+            before = queue_keys.read_sort_key(sort_key).arrival
+            self._turn = max(self._turn, before, self._batch.arrival) + 1
+            self.put(host, queue_keys.sort_key(priority - 1, NEUTRAL, self._turn, page_id), now)
 
     def remove(self, host: Host, sort_key: bytes) -> None:
         """Have the queue row of a page that was handed out go, in the open batch; *host* counts one less."""

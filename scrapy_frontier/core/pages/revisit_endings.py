@@ -12,7 +12,7 @@ from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
 from ..revisits.visits import Conclusion, VisitEnd, not_modified, read
-from ..store import due_rows, keys, page_rows
+from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import difference
 from ..store.states import State
@@ -67,7 +67,6 @@ class RevisitEndings:
     _budget: RevisitBudget
     _forbidden: ForbiddenPages
     _false_304s: False304s
-    _turns_back = 0  # of the pages that were queued behind all others
     _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
@@ -149,7 +148,7 @@ class RevisitEndings:
         """Whether a page that was there sends away, to where the way led back from: for a cookie, say. What
         comes of that, another visit shows."""
         sent_away = page._replace(state=State.REDIRECTED, target=outcome.target)
-        return page.state is State.DONE and goes_round(page_id, sent_away, self._batch.read_page)
+        return page.state is State.DONE and goes_round(page_id, sent_away, self._batch.read_page, False)
 
     def _learn(self, lease: Lease, before: Visits, after: Visits, result: Result, now: float) -> Visits:
         """The visits with what the last taught: nothing where none can tell whether the page has changed."""
@@ -183,8 +182,7 @@ class RevisitEndings:
                 self._batch.count_ended(its, page.state, change, page.status)
         self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         if is_behind:
-            self._turns_back += 1
-            self._queue.put(queue, due_rows.last_sort_key_of_due(lease.sort_key, self._turns_back), now)
+            self._queue.put_behind(queue, lease.sort_key, page.priority, now)
         elif until <= now:
             self._queue.put_back(queue, lease.sort_key, now)
         else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .keys import PageId
 
 # What comes back stands behind all that is new, whatever the priority of that: no priority has this code.
+_LAST = b"\xff\xff"  # no place at all
 COMES_BACK = b"\xff\xff\xff\xff"
 QUEUED_AGAIN = 1  # `Visits.due` of a page that was due, and stands in a queue
 _VALUE = struct.Struct(">BHH")
@@ -82,9 +83,16 @@ def sort_key_of_due(place: int, weight: int, visited: int, page_id: PageId) -> b
 
 
 def last_sort_key_of_due(sort_key: bytes, turn: int) -> bytes:
-    """The sort key behind all pages that were due but those with a higher *turn*."""
+    """The sort key behind all pages that were due but those with a higher *turn*, which is above
+    `turn_in`."""
     turns = min(turn, 0xFFFFFF).to_bytes(3, "big")
-    return COMES_BACK + TOP.to_bytes(2, "big") + turns + sort_key[9:]
+    return COMES_BACK + _LAST + turns + sort_key[9:]
+
+
+def turn_in(sort_key: bytes) -> int:
+    """The turn in a sort key that is behind all others, or the hour of its visit in one that is not: behind
+    all that are due for nothing, too."""
+    return int.from_bytes(sort_key[6:9], "big")
 
 
 def is_sort_key_of_due(sort_key: bytes) -> bool:

@@ -47,12 +47,6 @@ def sort_key_head(priority: int, bucket: int) -> bytes:
     return _SCORE.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket)
 
 
-def last_sort_key(sort_key: bytes, turn: int) -> bytes:
-    """The sort key behind all of its priority whose *turn* (the higher the later) is not given to them."""
-    name = sort_key[-keys.ID_BYTES :]
-    return sort_key[:4] + b"\xff\xff" + turn.to_bytes(keys.ID_BYTES, "big") + name
-
-
 def sort_key_id(sort_key: bytes) -> int:
     """The page id in a sort key, or that of a further visit."""
     return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")

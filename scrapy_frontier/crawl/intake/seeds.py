@@ -73,7 +73,7 @@ class Seeds:
             return None
         if page.state in FORCED and is_forced(request.meta, page):
             return known if self._requeue(known, request) else None
-        is_added = not (payload_facts.has_depth(page.payload) or payload_facts.is_seed(page.payload))
+        is_added = payload_facts.is_bare(page.payload) and not payload_facts.is_seed(page.payload)
         is_outdone = payload_facts.has_pattern(page.payload) and (FORCE in request.meta or not is_added)
         has_pattern = PATTERN in request.meta or is_outdone
         if is_named and takes_request(page, has_pattern):

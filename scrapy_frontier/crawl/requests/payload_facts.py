@@ -79,9 +79,10 @@ def is_seed(payload: bytes) -> bool:
     return _START in payload
 
 
-def has_depth(payload: bytes) -> bool:
-    """Whether it was found on a page, or by redirects from there; what is added by command was not."""
-    return _DEPTH in payload
+def is_bare(payload: bytes) -> bool:
+    """Whether there is nothing but ``meta``, as of what is added by command; the link of a page has its
+    ``Referer`` besides, or its depth."""
+    return payload.startswith(b'{"meta":') and _DEPTH not in payload
 
 
 def has_pattern(payload: bytes) -> bool:

@@ -1,0 +1,56 @@
+"""Pages that are handed back, since a middleware waits for something: none of them is the next for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_frontier.core.frontier import Event, Frontier, Link, Outcome
+from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.store.leveldb import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = 1.7e9
+HANDED_BACK = Outcome(Event.POSTPONED, reason="handed back by a middleware", is_behind=True)
+
+
+def opened(directory: Path) -> Frontier:
+    frontier = Frontier(Store(directory), NOW, default_politeness=Politeness(0.0, 1))
+    while not frontier.load(NOW):
+        pass
+    return frontier
+
+
+def turns(frontier: Frontier, count: int) -> list[int]:
+    """Which pages come, each of which is handed back."""
+    found = []
+    for _ in range(count):
+        lease = frontier.lease(NOW)
+        assert lease is not None
+        found.append(int(lease.page.url[-1]))
+        frontier.release(lease, HANDED_BACK, NOW)
+    return found
+
+
+@pytest.mark.parametrize("priority", [0, 5, -(2**40), 2**40])
+def test_a_page_that_is_handed_back_comes_again_at_once_and_then_after_the_others(
+    tmp_path: Path, priority: int
+) -> None:
+    """A run that begins anew knows of those before."""
+    frontier = opened(tmp_path)
+    urls = [f"http://a.example/{number}" for number in range(3)]
+    frontier.discover(
+        [Link(url.encode().rjust(20), url, "a.example", priority, payload=b"{}") for url in urls], NOW
+    )
+    assert turns(frontier, 12) == [0, 0, 1, 1, 2, 2, 0, 1, 2, 0, 1, 2]
+    turns(frontier, 300)
+    frontier.close()
+    frontier = opened(tmp_path)
+    assert set(turns(frontier, 12)) == {0, 1, 2}
+    late = Link(b"late".rjust(20), "http://a.example/9", "a.example", priority)
+    frontier.discover([late], NOW)
+    assert 9 in turns(frontier, 2)
+    frontier.close()
