@@ -97,7 +97,7 @@ class Endings:
             self._queue_again(lease, page, queue or host, now + outcome.delay, now, outcome.is_behind)
         else:
             if lease.page_id >= keys.FIRST_VISIT:
-                beside = self._end_beside(lease, outcome, host, now)
+                beside = self._revisit_endings.release_beside(lease, outcome, host, now)
             elif self._revisit_queue.notes_ends:
                 page = self._revisit_queue.first_ended(lease, page, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
@@ -108,13 +108,6 @@ class Endings:
         if beside is not None:
             return beside._replace(state=page.state, is_written=is_written)
         return Released(page.state, links=links, is_written=is_written)
-
-    def _end_beside(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released | None:
-        """Put into the open batch what a further visit means for the page that it is of: where pages come
-        back it is one of theirs. A lookup."""
-        if self._revisit_queue.rule is None:
-            return None
-        return self._revisit_endings.release_beside(lease, outcome, host, now)
 
     def _let_go_and_commit(self, host: Host, outcome: Outcome, now: float) -> bool:
         """Let go of what *host* needs no more, and commit, unless the end may wait for others. Whether it is

@@ -53,7 +53,8 @@ class Queue:
 
     def put_behind(self, host: Host, sort_key: bytes, priority: int, now: float) -> None:
         """`put_back` for a page that might be the next one for ever: from the second time on, in this run, it
-        comes behind all of its *priority*, what is found later too, and behind others that do."""
+        comes behind all of its *priority*, what is found later too, and behind others that do. O(log hosts);
+        its id stays in memory until the run ends."""
         page_id = queue_keys.sort_key_id(sort_key)
         if page_id not in self._came_again:
             self._came_again.add(page_id)

@@ -87,8 +87,11 @@ class RevisitEndings:
 
     def release_beside(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released | None:
         """Put what a visit showed that was wanted before its page is due (``dont_filter``) into the open
-        batch, as if the page had come back; None where that page is not finished, or its own visit is near,
-        and where nothing of it was seen. That visit's own rows are not touched."""
+        batch, as if the page had come back; None where nothing comes back, where that page is not finished,
+        or its own visit is near, and where nothing of it was seen. That visit's own rows are not touched. A
+        lookup."""
+        if self._revisit_queue.rule is None:
+            return None
         page_id, is_seen = lease.node, outcome.event is Event.FETCHED and outcome.fetched is not None
         page = self._revisit_queue.finished(page_id) if page_id is not None and is_seen else None
         if page_id is None or page is None or page.visits is None or page.visits.due == QUEUED_AGAIN:

@@ -169,6 +169,8 @@ class Intake:
         flight: Flight | None,
     ) -> PageId | None:
         """Hand over the link that *request* is, made of the *original*; the page that it is queued for."""
+        if flight is not None and request.dont_filter and self._only_its_retry_insists(request, flight):
+            request.dont_filter = False  # nor is it handed on to where that leads
         again = self._is_wanted_again(request, known, flight)
         host, kept_host = self._host_key(request)
         payload, is_stored = self._requests.payload_of(request)
@@ -300,8 +302,6 @@ class Intake:
     def _is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
         """Whether *request* is to be queued even if its page is *known*."""
         again = request.dont_filter or not self._dupefilter.is_on
-        if again and flight is not None and self._only_its_retry_insists(request, flight):
-            request.dont_filter, again = False, not self._dupefilter.is_on
         if again and self._dupefilter.is_on and is_seed(request):
             again = self._seeds.is_wanted_again(request, known, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
