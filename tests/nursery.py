@@ -64,22 +64,27 @@ class Nursery:
     def run(self, arguments: list[str], env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
         """The same to its end, and what it said."""
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            child = self.start(arguments, env, cwd, out.fileno(), err.fileno())
-            try:
+            with self.start(arguments, env, cwd, out.fileno(), err.fileno()) as child:
                 code = child.wait(PATIENCE)
-            finally:
-                child.kill()
             said = [file.seek(0) or file.read() for file in (out, err)]
         return subprocess.CompletedProcess(arguments, code, *said)
 
 
 class Child:
-    """What tests use of a `subprocess.Popen`."""
+    """What tests use of a `subprocess.Popen`; but the end of a ``with`` is its end, too."""
 
     def __init__(self, told: socket.socket) -> None:
         self._told = told
         self.pid = int(told.recv(100))
         self.returncode: int | None = None
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A test that fails leaves no process behind, and no socket for a later one to stumble over."""
+        self.kill()
+        self.wait()
 
     def poll(self) -> int | None:
         with suppress(subprocess.TimeoutExpired):
@@ -95,8 +100,10 @@ class Child:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
+        """Nothing is done to one that has ended: `wait` tells by what."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended since, and who forked it has reaped it
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
