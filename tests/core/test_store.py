@@ -22,7 +22,7 @@ from scrapy_frontier.core.errors import (
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys, queue_keys
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, repair_files
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -289,6 +289,14 @@ def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
 
 
 # -- directories that will not do ------------------------------------------------------------------------
+
+
+def test_a_directory_whose_name_is_no_text_is_one_like_any_other(tmp_path: Path) -> None:
+    directory = tmp_path / os.fsdecode(b"j\xff")
+    for _ in range(2):
+        Store(directory, "scheme").close()
+    repair_files(directory / "leveldb")
+    Store(directory, "scheme").close()
 
 
 def test_a_path_below_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from scrapy import Spider
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_frontier.core.errors import FrontierUnreadable
-from scrapy_frontier.crawl.store.jobdirs import JobdirUnusable, claim
+from scrapy_frontier.crawl.store.jobdirs import Home, JobdirUnusable, claim, homes
 from scrapy_frontier.crawl.store.upkeep import open_store
 
 if TYPE_CHECKING:
@@ -168,6 +168,20 @@ def test_what_stands_where_a_directory_should_be_is_told(
         claim(tmp_path / "job", "one")
     with pytest.raises(FrontierUnreadable, match=rf"{in_the_way}.*{told}FRONTIER_DIR$"):
         open_store(path)
+
+
+def test_a_long_name_in_another_alphabet_makes_a_directory(tmp_path: Path) -> None:
+    """Nine bytes a letter would be more than a file system takes."""
+    assert claim(tmp_path, "one") == tmp_path / "frontier"
+    name = "価格/" * 25
+    home = claim(tmp_path, name)
+    open_store(home).close()
+    assert homes(tmp_path)[-1] == Home(home, name)
+    assert home.parent == tmp_path
+    with pytest.raises(
+        FrontierUnreadable, match=r"File name too long.: set a FRONTIER_DIR with a shorter name"
+    ):
+        open_store(claim(tmp_path, "価格" * 50))
 
 
 CLAIM = """

@@ -143,6 +143,8 @@ def no_directory(path: Path, error: OSError, setting: str) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
         stands = "a file, or a link that leads nowhere, stands where a directory should be"
         remedy = f"{stands}; remove it, or use another {setting}"
+    elif error.errno == errno.ENAMETOOLONG:
+        remedy = f"set a {setting} with a shorter name"
     return f"cannot open {path} ({error.strerror}): {remedy}"
 
 

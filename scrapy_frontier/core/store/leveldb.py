@@ -318,7 +318,7 @@ def repair_files(path: Path) -> None:
     By default it leaves a damaged block where it is, and the database as unreadable as it was.
     """
     try:
-        plyvel.repair_db(str(path), **_TABLES)
+        plyvel.repair_db(os.fsencode(path), **_TABLES)
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error
 
@@ -336,7 +336,7 @@ def _open(path: Path, had_database: bool) -> Database:
         raise _damaged(path, FileNotFoundError(f"its file {log} is missing"))
     try:
         buffers = {"write_buffer_size": WRITE_BUFFER, "lru_cache_size": CACHE}
-        database: Database = plyvel.DB(str(path), create_if_missing=True, **buffers, **_TABLES)
+        database: Database = plyvel.DB(os.fsencode(path), create_if_missing=True, **buffers, **_TABLES)
         return database
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error

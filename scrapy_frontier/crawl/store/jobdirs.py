@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST = "frontier"
 _OWNER = "spider"
+_LONGEST_NAME = 240  # bytes; file systems take 255
 
 
 class JobdirUnusable(FrontierUnreadable):
@@ -84,7 +85,10 @@ def homes(jobdir: Path) -> list[Home]:
 
 
 def _own(jobdir: Path, spider: str) -> Path:
-    return jobdir / f"{_FIRST}-{quote(spider, safe='', errors='replace')}"
+    name = quote(spider, safe="", errors="replace")
+    if len(name) > _LONGEST_NAME:  # a letter that is not ASCII takes three times its bytes: a third fits
+        name = "".join(quote(letter, safe="") if letter.isascii() else letter for letter in unquote(name))
+    return jobdir / f"{_FIRST}-{name}"
 
 
 def _read(first: Path) -> str:
