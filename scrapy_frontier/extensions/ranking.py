@@ -75,20 +75,19 @@ class RankingExtension(Component):
         self._pause = RANKING_LOOK if self.flights else min(2 * self._pause, RANKING_LOOK_IDLE)
         self._timer = compat.call_later(self._pause, self._look)
         try:
-            if self._run is None:
-                self._start_if_due()
+            self._start_if_due()
         except Exception as error:
             self._failed(error)
+            self._not_before = time.monotonic() + RANKING_AFTER_FAILURE
 
     def _start_if_due(self) -> None:
         crawl = self.crawl
-        if crawl is None or crawl.links is None:
+        if self._run is not None or crawl is None or crawl.links is None:
             return
         frontier = crawl.frontier
         if time.monotonic() < self._not_before or not frontier.is_loaded:
             return
-        run = frontier.rank_due(crawl.clock(), crawl.settings.rank_interval)
-        if run is None:
+        if (run := frontier.rank_due(crawl.clock(), crawl.settings.rank_interval)) is None:
             return
         self._run = RankingThread(run)
         self._work = self._steps(self._run, crawl)
@@ -123,9 +122,10 @@ class RankingExtension(Component):
         if isinstance(error, FrontierUnwritable):  # see `Component.left_to_scheduler`
             compat.wake(self.crawler)
             return
-        spider, is_ours = {"spider": self.crawler.spider}, isinstance(error, FrontierError)
-        words = error if is_ours else "run `scrapy frontier check`"
-        logger.error("The ranking failed: %s", words, exc_info=None if is_ours else error, extra=spider)
+        spider, is_clear = {"spider": self.crawler.spider}, isinstance(error, FrontierError | OSError)
+        words = error if is_clear else "run `scrapy frontier check`"
+        told = f"The ranking failed: %s; it is tried again in {RANKING_AFTER_FAILURE / 60:.0f} minutes"
+        logger.error(told, words, exc_info=None if is_clear else error, extra=spider)
         count(self.crawler, "frontier/errors")
 
     def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:

@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import disk
@@ -234,6 +235,35 @@ def test_a_ranking_that_fails_is_told_once_and_the_crawl_goes_on(
     assert "no rank today" in crawl.log
     assert crawl.stats["frontier/errors"] == 1
     assert web.paths() == ["/", "/next"]
+
+
+def test_a_ranking_that_cannot_begin_is_tried_again_ten_minutes_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where no file can be opened any more: each look would fail, twenty times a second."""
+    tries: list[float] = []
+
+    def cannot(now: float, interval: float) -> None:
+        tries.append(now)
+        raise OSError(24, "Too many open files")
+
+    now = 1000.0
+    monkeypatch.setattr(ranking.compat, "call_later", lambda pause, call: None)
+    monkeypatch.setattr(ranking.time, "monotonic", lambda: now)
+    monkeypatch.setattr(ranking, "count", lambda crawler, name: None)  # it has no stats yet
+    extension = ranking.RankingExtension(Crawler(FollowSpider, {"FRONTIER_DIR": "unused"}))
+    extension.crawl = SimpleNamespace(  # type: ignore[assignment]
+        links=object(),
+        frontier=SimpleNamespace(is_loaded=True, rank_due=cannot),
+        clock=time.time,
+        settings=SimpleNamespace(rank_interval=0.1),
+    )
+    for now in (1000.0, 1000.05, 1599.0, 1601.0, 1602.0):  # noqa: B007 -- the clock reads it
+        extension._look()
+    assert len(tries) == 2
+    told = [record for record in caplog.records if "The ranking failed" in record.message]
+    assert [record.exc_info for record in told] == [None, None]
+    assert "Too many open files; it is tried again in 10 minutes" in told[0].message
 
 
 class Jealous(PageRank):
