@@ -34,6 +34,7 @@ class CrawlLog:
     _is_temporary: bool
     _logged_until = 0.0  # for whom the crawl waits
     _interval = _progress_at = 0.0  # seconds between two lines of progress; when the next is due
+    _place = "JOBDIR"  # the setting that says where the frontier lies
 
     def log_start(self, spider: Spider, settings: BaseSettings) -> None:
         """Say once, with the frontier open, what it holds, whose it was, and which settings there are not.
@@ -64,6 +65,8 @@ class CrawlLog:
             log(logging.WARNING, "There is no setting %s: %s", name, meant)
         if self._is_temporary:
             log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
+        if settings["FRONTIER_DIR"]:
+            self._place = "FRONTIER_DIR"
         self._interval = settings.getfloat("LOGSTATS_INTERVAL")
         self._progress_at = self._clock() + self._interval
 
@@ -139,9 +142,10 @@ class CrawlLog:
         self._reporter.log(
             logging.WARNING,
             "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
-            "requeue --state %s; or another JOBDIR; or frontier_every_run in the meta of a seed",
+            "requeue --state %s; or another %s; or frontier_every_run in the meta of a seed",
             known,
             ",".join(self._frontier.totals().finished),
+            self._place,
         )
 
 

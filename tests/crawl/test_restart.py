@@ -224,7 +224,7 @@ def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Craw
     second = start(TreeSpider, start_urls=seeds).wait()
     nothing = (
         f"Nothing was fetched: 2 seeds are known from an earlier run ({seeds[0]} ...), and pages are fetched "
-        "once. To fetch them again: scrapy frontier requeue --state done,failed; or another JOBDIR; or "
+        "once. To fetch them again: scrapy frontier requeue --state done,failed; or another FRONTIER_DIR; or "
         "frontier_every_run in the meta of a seed"
     )
     assert told(second, "known") == [
