@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.admin.export import export_lines
-from ..core.admin.importer import NO_EXPORT, BadExport, Importer, filling
+from ..core.admin.fill_directory import filling
+from ..core.admin.importer import NO_EXPORT, BadExport, Importer
 from ..core.size_format import size
 from ..crawl.store.upkeep import open_store
 from .output import printable, progress, replacing

@@ -27,6 +27,7 @@ from stores import (
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.admin.check_notes import IS_KNOWN, IS_QUEUED, KINDS, Ledger
+from scrapy_frontier.core.admin.check_twins import gives_way, settle
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.frontier import Frontier, Outcome
 from scrapy_frontier.core.ranking.graph import find_row
@@ -45,6 +46,7 @@ from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import cooldown_key, orders_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
+from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.queue_keys import find_place
 from scrapy_frontier.core.store.site_rows import RobotsCopy, encode_copy
 from scrapy_frontier.core.store.states import State
@@ -511,6 +513,56 @@ def test_redirects_and_parents_lead_to_the_page_that_stays(tmp_path: Path) -> No
     found = {page_id: (page.parent, page.target) for page_id, page in pages(tmp_path).items()}
     assert found == {1: (3, 4), 3: (None, None), 4: (1, None)}
     assert check(tmp_path) == []
+
+
+def test_a_page_that_was_redirected_gives_way_to_the_same_page_that_is_to_be_fetched(tmp_path: Path) -> None:
+    """Here the rows of the index are those of an earlier day, and the page was sent away and back since."""
+    home = "http://a.example/"
+    frontier = start(tmp_path)
+    frontier.discover([link(home)], NOW)
+    frontier.discover([link(f"{home}ask", parent=0)], NOW)
+    fetch(frontier, Outcome(Event.REDIRECTED, 302, target=1))
+    fetch(frontier, Outcome(Event.REDIRECTED, 302, target=2))
+    frontier.close()
+    before = keys.INDEX + fingerprint(home)
+    value = rows(tmp_path)[before]
+    change(tmp_path, delete=(before,))
+    frontier = start(tmp_path)
+    frontier.discover([link(home, parent=1)], NOW)
+    frontier.close()
+    change(tmp_path, {before: value})
+    assert [finding.detail for finding in check(tmp_path, repair=True)][:1] == ["the same page as 0"]
+    found = {page_id: (page.state, page.parent, page.target) for page_id, page in pages(tmp_path).items()}
+    assert found == {1: (State.REDIRECTED, 2, 2), 2: (State.QUEUED, None, None)}
+    assert check(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "other", "goes"),
+    [
+        (Page("", State.SEEN), Page("", State.SEEN), False),
+        (Page("", State.SEEN), Page("", State.REDIRECTED, target=9), True),
+        (Page("", State.SEEN), Page("", State.REDIRECTED, target=1), False),
+        (Page("", State.SEEN, is_deferred=True), Page("", State.REDIRECTED, target=9), False),
+        (Page("", State.REDIRECTED, target=2), Page("", State.SEEN), True),
+        (Page("", State.REDIRECTED, target=9), Page("", State.SEEN), False),
+        (Page("", State.REDIRECTED, target=9), Page("", State.SEEN, is_deferred=True), True),
+        (Page("", State.REDIRECTED, target=2), Page("", State.REDIRECTED, target=9), True),
+        (Page("", State.REDIRECTED, target=9), Page("", State.REDIRECTED, target=1), False),
+        (Page("", State.REDIRECTED, target=9), Page("", State.FAILED), True),
+        (Page("", State.DONE), Page("", State.QUEUED), False),
+    ],
+)
+def test_what_leads_to_the_same_page_or_is_less_than_that_is_to_go(
+    page: Page, other: Page, goes: bool
+) -> None:
+    assert gives_way(1, page, 2, other) == goes
+
+
+def test_of_many_that_went_one_by_one_the_last_stays() -> None:
+    twins = {10: 0, **{number: number + 1 for number in range(9)}, 11: 9}
+    settle(twins)
+    assert set(twins.values()) == {9}
 
 
 def test_a_store_of_another_project_is_checked_but_its_index_is_not_guessed(tmp_path: Path) -> None:

@@ -33,8 +33,9 @@ from stores import (
     web_url,
 )
 
-from scrapy_frontier.core.admin.importer import filling
+from scrapy_frontier.core.admin.fill_directory import filling
 from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store import directory_lock, keys
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, robots_key, sitemaps_key
@@ -499,6 +500,44 @@ def test_redirects_and_parents_lead_to_the_page_that_is_kept_of_two(
     found = {page_id: (page.parent, page.target) for page_id, page in pages(tmp_path / "new").items()}
     assert found == {0: (None, 2), 2: (None, None), 4: (2, None)}
     assert new("check").code == 0
+
+
+@pytest.mark.parametrize("way", [["?cookie=1"], ["?cookie=1", "?cookie=2"], ["/ask", "?cookie=1"]], ids=len)
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_a_redirect_to_what_is_the_same_page_now_gives_way_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: list[str], is_fetched: bool
+) -> None:
+    """By way of another page, too; and that comes back itself, so that it has a place, which goes."""
+    old = start(tmp_path / "old", revisits=RevisitRule(shelf_life=100.0, horizon=1e6))
+    old.discover([link("http://a.example/x")], NOW)
+    for number, on in enumerate(way):
+        lease = old.lease(NOW)
+        assert lease is not None
+        old.discover([link(f"http://a.example/x{on}", parent=number)], NOW, lease)
+        old.release(lease, Outcome(Event.REDIRECTED, 302, target=number + 1, has_links=True), NOW)
+    if is_fetched:
+        fetch(old)
+    old.close()
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
+    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
+    assert new("import", tmp_path / "export.gz").code == 0
+    assert new("check").code == 0
+    found = pages(tmp_path / "new")
+    kept = found.pop(len(way))
+    assert (kept.state, kept.parent) == (State.DONE if is_fetched else State.QUEUED, None)
+    between = [(page.state, page.parent, page.target) for page in found.values()]
+    assert between == [(State.REDIRECTED, len(way), len(way))] * (way[0] == "/ask")
+
+
+def test_a_page_is_not_first_linked_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = start(tmp_path / "old")
+    old.discover([link("http://a.example/x?from=1", only_seen="nofollow")], NOW)
+    old.discover([link("http://a.example/x?from=2", parent=0)], NOW)
+    old.close()
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
+    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
+    assert new("import", tmp_path / "export.gz").code == 0
+    assert [page.parent for page in pages(tmp_path / "new").values()] == [None]
 
 
 def test_a_killed_crawl_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

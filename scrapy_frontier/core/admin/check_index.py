@@ -72,8 +72,8 @@ def not_indexed(work: Work) -> Iterator[Finding]:
             value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
             work.put(keys.INDEX + fingerprint, value)
         elif work.repair:
-            other = None if page.gives_way else facts.legible_page(work.store, twin)
-            if other is not None and other.gives_way:
+            other = facts.legible_page(work.store, twin)
+            if other is not None and check_twins.gives_way(twin, other, page_id, page):
                 check_twins.remove(work, twin, other, page_id)
                 value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
                 work.put(keys.INDEX + fingerprint, value)

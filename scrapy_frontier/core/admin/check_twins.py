@@ -27,10 +27,34 @@ if TYPE_CHECKING:
     from .check_work import Work
 
 
+def gives_way(page_id: PageId, page: Page, other_id: PageId, other: Page) -> bool:
+    """Whether *page* is to go, which is the same as *other*: it led there, or it was only seen, or
+    redirected, and the other is more than that. Where it led may be the other by way of further pages: what
+    leads to itself would never be fetched."""
+    if _led(page, other_id) or _led(other, page_id):
+        return _led(page, other_id)
+    return _worth(page) < _worth(other)
+
+
+def _led(page: Page, other_id: PageId) -> bool:
+    return page.state is State.REDIRECTED and page.target == other_id
+
+
+def _worth(page: Page) -> int:
+    return 0 if page.is_only_seen else 1 if page.state is State.REDIRECTED else 2
+
+
+def in_place_of(older: Page, page: Page) -> Page:
+    """The record of a *page* that stays, for an *older* one that goes, which leaves it its parent if it was
+    more than seen: what *page* was linked first by may have been found by way of the older one, and the path
+    would go round."""
+    return page if older.is_only_seen else page._replace(parent=older.parent)
+
+
 def remove(work: Work, page_id: PageId, page: Page, kept: PageId) -> None:
     """Have a page go that is the same as *kept*, and its place in a queue, among deferred pages or those that
-    come back; an older one that was more than seen leaves its parent to *kept*. To be called only to repair;
-    a pass over the queue of its host where it is queued."""
+    come back; *kept* is `in_place_of` an older one. To be called only to repair; a pass over the queue of its
+    host where it is queued."""
     host = host_of_page(page)
     due = work.tally.enter(host, page, -1)
     if page.state is State.QUEUED or due == QUEUED_AGAIN:
@@ -47,9 +71,8 @@ def remove(work: Work, page_id: PageId, page: Page, kept: PageId) -> None:
     for key in (keys.page_key(page_id), keys.content_key(page_id)):
         work.delete(key)
     stays = facts.legible_page(work.store, kept)
-    # What it was linked first by may have been found by way of the older one: a path in a circle.
-    if stays is not None and page_id < kept and not page.gives_way:
-        work.put(keys.page_key(kept), page_rows.encode_page(stays._replace(parent=page.parent)))
+    if stays is not None and page_id < kept:
+        work.put(keys.page_key(kept), page_rows.encode_page(in_place_of(page, stays)))
     work.ledger.strike(page_id)
     work.twins[page_id] = kept
 
@@ -60,7 +83,8 @@ def lead_on(work: Work) -> None:
     all pages. An interruption leaves links to a page that is known no more."""
     if not work.twins:
         return
-    twins = {page_id: _stays(work, page_id) for page_id in work.twins}
+    twins = work.twins
+    settle(twins)
     gone = np.fromiter(twins, np.int64)
     for links in every_link(work.store):
         for source in np.unique(links.sources[np.isin(links.targets, gone)]).tolist():
@@ -74,20 +98,28 @@ def lead_on(work: Work) -> None:
         work.put(key, value)
 
 
-def _stays(work: Work, page_id: PageId) -> PageId:
-    while page_id in work.twins:  # of three the one that stayed first may have gone
-        page_id = work.twins[page_id]
-    return page_id
+def settle(twins: dict[PageId, PageId]) -> None:
+    """Of pages that went, in the order in which they did, and the one that stayed of each, make it the one
+    that did in the end: of three the one that stayed first may have gone. O(n)."""
+    for page_id, kept in reversed(twins.items()):
+        twins[page_id] = twins.get(kept, kept)
 
 
 def pages_led_on(store: Store, twins: Mapping[PageId, PageId]) -> Iterator[tuple[bytes, bytes]]:
     """The rows of pages that led to one of *twins*, which went, or were first linked by it, as they are to
-    be: with the page that stayed in its place. Nothing where none went; else one pass over all pages."""
+    be: with the page that stayed in its place, or with none where that is the page itself. Nothing where none
+    went; else one pass over all pages."""
     if not twins:
         return
     for page_id, page in facts.pages(store):
         if page.target in twins or page.parent in twins:
-            before = page.target, page.parent
-            target, parent = (None if old is None else twins.get(old, old) for old in before)
+            target, parent = (_other(page_id, old, twins) for old in (page.target, page.parent))
             row = page_rows.encode_page(page._replace(target=target, parent=parent))
             yield keys.page_key(page_id), row
+
+
+def _other(page_id: PageId, old: PageId | None, twins: Mapping[PageId, PageId]) -> PageId | None:
+    """What is *old* to a page by now; None where it is the page itself."""
+    if old is None or old not in twins:
+        return old
+    return None if twins[old] == page_id else twins[old]

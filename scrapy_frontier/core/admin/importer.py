@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import struct
 from base64 import b64decode
-from contextlib import closing, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import FrontierError, FrontierUnwritable
+from ..errors import FrontierError
 from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import clean_host, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
-from ..store.directory_lock import DATABASE, Lock, system_words
 from ..store.page_rows import Page
 from ..store.states import State
 from .check_notes import HostTally
-from .check_twins import pages_led_on
+from .check_twins import gives_way, in_place_of, pages_led_on, settle
 from .check_work import ROWS_AT_A_TIME
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
@@ -30,8 +28,7 @@ from .export_line import fields, number, real, several, text
 from .page_visits import imported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from ..pages.edits import FingerprintOf
     from ..store.keys import PageId
@@ -78,7 +75,6 @@ class Importer:
         self._rows: dict[bytes, bytes | None] = {}  # to be written
         self._tally = HostTally()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
-        self._graph = GraphImporter(self._put, self._merged)
         self._not_rebuilt = 0
         self._unknown = 0
         self._to_place = 0  # queued and deferred pages less the rows that lead to them
@@ -156,40 +152,52 @@ class Importer:
 
     def _page(self, line: Line) -> None:
         page_id, page = number(line, "page"), _page_of(line)
-        if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
-            return
+        if page_id < keys.FIRST_VISIT:
+            entered = self._enter(page_id, page)
+            if entered is None:
+                return
+            page = entered
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
         if is_forbidden(page):
             self._put(keys.forbidden_prefix(origin_of(page.url) or "") + keys.id_bytes(page_id), b"")
         is_back = bool(self._tally.enter(host_of_page(page), page))
         self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
 
-    def _enter(self, page_id: PageId, page: Page) -> bool:
-        """Write the index row of a page; false if the same page is there already. One that was only seen
-        gives way to one that is more than that."""
+    def _enter(self, page_id: PageId, page: Page) -> Page | None:
+        """Write the index row of a page, and tell its record; None if the same page is there already, and
+        does not give way."""
         fingerprint = self._fingerprint_of(page)
         if fingerprint is None:
             self._not_rebuilt += 1
             known = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
             fingerprint = hashlib.sha256(known).digest()[:20]  # nobody asks for it again, but it is kept
         key = keys.INDEX + fingerprint
-        twin = self._rows.get(key) or self._store.get(key)
-        if twin is not None and (page.gives_way or not self._gives_way(keys.id_in(twin), page_id)):
-            self._merged[page_id] = keys.id_in(twin)
-            return False
+        twin = self._row(key)
+        if twin is not None:
+            twin_id = keys.id_in(twin)
+            older = page_rows.decode_page(self._row(keys.page_key(twin_id)) or b"")
+            if not gives_way(twin_id, older, page_id, page):
+                self._merged[page_id] = twin_id
+                return None
+            self._remove(twin_id, older, page_id)
+            page = in_place_of(older, page)
         self._put(key, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
-        return True
+        return page
 
-    def _gives_way(self, twin_id: PageId, page_id: PageId) -> bool:
-        key = keys.page_key(twin_id)
-        twin = page_rows.decode_page(self._rows.get(key) or self._store.get(key) or b"")
-        if not twin.gives_way:
-            return False
-        self._rows[key] = None
-        self._tally.count(host_of_page(twin), twin.state, -1)
-        self._merged.update({other: page_id for other, kept in self._merged.items() if kept == twin_id})
-        self._merged[twin_id] = page_id
-        return True
+    def _row(self, key: bytes) -> bytes | None:
+        return self._rows.get(key) or self._store.get(key)
+
+    def _remove(self, page_id: PageId, page: Page, kept: PageId) -> None:
+        self._rows[keys.page_key(page_id)] = None
+        comes_back = bool(self._tally.enter(host_of_page(page), page, -1))
+        self._to_place -= comes_back  # whose row is passed over when it comes
+        self._merged[page_id] = kept
+
+    @cached_property
+    def _graph(self) -> GraphImporter:
+        """Made when all pages are there: only then it is known which stayed of those that are one."""
+        settle(self._merged)
+        return GraphImporter(self._put, self._merged)
 
     def _queued(self, line: Line) -> None:
         sort_key = _sort_key(line, number(line, "queued"))
@@ -294,33 +302,6 @@ class Importer:
         self._flush()
         pages = sum(counts.states)
         return Imported(pages, counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
-
-
-@contextmanager
-def filling(directory: Path) -> Iterator[Path]:
-    """A directory for a database that moves to *directory* once the block has ended well.
-
-    Where the block raises it is removed, and *directory* is as before. What an import that was killed left
-    there goes first. Raises `FrontierLocked` where another import is at work, `FrontierUnwritable` where the
-    disk is full, and `OSError` where a database stands already.
-    """
-    beside = directory.with_name(f"{directory.name}.importing")
-    new = beside / "frontier"
-    try:
-        with closing(Lock(beside, "scrapy frontier import")):
-            try:
-                if new.exists():
-                    shutil.rmtree(new)
-                yield new
-                directory.mkdir(parents=True, exist_ok=True)
-                (new / DATABASE).rename(directory / DATABASE)
-            finally:
-                shutil.rmtree(beside, ignore_errors=True)
-    except FrontierUnwritable as error:  # it names what is there no more
-        raise FrontierUnwritable(
-            f"cannot import into {directory} ({system_words(error.__cause__ or error)}): nothing was left "
-            "there; free some space or fix the disk, then give the same command again"
-        ) from error
 
 
 def _sort_key(line: Line, page_id: PageId) -> bytes:

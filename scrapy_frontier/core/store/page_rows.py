@@ -63,9 +63,8 @@ class Page(NamedTuple):
     visits: Visits | None = None
 
     @property
-    def gives_way(self) -> bool:
-        """Whether it is only seen: the same page, met otherwise, is the one to keep if it is more than
-        that."""
+    def is_only_seen(self) -> bool:
+        """Whether it is known and no more: neither wanted so far nor waiting for room in a budget."""
         return self.state is State.SEEN and not self.is_deferred
 
 
