@@ -8,6 +8,8 @@ import pytest
 
 from scrapy_frontier.core.frontier import Event, Frontier, Link, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.revisits.plans import RevisitRule
+from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 NOW = 1.7e9
 HANDED_BACK = Outcome(Event.POSTPONED, reason="handed back by a middleware", is_behind=True)
+READ = Outcome(Event.FETCHED, 200, fetched=Fetched(b'"1"', b"", b"digest", "text/html", 100, True))
 
 
 def opened(directory: Path) -> Frontier:
@@ -54,3 +57,41 @@ def test_a_page_that_is_handed_back_comes_again_at_once_and_then_after_the_other
     frontier.discover([late], NOW)
     assert 9 in turns(frontier, 2)
     frontier.close()
+
+
+def test_each_visit_of_a_page_begins_anew(tmp_path: Path) -> None:
+    """And nothing is kept of one that is over."""
+    frontier = opened(tmp_path)
+    urls = [f"http://a.example/{number}" for number in range(2)]
+    frontier.discover([Link(url.encode().rjust(20), url, "a.example") for url in urls], NOW)
+    for first in (0, 1):
+        assert turns(frontier, 1) == [first]
+        lease = frontier.lease(NOW)
+        assert lease is not None
+        assert lease.page.url == urls[first], "at once"
+        frontier.release(lease, Outcome(Event.FETCHED, 200), NOW)
+        assert not frontier._queue.came_again
+        frontier.requeue(lease.page_id, NOW)
+    assert len(set(turns(frontier, 2))) == 1
+    frontier.close()
+
+
+def test_each_visit_of_a_page_that_comes_back_begins_anew(tmp_path: Path) -> None:
+    """It is not behind all that are due for the rest of the run, where more of them are than fit."""
+    rule, delay = RevisitRule(shelf_life=7200.0, horizon=1e8), Politeness(3600.0, 1)
+    frontier = Frontier(Store(tmp_path), NOW, revisits=rule, default_politeness=delay)
+    urls = [f"http://a.example/{number}" for number in range(6)]
+    frontier.discover([Link(url.encode().rjust(20), url, "a.example") for url in urls], NOW)
+    visits, handed_back = [0] * 6, 0
+    for now in range(int(NOW), int(NOW) + 100 * 3600, 600):
+        frontier.load(now)
+        lease = frontier.lease(now)
+        if lease is None:
+            continue
+        number = int(lease.page.url[-1])
+        is_handed_back = number == 3 and handed_back == visits[3]
+        handed_back += is_handed_back
+        visits[number] += not is_handed_back
+        frontier.release(lease, HANDED_BACK if is_handed_back else READ, now)
+    frontier.close()
+    assert visits[3] >= visits[2] - 3 > 10

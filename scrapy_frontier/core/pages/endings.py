@@ -92,15 +92,15 @@ class Endings:
         links, beside = 0, None
         if page.state is QUEUED:
             batch.unqueue(host, lease.sort_key)
-            if outcome.host:
-                page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
-            self._queue_again(lease, page, queue or host, now + outcome.delay, now, outcome.is_behind)
+            self._queue_again(lease, page, queue or host, outcome, now)
         else:
             if lease.page_id >= keys.FIRST_VISIT:
                 beside = self._revisit_endings.release_beside(lease, outcome, host, now)
             elif self._revisit_queue.notes_ends:
                 page = self._revisit_queue.first_ended(lease, page, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
+            if self._queue.came_again:
+                self._queue.visited(lease.page_id)
             if beside is None:
                 links = self._write_links(lease, page.state, outcome)
             self.finished += 1
@@ -187,18 +187,18 @@ class Endings:
         )
         return new_page(about)
 
-    def _queue_again(
-        self, lease: Lease, page: Page, host: Host, until: float, now: float, is_behind: bool
-    ) -> None:
-        """Queue the *page* of a lease once more, in the queue of *host*, not before *until*; or behind all of
-        its priority."""
-        page_id = lease.page_id
+    def _queue_again(self, lease: Lease, page: Page, host: Host, outcome: Outcome, now: float) -> None:
+        """Queue the *page* of a lease once more, in the queue of *host*, which *outcome* may have named: not
+        before its delay has passed, or behind all of its priority."""
+        if outcome.host:
+            page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
+        page_id, until = lease.page_id, now + outcome.delay
         sort_key = lease.sort_key
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
-        if is_behind:
+        if outcome.is_behind:
             self._queue.put_behind(host, sort_key, page.priority, now)
             return
         if until <= now:

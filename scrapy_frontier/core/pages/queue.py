@@ -32,7 +32,7 @@ class Queue:
     _scores: Rescoring | None
     # Ids of pages set aside since somebody last looked.
     _unreadable: list[int] = field(default_factory=list, init=False)
-    _came_again: set[PageId] = field(default_factory=set, init=False)  # by `put_behind`
+    came_again: set[PageId] = field(default_factory=set, init=False)  # by `put_behind`, within a visit
     _turn = 0
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
@@ -52,12 +52,12 @@ class Queue:
         host.note_waited(sort_key)
 
     def put_behind(self, host: Host, sort_key: bytes, priority: int, now: float) -> None:
-        """`put_back` for a page that might be the next one for ever: from the second time on, in this run, it
-        comes behind all of its *priority*, what is found later too, and behind others that do. O(log hosts);
-        its id stays in memory until the run ends."""
+        """`put_back` for a page that might be the next one for ever: from the second time on, before it is
+        `visited`, it comes behind all of its *priority*, what is found later too, and behind others that do.
+        O(log hosts); its id stays in memory until then."""
         page_id = queue_keys.sort_key_id(sort_key)
-        if page_id not in self._came_again:
-            self._came_again.add(page_id)
+        if page_id not in self.came_again:
+            self.came_again.add(page_id)
             self.put_back(host, sort_key, now)
         elif due_rows.is_sort_key_of_due(sort_key):
             self._turn = max(self._turn, due_rows.turn_in(sort_key)) + 1
@@ -66,6 +66,11 @@ class Queue:
             before = queue_keys.read_sort_key(sort_key).arrival
             self._turn = max(self._turn, before, self._batch.arrival) + 1
             self.put(host, queue_keys.sort_key(priority - 1, NEUTRAL, self._turn, page_id), now)
+
+    def visited(self, page_id: PageId) -> None:
+        """The visit of a page is over: the next one is put back at once again. To be called where it is one
+        of ``came_again``, and harmless elsewhere."""
+        self.came_again.discard(page_id)
 
     def remove(self, host: Host, sort_key: bytes) -> None:
         """Have the queue row of a page that was handed out go, in the open batch; *host* counts one less."""

@@ -77,6 +77,7 @@ class RevisitEndings:
         if not ended.is_over:
             self._queue_again(lease, ended.page, host, queue, now + outcome.delay, now, outcome.is_behind)
             return Released(State.QUEUED)
+        self._queue.visited(lease.page_id)
         links = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
         self._batch.count_queued_again(host, -1)
