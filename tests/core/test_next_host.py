@@ -413,3 +413,15 @@ def test_a_page_comes_again_after_its_backoff_however_much_its_host_has_to_offer
     assert again.page_id == first.page_id, "what is put back has its turn still"
     frontier.release(again, FETCHED, NOW + 2)
     frontier.close()
+
+
+def test_two_hosts_of_a_domain_may_be_edited_at_once() -> None:
+    """One shares its domain while the other's next pages are being read, and has not got its own place
+    yet."""
+    hosts = Hosts(domain_of)
+    first = add(hosts, "a.shop.example", 1, 2)
+    pages = [first.heads.pop() for _ in range(2)]
+    add(hosts, "b.shop.example", 3)
+    first.heads += pages[::-1]
+    hosts.put(first, NOW)
+    assert [visit(hosts) for _ in range(3)] == ["a.shop.example"] * 2 + ["b.shop.example"]

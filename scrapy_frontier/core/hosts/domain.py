@@ -95,7 +95,7 @@ class Domain:
         ``line`` hold."""
         self.sole = ""
         self.ready, self.line = [], deque()
-        if first.state is READY:
+        if first.state is READY and first.heads:  # else it is edited at once, and gets its place after this
             self.ready.append(_host_offer(first))
             self._line_up(first)
 
