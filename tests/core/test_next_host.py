@@ -290,6 +290,9 @@ def test_a_domain_that_spawns_hosts_without_end_takes_a_share_like_all_others(tm
         ("localhost", "localhost"),
         ("a slot of somebody's", "a slot of somebody's"),
         ("www.example.org.", "www.example.org."),
+        ("www.shop.lan", "shop.lan"),
+        ("www.shop.lan.", "www.shop.lan."),
+        ("127.0.0.1.", "127.0.0.1."),
         ("", ""),
     ],
 )

@@ -71,7 +71,7 @@ def registered_domain(host: str) -> str:
     elif found.suffix:
         return host
     else:  # the list's own rule for a suffix it does not have: its last label
-        domain = ".".join(host.split(".")[-2:])
+        domain = ".".join(host.removesuffix(".").split(".")[-2:])  # no label behind the dot of the root
         if domain[-1:].isdigit() or ":" in domain:
             return host
     return domain if f".{host}".endswith(f".{domain}") else host
