@@ -10,7 +10,9 @@ from scrapy_frontier.core.frontier import Event, Frontier, Link, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.meta_rows import Counts, encode_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,3 +97,26 @@ def test_each_visit_of_a_page_that_comes_back_begins_anew(tmp_path: Path) -> Non
         frontier.release(lease, HANDED_BACK if is_handed_back else READ, now)
     frontier.close()
     assert visits[3] >= visits[2] - 3 > 10
+
+
+def test_pages_that_come_back_take_turns_in_a_large_frontier(tmp_path: Path) -> None:
+    """A new page that was handed back has a turn behind more pages than the turns of those have room for."""
+    store, rule = Store(tmp_path), RevisitRule(shelf_life=100.0, horizon=1e6)
+    counts = Counts.none()
+    counts.next_page = 1 << 25
+    store.write({keys.COUNTS: encode_counts(counts)})
+    frontier = Frontier(store, NOW, revisits=rule, default_politeness=Politeness(0.0, 1))
+    urls = [f"http://a.example/{number}" for number in range(3)]
+    frontier.discover([Link(url.encode().rjust(20), url, "a.example") for url in urls[:2]], NOW)
+    while (lease := frontier.lease(NOW)) is not None:
+        frontier.release(lease, READ, NOW)
+    later = NOW + 1e5
+    frontier.discover([Link(urls[2].encode().rjust(20), urls[2], "a.example")], later)
+    found = []
+    for now in range(int(later), int(later) + 3600, 60):
+        frontier.load(now)
+        if (lease := frontier.lease(now)) is not None:
+            found.append(int(lease.page.url[-1]))
+            frontier.release(lease, HANDED_BACK, now)
+    frontier.close()
+    assert set(found[-6:]) == {0, 1, 2}

@@ -34,6 +34,7 @@ class Queue:
     _unreadable: list[int] = field(default_factory=list, init=False)
     came_again: set[PageId] = field(default_factory=set, init=False)  # by `put_behind`, within a visit
     _turn = 0
+    _due_turn = 0  # of pages that come back: their sort keys have room for few
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
@@ -60,8 +61,8 @@ class Queue:
             self.came_again.add(page_id)
             self.put_back(host, sort_key, now)
         elif due_rows.is_sort_key_of_due(sort_key):
-            self._turn = max(self._turn, due_rows.turn_in(sort_key)) + 1
-            self.put(host, due_rows.last_sort_key_of_due(sort_key, self._turn), now)
+            self._due_turn = max(self._due_turn, due_rows.turn_in(sort_key)) + 1
+            self.put(host, due_rows.last_sort_key_of_due(sort_key, self._due_turn), now)
         else:  # as one of the next lower priority; those that an earlier run put there are behind, too
             before = queue_keys.read_sort_key(sort_key).arrival
             self._turn = max(self._turn, before, self._batch.arrival) + 1
