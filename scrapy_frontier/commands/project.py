@@ -264,14 +264,18 @@ def host_argument(store: Store, text: str) -> str:
 
     Raises `UsageError` where there is none.
     """
-    written = clean_host(text)
-    if written and facts.is_there(store, written):
+    written, name = clean_host(text), _host_in(text)
+    if written and (written == name or facts.is_there(store, written)):
         return written
+    if not name:
+        raise UsageError("write the name of a host: www.example.com")
+    return name
+
+
+def _host_in(text: str) -> str:
+    """The host in the name of one, or in a URL; empty where there is none."""
     url = text if "://" in text else f"http://{text.strip()}/"
     if not text.isascii():
         with contextlib.suppress(ValueError):
             url = safe_url_string(url)  # which writes bücher.example as xn--bcher-kva.example
-    name = host_of(url) or ("" if "://" in text else text.strip().lower())
-    if not name:
-        raise UsageError("write the name of a host: www.example.com")
-    return name
+    return host_of(url) or ("" if "://" in text else text.strip().lower())

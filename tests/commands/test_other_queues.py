@@ -153,6 +153,21 @@ def test_a_host_of_which_pages_were_only_seen_is_known(
     assert frontier("block", "b.example").code == 0
 
 
+def test_a_queue_of_which_pages_were_only_seen_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though nothing but these pages tells its name."""
+    crawling = start(tmp_path)
+    crawling.discover([link(f"http://{A}/", host="SLOW", kept_host="SLOW", only_seen="nofollow")], NOW)
+    crawling.close()
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY=lambda url: "SLOW")
+    assert "Write SLOW instead" in frontier("block", A).err
+    assert frontier("block", "SLOW", "--json").json["host"] == "SLOW"
+    change(tmp_path, delete=(host_key("SLOW"), orders_key("SLOW")))
+    assert frontier("requeue", "--host", "SLOW", "--state", "seen", "--json").json == {"requeued": 1}
+    assert frontier("forget", "--host", "SLOW", "--json").json == {"forgotten": 1}
+
+
 @pytest.mark.parametrize("slot", ["SLOW", "Slow Lane", "x/1", "a.shop.example:8080", "ünï", "http://x/"])
 def test_a_queue_that_is_named_as_no_host_is_can_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], slot: str

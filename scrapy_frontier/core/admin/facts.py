@@ -152,11 +152,14 @@ def is_host_known(store: Store, name: str) -> bool:
 
 
 def is_there(store: Store, name: str) -> bool:
-    """Whether a host, an order or a queue has exactly that *name*. Three lookups."""
+    """Whether a host, an order or a queue has exactly that *name*, or pages that were only seen have, which
+    leave no such row. Three lookups, and where these find nothing one pass over all pages."""
     rows = keys.host_key(name), keys.orders_key(name)
     if any(store.get(key) is not None for key in rows):
         return True
-    return any(True for _ in store.scan(queue_keys.queue_prefix(name), limit=1))
+    if any(True for _ in store.scan(queue_keys.queue_prefix(name), limit=1)):
+        return True
+    return any(is_of_host(page, name) for _, page in pages(store))
 
 
 def has_queue(store: Store, name: str) -> bool:
