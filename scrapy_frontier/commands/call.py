@@ -46,7 +46,7 @@ class Call(NamedTuple):
 
     def host(self, store: Store) -> str | None:
         """The host that ``--host`` names, None without. Raises `UsageError` for a name that is none."""
-        return None if self.options.host is None else host_argument(store, self.options.host)
+        return None if self.options.host is None else host_argument(self.project, store, self.options.host)
 
 
 def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: Settings) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -258,24 +259,39 @@ def request_of(page: Page) -> Request:
     return _CODEC.decode(page.url, page.priority, payload_edits.without_callbacks(page.payload))
 
 
-def host_argument(store: Store, text: str) -> str:
+def host_argument(project: Project, store: Store, text: str) -> str:
     """The host that a user means: a name as it is written where *store* has it, as any a ``download_slot``
-    gives; else that of a host name or a URL, as it stands in URLs that are requested.
+    gives; else that of a host name or a URL, as it stands in URLs that are requested. A name of which nothing
+    is known stays as it is written, too, where a function of the *project* gives names, or no host is called
+    so.
 
     Raises `UsageError` where there is none.
     """
     written, name = clean_host(text), _host_in(text)
     if written and (written == name or facts.is_there(store, written)):
         return written
+    if name and ("://" in text or facts.is_there(store, name)):
+        return name
+    has_own_names = callable(project.frontier_settings.politeness_key) and "://" not in text
+    if text.strip() and (has_own_names or (name and _IN_NO_HOST(text.strip()))):
+        return written
     if not name:
-        raise UsageError("write the name of a host: www.example.com")
+        raise UsageError(f"{text!r} names no host: write the name of a host, as www.example.com")
     return name
 
 
+_IN_NO_HOST = re.compile(r"[\s/?#@\\]|^[^:]*:[^:]*$").search  # blanks, a path, a port
+
+
 def _host_in(text: str) -> str:
-    """The host in the name of one, or in a URL; empty where there is none."""
-    url = text if "://" in text else f"http://{text.strip()}/"
+    """The host in the name of one, in an address, or in a URL; empty where there is none."""
+    bare = text.strip()
+    if "://" in text:
+        url = text
+    else:
+        is_bare_address = bare.count(":") > 1 and not bare.startswith("[")
+        url = f"http://[{bare}]/" if is_bare_address else f"http://{bare}/"
     if not text.isascii():
         with contextlib.suppress(ValueError):
             url = safe_url_string(url)  # which writes bücher.example as xn--bcher-kva.example
-    return host_of(url) or ("" if "://" in text else text.strip().lower())
+    return host_of(url)

@@ -202,7 +202,7 @@ def _ordering(call: Call) -> Iterator[_Ordering]:
     and for one without a page or orders, unless the operator means it: most of them are misspelt.
     """
     with call.project.open() as store:
-        name = host_argument(store, call.arguments[0])
+        name = host_argument(call.project, store, call.arguments[0])
         key = call.project.queue_of(name)
         pages = progress(facts.pages(store), "pages searched", facts.known(store))
         found = facts.host_queues(pages, name)

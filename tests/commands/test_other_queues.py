@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, fetch, link, order, pages, rows, start
 
 from scrapy_frontier.core.frontier import Event, Outcome
@@ -186,3 +188,47 @@ def test_a_queue_that_is_named_as_no_host_is_can_be_written(
     assert frontier("block", "HTTP://Slow/x", "--json").json["host"] == "slow", "no queue is named like that"
     assert frontier("forget", "--host", slot, "--json").json == {"forgotten": 1}
     assert frontier("unblock", slot, "--json").json["host"] == slot, "its order is still there"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "name"),
+    [
+        (lambda url: "GROUP", "GROUP", "GROUP"),
+        (lambda url: "GROUP", "/", "/"),
+        (lambda url: "GROUP", "http://Slow.example/x", "slow.example"),
+        ("host", "Slow.Example", "slow.example"),
+        ("host", "Slow Lane", "Slow Lane"),
+        ("host", "Slow/1", "Slow/1"),
+        ("host", "Slow:8080", "Slow:8080"),
+        ("host", "2001:DB8::1", "2001:db8::1"),
+        ("host", "[::1]", "::1"),
+        ("domain", "Bücher.example", "xn--bcher-kva.example"),
+    ],
+)
+def test_an_order_may_come_before_the_first_page_of_a_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: object, text: str, name: str
+) -> None:
+    """It is for the name as it is written, where that is none of a host, or a function gives them."""
+    start(tmp_path).close()
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY=key)
+    assert frontier("block", text, "--yes", "--json").json["host"] == name
+    assert orders_key(name) in rows(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["host", lambda url: A])
+def test_a_known_host_is_meant_however_it_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: object
+) -> None:
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY=key)
+    frontier("add", f"http://{A}/")
+    for text in (A.upper(), f"{A}:80", f"{A}/x", f" {A}"):
+        assert frontier("block", text, "--yes", "--json").json["host"] == A
+
+
+@pytest.mark.parametrize("text", ["/", "//", "?", " ", "http:///x"])
+def test_what_names_no_host_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    start(tmp_path).close()
+    before = rows(tmp_path)
+    with pytest.raises(UsageError, match=f"{re.escape(repr(text))} names no host: write the name of a host"):
+        Frontiers(tmp_path, capsys)("block", text, "--yes")
+    assert rows(tmp_path) == before
