@@ -20,7 +20,7 @@ from ..core.admin.repair import (
 )
 from ..core.admin.salvage import copied, mend, put_in_place
 from ..core.errors import FrontierDamaged
-from ..crawl.store.upkeep import open_store, repair_files
+from ..crawl.store.upkeep import forget_filter, open_store, repair_files
 from .output import Column, progress
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def check(call: Call) -> int:
         finish_interrupted(project.directory, project.user)
     try:
         with project.open(restore=repair) as store:
+            if repair:  # it may forget pages
+                forget_filter(project.directory)
             examined = _examine(project, store, repair)
     except FrontierDamaged:
         if not repair:

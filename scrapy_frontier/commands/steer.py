@@ -21,6 +21,7 @@ from ..crawl.meta_keys import PATTERN
 from ..crawl.requests.codec import meta_payload
 from ..crawl.requests.pattern_and_force import is_forced, meta_to_force
 from ..crawl.requests.payload_edits import own_of, with_meta
+from ..crawl.store.upkeep import forget_filter
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of
@@ -165,8 +166,10 @@ def forget(call: Call) -> int:
     project, count = call.project, 0
     with project.open(identified=True) as store, project.frontier(store) as frontier:
         host = call.host(store)
+        page_id = project.find(store, call.arguments[0]) if host is None else None
+        if host is not None or page_id is not None:
+            forget_filter(project.directory)  # first: whatever interrupts us, no page is only there
         if host is None:
-            page_id = project.find(store, call.arguments[0])
             count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
         else:
             forgotten = frontier.forget_host(host, project.fingerprint_of, project.now)

@@ -44,7 +44,7 @@ from .requests.queued import QueuedRequests
 from .revisits import Revisits
 from .scrapy_internals import compat, compat_scraper
 from .store import jobdirs
-from .store.upkeep import Upkeep, open_store
+from .store.upkeep import Upkeep, filter_directory, open_store
 from .wake_up import Alarm
 
 if TYPE_CHECKING:
@@ -151,7 +151,6 @@ class Crawl:
                 directory = tempfile.mkdtemp(prefix="frontier-")
                 # at the latest when the interpreter ends: after a second Ctrl-C nobody closes anything
                 undo.callback(finalize(self, _remove, directory, os.getpid()))
-            self._dupefilter = DupeFilter(crawler, reporter)
             self.frontier = self._open_frontier(directory, spider, undo)
             self._make_parts(spider, reporter, failed)
             self._let_go = undo.pop_all().close
@@ -167,6 +166,7 @@ class Crawl:
         crawler, settings = self._crawler, self.settings
         store = open_store(directory, self.identities.scheme)
         undo.callback(store.close)
+        self._dupefilter = DupeFilter(crawler, self.reporter, filter_directory(store.directory))
         politeness = default_politeness(crawler.settings, spider)
         rates = (settings.domain_rate, settings.domain_rate_max)
         frontier = Frontier(

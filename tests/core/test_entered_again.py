@@ -9,6 +9,7 @@ from scrapy_frontier.core.pages.entered_again import (
     LEFT,
     after_visits_until,
     goes_round,
+    is_left_to_filter,
     is_repeated,
     is_tried_again,
     takes_request,
@@ -50,6 +51,12 @@ def test_a_way_goes_round_that_leads_back_or_where_it_was_enough() -> None:
         assert goes_round(0, pages[0], pages.get, False) == is_back
     assert not goes_round(0, back[0], {**back, 29: done}.get)
     assert not goes_round(0, back[0], {1: back[1]}.get)
+
+
+def test_a_filter_decides_about_pages_that_were_never_wanted() -> None:
+    assert is_left_to_filter(None)
+    assert [state for state in STORED if is_left_to_filter(Page(URL, state=state))] == [State.SEEN]
+    assert not is_left_to_filter(Page(URL, State.SEEN, is_deferred=True)), "a shorter way may lead to it"
 
 
 @pytest.mark.parametrize("when", [50.0, 100.9, 101.0, 150.0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,17 +13,22 @@ from scrapy.crawler import Crawler as ScrapyCrawler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.request import RequestFingerprinter
 
+from scrapy_frontier.core.frontier import PageId
+from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.intake.dupefilters import DupeFilter
 from scrapy_frontier.crawl.stats import Reporter
+from scrapy_frontier.crawl.store.upkeep import filter_directory, forget_filter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from conftest import Crawl
     from scrapy.http import Response
     from server import Web
 
+OWN = {"DUPEFILTER_CLASS": f"{__name__}.Plain", "FRONTIER_DIR": None, "JOBDIR": "job"}
 PAGE, PRIVATE = Request("http://example.com/a"), Request("http://example.com/private")
 
 
@@ -62,11 +69,30 @@ class PassesAll(RFPDupeFilter):
         return False
 
 
+class Known:
+    """A frontier that has one page, or none."""
+
+    def __init__(self, page: Page | None = None) -> None:
+        self._page = page
+
+    def find(self, fingerprint: bytes) -> PageId | None:
+        return None if self._page is None else PageId(1)
+
+    def page(self, page_id: PageId) -> Page | None:
+        return self._page
+
+
 def opened(directory: Path, kind: type) -> DupeFilter:
     settings = {"JOBDIR": str(directory), "DUPEFILTER_CLASS": f"{__name__}.{kind.__name__}"}
     crawler = ScrapyCrawler(Spider, settings)
     crawler.request_fingerprinter = RequestFingerprinter()
-    return DupeFilter(crawler, Reporter(logging.getLogger(__name__)))
+    where = filter_directory(directory / "frontier")
+    where.mkdir(parents=True, exist_ok=True)
+    return DupeFilter(crawler, Reporter(logging.getLogger(__name__)), where)
+
+
+def drops(dupefilter: DupeFilter, request: Request, page: Page | None = None) -> bool:
+    return dupefilter.drops(request, b"", Known(page))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [Plain, Picky])
@@ -74,16 +100,115 @@ def test_what_a_filter_notes_is_kept_once_the_frontier_has_it(tmp_path: Path, ki
     """A kill may come when it has noted a link, and the frontier has not."""
     for batches, is_seen in ((0, False), (1, False), (2, False), (0, True)):
         dupefilter = opened(tmp_path, kind)
-        assert [dupefilter.seen(PAGE), dupefilter.seen(PAGE)] == [is_seen, True]
+        assert drops(dupefilter, PAGE) == is_seen
+        dupefilter.took(PAGE)
+        assert drops(dupefilter, PAGE)
         for _ in range(batches):
             dupefilter.written([])
         dupefilter._filter.file._file.close()  # the process ends here
 
 
+def test_nothing_is_kept_of_what_the_frontier_did_not_take(tmp_path: Path) -> None:
+    """One that is over a budget, or that this process alone has, must not be seen in every later run."""
+    for _ in range(2):
+        dupefilter = opened(tmp_path, Plain)
+        assert not drops(dupefilter, PAGE)
+        dupefilter.took(PRIVATE)  # without being asked about it (dont_filter)
+        assert not drops(dupefilter, Request("http://example.com/b"))
+        dupefilter.took(PAGE)
+        dupefilter.written([])
+        dupefilter.close("finished")
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.LEASED])
+def test_of_a_page_that_is_more_than_seen_the_frontier_knows_when_it_is_fetched(
+    tmp_path: Path, state: State
+) -> None:
+    dupefilter = opened(tmp_path, Plain)
+    assert not drops(dupefilter, PAGE)
+    assert drops(dupefilter, PAGE, Page(PAGE.url, state)) == (state is State.SEEN)
+    assert not drops(dupefilter, PAGE.replace(dont_filter=True))
+    dupefilter.close("finished")
+
+
+def test_a_filter_remembers_as_long_as_the_frontier(tmp_path: Path) -> None:
+    """What a crawl without one left in the JOBDIR is nothing that this frontier has fetched."""
+    without = RFPDupeFilter(str(tmp_path))
+    assert not without.request_seen(PAGE)
+    without.close("finished")
+    for is_seen in (False, True, False):
+        dupefilter = opened(tmp_path, Plain)
+        assert drops(dupefilter, PAGE) == is_seen
+        dupefilter.took(PAGE)
+        dupefilter.written([])
+        dupefilter.close("finished")
+        if is_seen:
+            forget_filter(tmp_path / "frontier")
+
+
+class Repeated(Spider):
+    """A seed that the filter would drop in every run but the first."""
+
+    name = "repeated"
+    url = ""
+    meta: dict[str, Any] = {}
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, meta=self.meta)
+
+    def parse(self, response: Response) -> None: ...
+
+
+@pytest.mark.parametrize("case", ["failed", "frontier_every_run", "frontier_force"])
+def test_a_seed_is_fetched_once_more_whatever_a_filter_has_seen(
+    web: Web, run: Callable[..., Crawl], case: str
+) -> None:
+    settings = {**OWN, "RETRY_TIMES": 0}
+    url = web.on("/", status=500 if case == "failed" else 200)
+    later = {"frontier_every_run": True, "frontier_force": time.time() + 3600}
+    meta = {name: value for name, value in later.items() if name == case}
+    run(Repeated, settings, url=url, meta=meta if case == "frontier_every_run" else {})
+    web.on("/")
+    run(Repeated, settings, url=url, meta=meta)
+    assert web.paths() == ["/", "/"]
+
+
+class Unstored(Spider):
+    """Seeds with callbacks that no other process has."""
+
+    name = "unstored"
+    urls: tuple[str, ...] = ()
+
+    async def start(self) -> AsyncIterator[Request]:
+        for url in self.urls:
+            yield Request(url, callback=lambda response: None)
+
+
+def test_what_lives_in_memory_is_fetched_by_a_later_run_whatever_a_filter_has_seen(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    urls = [web.on(f"/{number}") for number in range(4)]
+    cut = {**OWN, "CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+    assert run(Unstored, cut, urls=urls).reason == "closespider_pagecount"
+    assert len(web.paths()) < 4
+    run(Unstored, OWN, urls=urls)
+    assert sorted(set(web.paths())) == ["/0", "/1", "/2", "/3"]
+
+
+def test_what_a_filter_has_seen_goes_with_the_frontier(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    url = web.link("/", "/a", "/b")
+    for _ in range(2):
+        run(LinkSpider, OWN, start_urls=[url])
+        shutil.rmtree(tmp_path / "job" / "frontier")
+    assert sorted(web.paths()) == ["/", "/", "/a", "/a", "/b", "/b"]
+
+
 def test_a_filter_that_tells_pages_apart_in_its_own_way_remembers_over_runs(
     web: Web, run: Callable[..., Crawl]
 ) -> None:
-    settings = {"DUPEFILTER_CLASS": f"{__name__}.ByPath", "FRONTIER_DIR": None, "JOBDIR": "job"}
+    settings = {**OWN, "DUPEFILTER_CLASS": f"{__name__}.ByPath"}
     for number in (1, 2):
         url = web.link(f"/{number}", f"/a?session={number}")
         assert run(LinkSpider, settings, start_urls=[url]).reason == "finished"
@@ -94,7 +219,7 @@ def test_a_filter_that_tells_pages_apart_in_its_own_way_remembers_over_runs(
 def test_a_filter_drops_by_its_rule_in_every_run(tmp_path: Path, kind: type) -> None:
     for _ in range(2):
         dupefilter = opened(tmp_path, kind)
-        assert dupefilter.seen(PRIVATE)
+        assert drops(dupefilter, PRIVATE)
         dupefilter.close("finished")
 
 

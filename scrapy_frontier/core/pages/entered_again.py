@@ -44,6 +44,13 @@ def is_tried_again(page: Page) -> bool:
     return found is not None and found["why"] in _ROUND
 
 
+def is_left_to_filter(page: Page | None) -> bool:
+    """Whether a filter of the project's may have a request for *page* dropped: nobody knows it (None), or it
+    was only seen, and does not wait for a budget. Any other has passed the filter, and when it is fetched is
+    known."""
+    return page is None or (page.state is SEEN and not page.is_deferred)
+
+
 def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_parent: bool | None) -> bool:
     """Whether a seed has its known *page* (None: it has no row) visited once more.
 

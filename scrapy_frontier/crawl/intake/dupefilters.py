@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import logging
+from types import new_class
 from typing import TYPE_CHECKING, Any
 
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from ...core.pages.entered_again import is_left_to_filter
 from ...settings import FrontierSetting
 from ..flights.in_flight import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from ...core.frontier import Frontier
     from ..stats import Reporter
 
 _NAME = "DUPEFILTER_CLASS"
@@ -27,10 +31,11 @@ class DupeFilter:
     """The filter of `DUPEFILTER_CLASS`, open until `close`. Raises `FrontierSetting` where it cannot be had.
 
     The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``. What one
-    that extends Scrapy's writes down comes behind what the frontier has `written` (`_HeldBack`).
+    that extends Scrapy's writes down lies in *directory* (`_InDirectory`), and comes there behind what the
+    frontier has `written` (`_HeldBack`).
     """
 
-    def __init__(self, crawler: Crawler, reporter: Reporter) -> None:
+    def __init__(self, crawler: Crawler, reporter: Reporter, directory: Path) -> None:
         self._name = f"{_NAME} = {crawler.settings[_NAME]!r}"
         self._reporter = reporter
         cls = load_class(crawler)
@@ -38,7 +43,9 @@ class DupeFilter:
         self.is_usual = cls is RFPDupeFilter
         self._filter: Any = None
         self._file: _HeldBack | None = None
+        self._asked: Request | None = None  # about which it was asked last
         if self.is_on and not self.is_usual:
+            cls = _in_directory(cls, directory)
             self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
             self._had(lambda: self._filter.open(), "opened")
             if isinstance(self._filter, RFPDupeFilter) and self._filter.file is not None:
@@ -50,11 +57,28 @@ class DupeFilter:
         """Whether it is a filter of the project's, which is asked of each request."""
         return self._filter is not None
 
-    def seen(self, request: Request) -> bool:
-        """Whether the filter has seen *request*, which it takes note of. Where it raises, nobody has: better
-        twice than never. False where there is none to be asked."""
-        if self._filter is None:
+    def drops(self, request: Request, fingerprint: bytes, frontier: Frontier) -> bool:
+        """Whether *request* is dropped since the filter has seen it; it takes note of it.
+
+        Not one for a page that *frontier* has by its *fingerprint*: that knows what has to be fetched again.
+        False where there is no filter to be asked. A lookup or two where it has seen the request.
+        """
+        if self._filter is None or request.dont_filter or not self._seen(request):
             return False
+        known = frontier.find(fingerprint)
+        return is_left_to_filter(None if known is None else frontier.page(known))
+
+    def took(self, request: Request) -> None:
+        """The frontier has *request* in its queue, and is about to write it: what the filter noted of it is
+        kept, too."""
+        if self._file is not None and request is self._asked:
+            self._file.keep()
+
+    def _seen(self, request: Request) -> bool:
+        """Whether the filter has seen *request*. Where it raises, nobody has: better twice than never."""
+        self._asked = request
+        if self._file is not None:
+            self._file.forget()
         try:
             return bool(self._filter.request_seen(request))
         except Exception as error:
@@ -88,32 +112,66 @@ class DupeFilter:
 
 
 class _HeldBack:
-    """The *file* of a filter that extends Scrapy's, which gets each row a batch of the frontier's later.
+    """The *file* of a filter that extends Scrapy's, which gets each row a batch of the frontier's later, and
+    none of a request that the frontier did not take, or has in memory alone.
 
-    Written at once a kill could leave there what the frontier has not: seen in every later run, and never
+    Else that could be there and not in the frontier, after a kill, say: seen in every later run, and never
     fetched.
     """
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        self._asked: list[Any] = []  # since the last batch: perhaps it had begun before
+        self._noted: list[Any] = []  # of the request that the filter was asked about last
+        self._kept: list[Any] = []  # since the last batch: perhaps it had begun before
         self._written: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
     def write(self, row: Any) -> None:
-        self._asked.append(row)
+        self._noted.append(row)
+
+    def keep(self) -> None:
+        """What was noted last is to be written."""
+        self._kept += self._noted
+        self.forget()
+
+    def forget(self) -> None:
+        """What was noted last is not to be written, unless it was kept."""
+        self._noted = []
 
     def written(self) -> None:
         """A batch of the frontier's is on its way to the disk."""
         for row in self._written:
             self._file.write(row)
-        self._asked, self._written = [], self._asked
+        self._kept, self._written = [], self._kept
 
     def close(self) -> None:
         self.written()  # what came after the last batch is not: that may have failed
         self._file.close()
+
+
+class _InDirectory(RFPDupeFilter):
+    """Comes between Scrapy's filter and one that extends it: the ``requests.seen`` of a JOBDIR lies in
+    ``frontier_database``, and goes with that.
+
+    In the JOBDIR it would outlive the frontier and be that of all spiders: what it names none of them would
+    fetch, nor what a crawl without a frontier had left there.
+    """
+
+    frontier_database: str
+
+    def __init__(self, path: str | None = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(path and self.frontier_database, *args, **kwargs)
+
+
+def _in_directory(cls: type, directory: Path) -> type:
+    """*cls*; where it extends Scrapy's filter, one that finds `_InDirectory` when it calls for that."""
+    if not (isinstance(cls, type) and issubclass(cls, RFPDupeFilter)):  # any callable does, to Scrapy
+        return cls
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    names["frontier_database"] = str(directory)
+    return new_class(cls.__name__, (cls, _InDirectory), {}, lambda namespace: namespace.update(names))
 
 
 def load_class(crawler: Crawler) -> type:

@@ -136,10 +136,10 @@ class Intake:
             request = self._without_session(request)
         elif self._follow_ups.end_if_once_more(flight, request):
             return True
-        if not request.dont_filter and self._dupefilter.seen(request):
+        fingerprint = self._identities.of(request)
+        if self._dupefilter.drops(request, fingerprint, self._frontier):
             self._tally["dupefilter/filtered"] += 1
             return False
-        fingerprint = self._identities.of(request)
         is_named = flight is None and is_seed(request)
         is_looked_up = flight is not None or is_named or FORCE in request.meta
         known = self._frontier.find(fingerprint) if is_looked_up else None
@@ -219,11 +219,12 @@ class Intake:
             identity = self.identify(url)
             if identity is None or self._dupefilter.is_own:
                 request = Request(url, meta=dict(meta))
-                if self._dupefilter.seen(request):
-                    self._tally["dupefilter/filtered"] += 1
-                    continue
                 url = request.url
                 identity = self._identities.fingerprint(request), host_of(url)
+                if self._dupefilter.drops(request, identity[0], self._frontier):
+                    self._tally["dupefilter/filtered"] += 1
+                    continue
+                self._dupefilter.took(request)
             fingerprint, host = identity
             payload = meta_payload(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
@@ -290,6 +291,8 @@ class Intake:
                 self._requests.keep_in_memory(page_id, request)
         elif answer.is_taken:
             self._requests.queued(page_id, request, is_stored)
+            if is_stored:
+                self._dupefilter.took(request)
         elif self._requests.is_missing(answer):
             self._requests.queued(page_id, request, False)
         else:

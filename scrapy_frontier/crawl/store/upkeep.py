@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ...core.store import keys
-from ...core.store.directory_lock import CRAWL, full_disk, has_database, is_full, no_directory
+from ...core.store.directory_lock import CRAWL, DATABASE, full_disk, has_database, is_full, no_directory
 from ...core.store.mapped_files import MappedFiles
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Upkeep",
+    "filter_directory",
+    "forget_filter",
     "full_disk",
     "has_database",
     "is_full",
@@ -44,6 +46,18 @@ def open_store(
     from ...core.store.leveldb import Store
 
     return Store(directory, scheme, restored_scheme, user)
+
+
+def filter_directory(directory: Path) -> Path:
+    """Where a dupe filter of the project's writes down what it has seen of the frontier in *directory*: with
+    the database, so that it goes with that, however it goes."""
+    return directory / DATABASE
+
+
+def forget_filter(directory: Path) -> None:
+    """Have a dupe filter of the project's begin anew: what pages were forgotten it must not have seen. Which
+    of its notes are theirs only the filter knows."""
+    (filter_directory(directory) / "requests.seen").unlink(missing_ok=True)
 
 
 def repair_files(path: Path) -> None:
