@@ -53,6 +53,17 @@ def test_a_way_goes_round_that_leads_back_or_where_it_was_enough() -> None:
     assert not goes_round(0, back[0], {1: back[1]}.get)
 
 
+def test_a_way_goes_round_by_a_page_that_waits_to_be_tried_again() -> None:
+    """It no longer says where it led to."""
+    led, waits = Page(URL, state=State.REDIRECTED, target=1), Page(URL, state=State.QUEUED)
+    assert goes_round(0, led, {1: waits}.get, tried_again={1})
+    assert goes_round(0, led, {1: led._replace(target=2), 2: waits}.get, tried_again={1}), "it led elsewhere"
+    assert not goes_round(0, led, {1: waits}.get, tried_again={2})
+    assert not goes_round(0, led, {1: waits}.get, False, tried_again={1})
+    assert not goes_round(0, led, {1: Page(URL, state=State.DONE)}.get, tried_again={1}), "it was read by now"
+    assert not goes_round(1, waits, {}.get, tried_again={2})
+
+
 def test_a_filter_decides_about_pages_that_were_never_wanted() -> None:
     assert is_left_to_filter(None)
     assert [state for state in STORED if is_left_to_filter(Page(URL, state=state))] == [State.SEEN]

@@ -11,6 +11,7 @@ import re
 import signal
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -462,14 +463,36 @@ def test_pages_that_refresh_to_each_other_are_left(web: Web, run: Run) -> None:
     assert len(web.visits) <= 4
 
 
-def test_a_seed_that_is_redirected_to_and_fro_for_a_day_is_read_by_the_next_run(web: Web, run: Run) -> None:
-    to = {path: Answer(status=302, headers={"Location": web.url(path)}) for path in ("/", "/en")}
-    web.on("/", to["/en"])
-    web.on("/en", to["/"])
-    url = web.url("/")
-    assert seen(run(Seeded, ADDON, url=url)) == {}
-    web.on("/", body="page")
-    assert [seen(run(Seeded, ADDON, url=url)) for _ in range(2)] == [{"page": 1}, {}]
+class SeededOnce(Counting):
+    name = "seeded once"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url)
+
+
+CIRCLE, ELSEWHERE, LONG = (0, 1, 0), (0, 1, 2, 1), tuple(range(9))
+MENDED = [(way, place) for way, last in ((CIRCLE, 1), (ELSEWHERE, 2), (LONG, 3)) for place in range(last + 1)]
+
+
+@pytest.mark.parametrize(("way", "mended"), MENDED)
+@pytest.mark.parametrize("spider", [Seeded, SeededOnce])
+def test_a_seed_that_goes_round_for_a_day_is_read_by_the_next_run_wherever_its_site_is_mended(
+    web: Web,
+    run: Run,
+    pages: Callable[[], dict[str, Page]],
+    spider: type[Spider],
+    way: list[int],
+    mended: int,
+) -> None:
+    """And by no other: the page that was mended is known to have been read."""
+    for number, target in pairwise(way):
+        web.on(f"/{number}", status=302, headers={"Location": web.url(f"/{target}")})
+    url, settings = web.url("/0"), {**ADDON, "REDIRECT_MAX_TIMES": 3}
+    assert seen(run(spider, settings, url=url)) == {}
+    read = web.on(f"/{mended}", body="page")
+    assert [seen(run(spider, settings, url=url)) for _ in range(2)] == [{"page": 1}, {}]
+    assert pages()[read].state is State.DONE
+    assert web.paths()[-1] == f"/{mended}", "nothing was asked for by the last run"
 
 
 def test_a_seed_that_failed_is_tried_once_by_the_next_run_however_often_it_is_repeated(

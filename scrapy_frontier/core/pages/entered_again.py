@@ -10,7 +10,7 @@ from ..reasons import NOT_FOLLOWED
 from ..store.states import EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ..store.keys import PageId
     from ..store.page_rows import Page
@@ -82,16 +82,22 @@ def goes_round(
     page: Page | None,
     page_of: Callable[[PageId], Page | None],
     or_elsewhere: bool = True,
+    tried_again: Collection[PageId] = (),
 ) -> bool:
     """Whether a *page* led back to itself, or, *or_elsewhere*, into a circle or where redirects were enough,
-    and was not read in the end; *page_of* finds those on the way."""
+    and was not read in the end; *page_of* finds those on the way. Where one of them is being *tried_again*
+    it no longer says where it led to, and it was on such a way itself."""
     met = {page_id}
     while page is not None and page.state is REDIRECTED and page.target is not None:
         if page.target in met or len(met) == _MOST_STEPS:
             return page.target == page_id or or_elsewhere
         met.add(page.target)
         page = page_of(page.target)
-    return or_elsewhere and page is not None and page.state is EXCLUDED and is_tried_again(page)
+    if page is None or not or_elsewhere:
+        return False
+    if page.state is EXCLUDED:
+        return is_tried_again(page)
+    return page.state is QUEUED and not met.isdisjoint(tried_again)
 
 
 def takes_request(page: Page, has_pattern: bool = False, comes_back: bool = False) -> bool:

@@ -82,16 +82,19 @@ class Seeds:
                 self._requests.queued(known, request, is_stored)
         return None
 
-    def retry_failed(self, known: PageId | None, request: Request) -> PageId | None:
+    def retry_failed(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
         """The *known* page of a seed if it is queued again, because it failed in an earlier run, or was sent
-        away and did not come back."""
+        away and did not come back. So is one on that way, which is not named but led to: it is the place that
+        was mended, perhaps, and has its own request again after that."""
         page = self._of_earlier_run(known)
         if known is None or page is None or known in self._tried_again:
             return None
-        if not is_tried_again(page) and not goes_round(known, page, self._frontier.page):
+        tried_again = () if is_named else self._tried_again
+        is_wanted = goes_round(known, page, self._frontier.page, tried_again=tried_again)
+        if not is_wanted and not (is_named and is_tried_again(page)):
             return None
         may_be_lost = page.payload.startswith(IN_MEMORY)  # else none looks for its loss
-        if not self._requeue(known, request, may_be_lost):
+        if not self._requeue(known, request, may_be_lost, before=None if is_named else page.payload):
             return None
         self._tried_again.add(known)
         return known
