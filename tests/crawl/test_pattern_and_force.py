@@ -157,6 +157,17 @@ def test_what_was_added_with_a_pattern_stands_against_a_seed_without_one(
         assert fetched(site) == ["/docs/", "/news/1", "/news/2"]
 
 
+def test_what_was_added_with_a_pattern_stands_while_it_is_tried_again(
+    site: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    docs = site.on("/docs/", status=500)
+    add(tmp_path, docs, **{PATTERN: "/docs/"})
+    run(EntrySpider, {"FRONTIER_RETRY_DELAY": 1.0, "FRONTIER_END_WAIT": 0}, entries=[(docs, {})])
+    site.link("/docs/", "/docs/a", "/news/1")
+    run(EntrySpider, entries=[(docs, {})])
+    assert fetched(site) == ["/docs/", "/docs/", "/docs/a", "/docs/b"]
+
+
 @pytest.mark.parametrize("copies", [False, True])
 def test_force_fetches_all_inside_its_pattern_once(
     site: Web, run: Callable[..., Crawl], pages: Any, copies: bool

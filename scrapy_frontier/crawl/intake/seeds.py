@@ -22,7 +22,7 @@ from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import FORCE, PATTERN
 from ..requests import payload_facts
 from ..requests.pattern_and_force import is_forced
-from ..requests.payload_edits import renewed, with_own
+from ..requests.payload_edits import own_of, renewed, with_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,8 +73,9 @@ class Seeds:
             return None
         if page.state in FORCED and is_forced(request.meta, page):
             return known if self._requeue(known, request) else None
-        is_added = payload_facts.is_bare(page.payload) and not payload_facts.is_seed(page.payload)
-        is_outdone = payload_facts.has_pattern(page.payload) and (FORCE in request.meta or not is_added)
+        own = own_of(page.payload)  # what a try of it is made with says nothing of where it comes from
+        is_added = payload_facts.is_bare(own) and not payload_facts.is_seed(own)
+        is_outdone = payload_facts.has_pattern(own) and (FORCE in request.meta or not is_added)
         has_pattern = PATTERN in request.meta or is_outdone
         if is_named and takes_request(page, has_pattern):
             payload, is_stored = self._requests.payload_of(request)
