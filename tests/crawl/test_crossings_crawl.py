@@ -11,6 +11,7 @@ import re
 import signal
 import time
 from collections import Counter
+from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from scrapy.spiders import CrawlSpider, Rule
 from server import Answer, Visit, Web
 
-from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier import RedirectMiddleware
+from scrapy_frontier.core.frontier import Frontier, PageId
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
@@ -973,6 +975,47 @@ def test_a_page_that_a_redirect_led_to_is_asked_for_as_all_others_the_next_time(
     assert sorted(asked) == [("/", "one"), ("/", "two"), ("/there", "one"), ("/there", "two")]
     assert b"User-Agent" not in pages()[there].payload
     assert b"redirect_" not in pages()[there].payload
+
+
+def test_a_page_that_redirects_led_to_has_all_of_them_again_when_it_is_queued_again(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]], tmp_path: Path
+) -> None:
+    """By an operator, in a crawl whose pages do not come back: nothing has led there this time."""
+
+    def lead(*paths: str) -> None:
+        for path, target in pairwise(paths):
+            web.on(path, status=302, headers={"Location": web.url(target)})
+        web.on(paths[-1], body="page")
+
+    lead("/", "/a", "/b")
+    settings, there = {**ADDON, "REDIRECT_MAX_TIMES": 3}, web.url("/b")
+    assert seen(run(Seeded, settings, url=web.url("/"))) == {"page": 1}
+    assert b"redirect_" not in pages()[there].payload
+    with closing(Store(tmp_path / "frontier")) as store:
+        frontier = Frontier(store, time.time())
+        assert frontier.requeue(PageId(2), time.time())
+        frontier.close()
+    lead("/b", "/c", "/d")
+    assert seen(run(Seeded, settings, url=web.url("/"))) == {"page": 1}
+
+
+class InsistingOnce(RedirectMiddleware):
+    """Has one page fetched in any case where a redirect leads to it."""
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        answer = super().process_response(request, response)
+        if isinstance(answer, Request) and answer.url.endswith("/known"):
+            return answer.replace(dont_filter=True)
+        return answer
+
+
+def test_a_middleware_may_insist_on_where_the_second_redirect_leads(web: Web, run: Run) -> None:
+    web.on("/a", status=302, headers={"Location": web.url("/b")})
+    web.on("/b", status=302, headers={"Location": web.url("/known")})
+    web.on("/known", body="page")
+    root = web.link("/", "/known", "/a")
+    run(Linking, {**ADDON, **middleware(InsistingOnce, 650), "CONCURRENT_REQUESTS": 1}, url=root)
+    assert web.paths() == ["/", "/known", "/a", "/b", "/known"]
 
 
 def test_what_a_sitemap_tells_between_two_tries_stays() -> None:

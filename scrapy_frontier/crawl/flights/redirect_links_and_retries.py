@@ -163,9 +163,9 @@ class FollowUps:
         return None if payload is None else with_own(payload, flight.lease.page.payload)
 
     def with_own(self, flight: Flight, follow_up: Request, payload: bytes) -> bytes:
-        """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page comes
-        back by: without what middlewares put into the request before it, on its way out, and without the
-        redirects that led there this time."""
+        """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page has
+        when it has ended, to come back or be queued again by: without what middlewares put into the request
+        before it, on its way out, and without the redirects that led there this time."""
         page, sent = flight.lease.page, flight.request
         try:
             source = self._requests.codec.decode(page.url, page.priority, own_of(page.payload))

@@ -15,7 +15,7 @@ from ..flights.redirect_links_and_retries import is_answer, is_redirect, is_seed
 from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
-from ..requests.payload_edits import insists, own_of
+from ..requests.payload_edits import insists
 from ..requests.plain_data import Unstorable
 from ..scrapy_internals import compat
 
@@ -79,7 +79,6 @@ class Intake:
         self._encode = self._requests.codec.encode
         self._tally = self._reporter.tally
         self._strips = settings.strips_sessions
-        self._revisits_pages = settings.comes_back
         self.has_depth = bool(settings.limits.depth)
         self.knows_texts = dupefilter.is_on and identities.is_default  # a URL alone may say who it is
         self._is_usual = dupefilter.is_usual and identities.is_default and self._politeness_keys.of is host_of
@@ -174,7 +173,7 @@ class Intake:
         again = self._is_wanted_again(request, known, flight)
         host, kept_host = self._host_key(request)
         payload, is_stored = self._requests.payload_of(request)
-        if self._revisits_pages and is_stored and flight is not None:
+        if is_stored and flight is not None:
             payload = self._follow_ups.with_own(flight, request, payload)
         link = Link(
             fingerprint,
@@ -312,10 +311,10 @@ class Intake:
 
     def _only_its_retry_insists(self, request: Request, flight: Flight) -> bool:
         """Whether *request*, to which a redirect of *flight* led, would be fetched whatever is known
-        (``dont_filter``) because the page was retried, and not because it asks for that itself."""
-        page = flight.lease.page
-        was_tried = page.attempts or own_of(page.payload) is not page.payload  # or handed back
-        return bool(was_tried) and is_redirect(request, flight) and not insists(page.payload)
+        (``dont_filter``) because the page was retried or handed back, and not because it asks for that
+        itself."""
+        is_sent_so = flight.request.dont_filter and is_redirect(request, flight)
+        return is_sent_so and not insists(flight.lease.page.payload)
 
     def _text(self, original: Request, request: Request) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
