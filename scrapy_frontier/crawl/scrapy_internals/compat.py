@@ -58,6 +58,8 @@ attributes = _reader(  # all but priority
 )
 
 _INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view", "bench")}
+# What has an exit code; ``python -m scrapy.cmdline`` does not go by its name.
+_COMMANDS = {"scrapy.cmdline", "scrapy.commands.crawl", "scrapy.commands.runspider"}
 
 
 def engine_of(crawler: Crawler) -> Any:
@@ -255,8 +257,11 @@ def fail(crawler: Crawler) -> None:
     """Have ``scrapy crawl`` and ``runspider`` end with exit code 1, whatever this crawl still does.
 
     They ask the runner whether a spider was missing (``bootstrap_failed``), and nothing leads there from a
-    crawler; but the runner looks for the crawler's spider when all is over.
+    crawler; but the runner looks for the crawler's spider when all is over. A script or a server, which does
+    not end with its crawl, keeps the spider: it may be read, as ScrapyRT does.
     """
+    if not _is_run_by(_COMMANDS):
+        return
 
     def forget_spider() -> None:
         crawler.spider = None
@@ -283,11 +288,14 @@ def is_inspecting(crawler: Crawler) -> bool:
 
     No setting tells. Only the shell keeps its engine open when it is idle; the others are on the stack.
     """
-    if stays_open(crawler):
-        return True
+    return stays_open(crawler) or _is_run_by(_INSPECTING)
+
+
+def _is_run_by(modules: set[str]) -> bool:
+    """Whether a function of one of these *modules* is under way, and called what asks for this."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame.f_globals.get("__name__") in _INSPECTING:
+        if frame.f_globals.get("__name__") in modules:
             return True
         frame = frame.f_back
     return False

@@ -1,0 +1,56 @@
+"""Crawls of scripts and servers, which go on in their process when a crawl has ended."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from conftest import SETTINGS, environment
+
+from scrapy_frontier.core.store.leveldb import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from server import Web
+
+LOCKED = """
+import json
+import sys
+
+from scrapy.crawler import AsyncCrawlerProcess
+
+from test_errors import LinkSpider
+
+process = AsyncCrawlerProcess(json.loads(sys.argv[1]))
+crawler = process.create_crawler(LinkSpider)
+process.crawl(crawler, start_urls=json.loads(sys.argv[2]))
+process.start()
+print(crawler.stats.get_value("finish_reason"), type(crawler.spider).__name__)
+"""
+
+
+def printed(script: str, settings: dict[str, Any], urls: list[str], tmp_path: Path) -> str:
+    """What *script* prints, which is given *settings* and *urls*."""
+    arguments = [json.dumps({**SETTINGS, **settings}), json.dumps(urls)]
+    command = [sys.executable, "-c", script, *arguments]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment(), cwd=tmp_path
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_a_server_may_read_the_spider_of_a_crawl_that_could_not_use_its_frontier(
+    web: Web, tmp_path: Path
+) -> None:
+    """As ScrapyRT does, which gives the class back what it took from it for one request."""
+    store = Store(tmp_path / "frontier")
+    try:
+        told = printed(LOCKED, {"FRONTIER_DIR": "frontier"}, [web.url("/")], tmp_path)
+    finally:
+        store.close()
+    assert told == "frontier_locked LinkSpider\n"
+    assert not web.visits
