@@ -101,6 +101,7 @@ CONNECTION_REFUSED = Reason("connection_refused", "connection refused")
 NO_SUCH_NAME = Reason("no_such_name", "its name does not resolve")
 TIMED_OUT = Reason("timed_out", "timed out")
 CONNECTION_LOST = Reason("connection_lost", "connection lost")
+NOT_SENT = Reason("not_sent", "this machine could not send the request: {cause}")
 ROBOTS_STATUS = Reason("robots_status", "HTTP {status:d} for robots.txt")
 COOLDOWN_UNREADABLE = Reason("cooldown_unreadable", "its row could not be read")
 

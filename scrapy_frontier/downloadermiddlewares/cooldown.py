@@ -7,15 +7,24 @@ says that the page must count an attempt, everything goes on as without this mid
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ..core import reasons
+from ..core.hosts.cooldown import Trouble
 from ..core.parse.urls import origin_of
 from ..core.store.host_rows import LONGEST_ASKED
 from ..crawl.assembly import Component, Crawl
 from ..crawl.flights.in_flight import CACHED
 from ..crawl.flights.redirect_links_and_retries import postpone, postponed
-from ..crawl.hosts.response_troubles import error_of, forget_frames, trouble_in, trouble_of
+from ..crawl.hosts.response_troubles import (
+    OWN_PAUSE,
+    error_of,
+    forget_frames,
+    own_fault,
+    trouble_in,
+    trouble_of,
+)
 from ..crawl.hosts.strikes import cool
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
 from ..crawl.stats import count
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from ..core.hosts.cooldown import Trouble
+    from ..crawl.hosts.response_troubles import OwnFault
 
 
 class CooldownMiddleware(Component):
@@ -88,6 +97,9 @@ class CooldownMiddleware(Component):
         lease = flight.lease if flight is not None else None
         if lease is not None and lease.given_up is not None:
             return None
+        fault = own_fault(exception) if crawl is not None else None
+        if crawl is not None and fault is not None:
+            return self._await_machine(crawl, request, fault, exception)
         is_elsewhere = request.meta.get("proxy") or ERRAND in request.meta
         trouble = trouble_of(exception) if crawl is not None and not is_elsewhere else None
         if crawl is None or trouble is None:
@@ -98,6 +110,26 @@ class CooldownMiddleware(Component):
             return None
         forget_frames(exception)
         count(self.crawler, "frontier/cooldown/postponed")
+        return back
+
+    def _await_machine(
+        self, crawl: Crawl, request: Request, fault: OwnFault, exception: Exception
+    ) -> Request | None:
+        """Have no host rest for what is this machine's *fault*: it is asked again in a while, in the next run
+        at once. The request postponed, or None where it must take its usual way."""
+        words = "This machine cannot send requests (%s): %s; the pages wait meanwhile (said once)"
+        crawl.reporter.log_once("machine", logging.ERROR, words, fault.cause, fault.remedy)
+        flight, meta = self.flights.get(id(request)), request.meta
+        # One with an address of its own would meet that for ever.
+        if flight is None or ERRAND in meta or "bindaddress" in meta or meta.get("dont_retry"):
+            return None
+        trouble = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=exception)
+        back = postponed(flight, request, trouble.reason)
+        if back is not None:
+            now = crawl.clock()
+            crawl.frontier.hold(flight.lease.host, now, now + OWN_PAUSE, trouble)
+            forget_frames(exception)
+            count(self.crawler, "frontier/cooldown/postponed")
         return back
 
     def _wants(self, request: Request, status: int) -> bool:

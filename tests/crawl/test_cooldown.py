@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 import socket
 import time
@@ -11,12 +12,15 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import assert_closed
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
+from scrapy.settings import default_settings
 from server import TOLERANCE, Answer
+from twisted.internet.error import ConnectBindError, ConnectError, NoRouteError
 
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.hosts.response_troubles import pause_in, trouble_in
+from scrapy_frontier.crawl.hosts.response_troubles import own_fault, pause_in, trouble_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -322,6 +326,56 @@ def test_a_page_that_takes_too_long_leaves_its_host_alone(
     assert all_done(found)
     assert {page.attempts for page in found.values()} == {1}
     assert "timed out" in crawl.log
+
+
+@pytest.mark.skipif("DOWNLOAD_BIND_ADDRESS" not in dir(default_settings), reason="needs a newer Scrapy")
+def test_what_this_machine_lacks_is_no_trouble_of_a_host(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """It is said once; the pages stay, with their attempts, and the next run asks at once."""
+    urls = [web.url("/", 0), web.url("/", 1)]
+    settings = {"ADDONS": ADDONS, "FRONTIER_END_WAIT": 0}
+    crawl = run(LinkSpider, {**settings, "DOWNLOAD_BIND_ADDRESS": "192.0.2.1"}, start_urls=urls)
+    assert_closed(crawl, "finished", "Cannot assign requested address", "DOWNLOAD_BIND_ADDRESS")
+    assert "waiting until this machine can send requests again; they stay queued" in crawl.log
+    assert "frontier/cooldown/strikes" not in crawl.stats
+    assert {(page.state, page.attempts) for page in pages().values()} == {(State.QUEUED, 0)}
+    run(LinkSpider, settings, start_urls=urls)
+    assert sorted(web.paths()) == ["/", "/"]
+    assert all_done(pages())
+
+
+class BoundSpider(LinkSpider):
+    """Asks from an address that there is not."""
+
+    def start_requests(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, errback=self.failed, meta={"bindaddress": ("192.0.2.1", 0)})
+
+    async def start(self) -> Any:
+        for request in self.start_requests():
+            yield request
+
+
+def test_a_page_with_an_address_of_its_own_that_there_is_not_ends(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    crawl = run(BoundSpider, SOON, start_urls=[web.url("/")])
+    assert "This machine cannot send requests (Cannot assign requested address)" in crawl.log
+    assert (crawl.stats["errbacks"], crawl.stats["frontier/pages/failed"]) == (1, 1)
+    assert "frontier/cooldown/strikes" not in crawl.stats
+
+
+def test_what_this_machine_lacks_is_told_from_what_a_host_does() -> None:
+    """Whoever wrapped it; an address that nobody has a route to bears a number of ours."""
+    wrapped = Exception("download failed")
+    wrapped.__cause__ = OSError(errno.ENFILE, "")
+    for error in (ConnectBindError(errno.EMFILE, "Too many open files"), wrapped):
+        fault = own_fault(error)
+        assert fault is not None
+        assert "CONCURRENT_REQUESTS" in fault.remedy
+    assert own_fault(ConnectError(errno.EADDRNOTAVAIL, "Cannot assign requested address")) is None
+    assert own_fault(NoRouteError(errno.ENETUNREACH, "Network is unreachable")) is None
 
 
 def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..reasons import NOT_SENT
 from .delay_sources import UNASKED, deciding
 from .host import FOREVER, Host
 
@@ -52,6 +53,8 @@ def _doing(host: Host, now: float) -> str:
     if host.cooldown is not None and host.cooldown.until == until:
         return "resting after trouble"
     if host.held_until == until:
+        if host.held_for is not None and NOT_SENT.read(host.held_for.reason) is not None:
+            return "waiting until this machine can send requests again"
         return "waiting for robots.txt or the hours it names"
     return _PAUSE
 

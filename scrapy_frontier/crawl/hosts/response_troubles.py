@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ...core import reasons
 from ...core.hosts.cooldown import Trouble, asked_pause, trouble_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OWN_PAUSE = 10.0  # seconds until a host is asked again that this machine could not ask
+_FEWER = "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"
+_BIND = "set DOWNLOAD_BIND_ADDRESS, or bindaddress in the meta of requests, to an address of this machine"
+_OWN = {errno.EMFILE: _FEWER, errno.ENFILE: _FEWER, errno.EADDRNOTAVAIL: _BIND}
 
 # By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
 _NAMES = {
@@ -67,6 +79,33 @@ def forget_frames(error: BaseException | None) -> None:
     while error is not None and error.__traceback__ is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
+
+
+class OwnFault(NamedTuple):
+    """What this machine lacks, so that a request was not sent: the ``cause``, in words of the operating
+    system, and the ``remedy``."""
+
+    cause: str
+    remedy: str
+
+
+def own_fault(error: BaseException) -> OwnFault | None:
+    """What this machine lacked where *error* kept a request from being sent; None where it lacked nothing.
+
+    No network is none of it: that may as well be the host's, and is over some day.
+    """
+    for each in _with_causes(error):
+        number = getattr(each, "osError", None) or getattr(each, "errno", None)  # Twisted's, or Python's own
+        # An address that a host has, and this machine no route to, bears the same number.
+        if number in _OWN and (number != errno.EADDRNOTAVAIL or "bind" in str(each)):
+            return OwnFault(os.strerror(number), _OWN[number])
+    return None
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
