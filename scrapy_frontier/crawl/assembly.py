@@ -7,6 +7,7 @@ the spider is opened.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -75,6 +76,15 @@ def crawl_of(crawler: Crawler) -> Crawl | None:
     return _crawls.get(crawler)
 
 
+def _close_left() -> None:
+    """Close the frontiers of crawls that were left in their middle, as by Ctrl-C in a notebook: what ran them
+    has ended, and they would be locked until the process ends. Their pages under way stay queued."""
+    for crawl in [crawl for crawl in _crawls.values() if crawl.loop.has_ended()]:
+        words = "The crawl before was left in its middle: its frontier is closed, pages under way stay queued"
+        crawl.reporter.log(logging.INFO, words)
+        crawl.end("shutdown")
+
+
 class Component:
     """What Scrapy makes for a crawl: middlewares and extensions.
 
@@ -128,14 +138,22 @@ class Component:
 class Crawl:
     """The parts of a crawl, open from construction until `close`; what is not wanted is None.
 
-    *failed* is called with what may not be raised into the engine. Raises `FrontierError` where the frontier
-    cannot be opened.
+    *failed* is called with what may not be raised into the engine; ``end``, which raises nothing, with the
+    reason where nobody else ends the crawl. Raises `FrontierError` where the frontier cannot be opened.
     """
 
     def __init__(
-        self, crawler: Crawler, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]
+        self,
+        crawler: Crawler,
+        spider: Spider,
+        reporter: Reporter,
+        failed: Callable[[Exception], None],
+        end: Callable[[str], None],
     ) -> None:
+        _close_left()
         self._crawler = crawler
+        self.loop = compat.Loop(crawler)
+        self.end = end
         self.reporter = reporter
         settings = self.settings = FrontierSettings(crawler.settings)
         clock = settings.clock

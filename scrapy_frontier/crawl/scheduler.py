@@ -158,7 +158,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
-        crawl = self._crawl = Crawl(crawler, spider, self._reporter, self._failed)
+        crawl = self._crawl = Crawl(crawler, spider, self._reporter, self._failed, self.close)
         crawl.loading.begin()
         crawl.log.log_start(spider, crawler.settings)
         self._enqueue = crawl.intake.enqueue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from contextlib import suppress
 from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -275,6 +276,26 @@ def forget_spider_state(crawler: Crawler) -> None:
     for extension in getattr(getattr(crawler, "extensions", None), "middlewares", ()):
         if isinstance(extension, SpiderState):
             extension.jobdir = None
+
+
+class Loop:
+    """The event loop, and the task on it, that the crawl of *crawler* is opened in; none with another reactor
+    than asyncio's."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        with suppress(RuntimeError):
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def has_ended(self) -> bool:
+        """Whether nothing goes on with the crawl any more, nor closes it: the loop was closed, or the task
+        cancelled before the engine ran."""
+        if self._loop is None or self._loop.is_closed():
+            return self._loop is not None
+        is_cancelled = self._task is not None and self._task.cancelled()
+        return is_cancelled and not getattr(engine_of(self._crawler), "running", False)
 
 
 def stays_open(crawler: Crawler) -> bool:
