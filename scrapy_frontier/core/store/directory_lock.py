@@ -67,6 +67,12 @@ class Lock:
         self._write(self.had_database)
         _held_here.add(self)
 
+    def is_of(self, directory: Path) -> bool:
+        """Whether it is open, and of this *directory*, by whatever path."""
+        with contextlib.suppress(OSError, ValueError):  # it was removed, or is closed
+            return os.path.samestat(os.fstat(self._file.fileno()), (directory / _LOCK).stat())
+        return False
+
     def database_made(self) -> None:
         """From now on a missing database is one that was removed: opening it raises `FrontierUnreadable`."""
         if not self.had_database:
@@ -149,12 +155,14 @@ def no_directory(path: Path, error: OSError, setting: str) -> str:
 
 
 def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
-    if holder == str(os.getpid()):
+    if any(lock.is_of(directory) for lock in list(_held_here)):
         return (
             f"{directory} is open in this process already, by {user}: give each crawl a JOBDIR or "
             "FRONTIER_DIR of its own"
         )
     where = f"process {holder} ({user})" if holder else "another process"
+    if holder == str(os.getpid()):  # which has not: a number of another machine, or of another container
+        where = f"process {holder} of another container or machine ({user})"
     remedy = "stop that crawl first" if user == CRAWL else "wait until it has ended"
     return f"{directory} is open in {where}: {remedy}, or use another FRONTIER_DIR"
 
