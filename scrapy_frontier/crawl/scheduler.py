@@ -14,7 +14,7 @@ from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 
 from ..core import reasons
-from ..core.errors import FrontierError, FrontierUnwritable
+from ..core.errors import FrontierError
 from ..core.pages.leases import without_request
 from ..core.store.meta_rows import IN_MEMORY
 from ..core.transitions import Event
@@ -26,7 +26,6 @@ from .meta_keys import AUTO_SLOT, LAST_VISIT, OF_ONE_VISIT, SLOT
 from .requests.callback_names import Unreadable
 from .scrapy_internals import compat, compat_downloader
 from .stats import Reporter
-from .store.jobdirs import JobdirUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +80,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             self._open(spider)
         except FrontierError as error:
-            if isinstance(error, JobdirUnusable | FrontierUnwritable):
-                compat.forget_spider_state(self.crawler)
+            compat.forget_spider_state(self.crawler)
             self._fail(error)
         except Exception as error:
             self._reporter.log(logging.ERROR, "Cannot open the frontier: see below", exc_info=True)

@@ -237,6 +237,16 @@ def test_a_job_directory_that_cannot_be_used(
     assert web.paths() == []
 
 
+def test_a_job_directory_of_another_user_is_told_in_one_line(web: Web, run: Run, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job"), "FRONTIER_DIR": None}
+    run(LinkSpider, settings, start_urls=[web.url("/")])
+    for path in (tmp_path / "job", *(tmp_path / "job").rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/a")], wrap=lambda command: humbly(*command))
+    assert_closed(crawl, "frontier_unreadable", f"{tmp_path}/job/frontier")
+    assert web.paths() == ["/"]
+
+
 class TinyDiskSpider(LinkSpider):
     """A process that may not write files larger than *most* bytes, as on a full disk."""
 
