@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from itertools import count, pairwise
 from time import perf_counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +24,7 @@ from scrapy_frontier.core.store import queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
+from scrapy_frontier.crawl.hosts import politeness_key
 from scrapy_frontier.crawl.hosts.politeness_key import registered_domain
 
 if TYPE_CHECKING:
@@ -298,6 +301,26 @@ def test_a_domain_that_spawns_hosts_without_end_takes_a_share_like_all_others(tm
 )
 def test_registered_domains(host: str, domain: str) -> None:
     assert registered_domain(host) == domain
+
+
+def test_no_host_is_lost_where_the_list_of_suffixes_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An old tldextract has no ``cache_dir``; the frontier asks for domains amid a change."""
+    old = SimpleNamespace(TLDExtract=lambda cache_file: None)
+    monkeypatch.setitem(sys.modules, "tldextract", old)
+    monkeypatch.setattr(politeness_key, "_suffixes", politeness_key._suffixes.__wrapped__)
+    for function in (registered_domain, politeness_key._say_unusable):
+        function.cache_clear()
+    frontier = Frontier(Store(tmp_path), NOW, domain_of=registered_domain)
+    names = [f"{name}.shop.example" for name in "abc"]
+    frontier.discover([Link(name.encode() * 2, f"http://{name}/", name) for name in names], NOW)
+    leases = [frontier.lease(NOW) for _ in names]
+    frontier.close()
+    registered_domain.cache_clear()
+    assert sorted(lease.host for lease in leases if lease is not None) == names
+    (record,) = caplog.records
+    assert "install tldextract>=3.4" in record.getMessage()
 
 
 # -- age ------------------------------------------------------------------------------------------------

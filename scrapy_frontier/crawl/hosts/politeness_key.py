@@ -46,12 +46,21 @@ def _extractor() -> TLDExtract:
         return _suffixes()
 
 
+@cache  # once
+def _say_unusable(problem: str) -> None:
+    words = (
+        "tldextract, which tells registered domains, fails (%s): each host counts as its own domain, for "
+        "FRONTIER_POLITENESS_KEY too; install tldextract>=3.4, and leave out what pins an older one"
+    )
+    logger.error(words, problem)
+
+
 def read_suffixes(after: float) -> None:
     """Read the list of public suffixes in a thread, *after* so many seconds, if no name needs it before.
 
     It takes 75 ms, for which the event loop would stand still.
     """
-    reader = threading.Timer(after, _extractor)
+    reader = threading.Timer(after, registered_domain, ["www.example.com"])
     reader.daemon = True
     reader.start()
 
@@ -61,11 +70,15 @@ def registered_domain(host: str) -> str:
     """``example.co.uk`` for ``www.example.co.uk``; an address, a suffix or any other name is its own.
 
     3 us. Sub-domains of hosting services (``user.github.io``) belong to the service: who spawns them without
-    end must not be many.
+    end must not be many. Where tldextract fails every host is its own, and an error says so once.
     """
     if host.count(".") < 2:  # whatever suffixes there are
         return host
-    found = _extractor().extract_str(host)
+    try:
+        found = _extractor().extract_str(host)
+    except Exception as error:  # the frontier asks amid a change, of which half must not be lost
+        _say_unusable(f"{type(error).__name__}: {error}")
+        return host
     if found.domain and found.suffix:
         domain = f"{found.domain}.{found.suffix}"
     elif found.suffix:
