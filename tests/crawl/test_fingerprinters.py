@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,6 +39,31 @@ class ByPath:
 def test_the_scheme_is_as_ever_where_nothing_is_raised() -> None:
     """It stands in the frontiers that there are."""
     assert Identities(ByPath()).scheme == f"{__name__}.ByPath 34894043abc3"
+
+
+class ByCallback:
+    """What the callback asks for is part of the page; without one the spider's ``parse`` is meant."""
+
+    def __init__(self, parse: Callable[..., Any]) -> None:
+        self.parse = parse
+
+    def fingerprint(self, request: Request) -> bytes:
+        asked = inspect.get_annotations(request.callback or self.parse).keys() - {"args", "kwargs", "return"}
+        return f"{request.url} {sorted(asked)}".encode()
+
+
+def test_the_scheme_does_not_depend_on_what_a_callback_asks_for() -> None:
+    """Else a crawl could not go on once the spider was changed."""
+
+    def parse(response: Response) -> None:
+        """Of today."""
+
+    def another(response: Response, page: Page) -> None:
+        """Of tomorrow."""
+
+    today, tomorrow = Identities(ByCallback(parse)), Identities(ByCallback(another))
+    assert today.scheme == tomorrow.scheme
+    assert today.of(Request(URL)) != tomorrow.of(Request(URL))
 
 
 def test_where_a_fingerprinter_raises_scrapys_stands_in(caplog: pytest.LogCaptureFixture) -> None:

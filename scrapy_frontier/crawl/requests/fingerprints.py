@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from scrapy import Request
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProtocol
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
@@ -96,8 +97,8 @@ def key_scheme(fingerprint: Callable[[Request], bytes], name: str) -> str:
     telling URLs, or raises. Another name in a store is `FrontierVersion`."""
     digest = hashlib.sha256()
     for url in _PROBES:
-        try:
-            found = fingerprint(Request(url))
+        try:  # a callback that asks for nothing: some take what one asks for as part of the page
+            found = fingerprint(Request(url, callback=NO_CALLBACK))
         except Exception as error:  # it may want what a spider puts into each of its requests
             found = type(error).__name__.encode()
         digest.update(found)
