@@ -69,7 +69,7 @@ def import_(call: Call) -> None:
     with (
         source.open("rb"),
         filling(project.directory) as empty,
-        closing(open_store(empty, project.identities.scheme)) as store,
+        closing(open_store(empty, project.identities.named_scheme)) as store,
     ):
         try:
             done = Importer(store, project.fingerprint_of).run(progress(_lines(source), "lines read"))

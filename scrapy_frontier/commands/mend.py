@@ -71,7 +71,7 @@ def _salvage(project: Project) -> Salvaged:
             pass
         print("Saving what is legible into a copy ...", file=sys.stderr)
         damage = mend(directory, repair_files)
-        with closing(open_store(copy, "", project.identities.scheme, project.user)) as store:
+        with closing(open_store(copy, "", project.identities.named_scheme, project.user)) as store:
             salvaged = mended_copy(store, directory, damage, lambda: _examine(project, store, repair=True))
         return salvaged._replace(kept=put_in_place(directory, project.now))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import time
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -14,6 +15,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
+from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import safe_url_string
 
@@ -52,6 +54,15 @@ if TYPE_CHECKING:
 
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
 _CODEC = request_codec.Codec(Spider("frontier"), opened=request_codec.OWN_FILES)  # it only asks who pages are
+
+
+_NOTE = (
+    "Note: REQUEST_FINGERPRINTER_CLASS ({}) identifies no plain URL outside a crawl, so Scrapy's fingerprint "
+    "stands in: look for a page that is not found with `scrapy frontier find`"
+)
+_ADDON_FAILS = (
+    "Note: an add-on raises {}: {}; if one sets REQUEST_FINGERPRINTER_CLASS, set it in your settings"
+)
 
 
 class NoFrontier(FrontierError):
@@ -127,8 +138,8 @@ class Project:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             )
-        scheme = self.identities.scheme if identified or create else ""
-        anew = self.identities.scheme if restore else ""
+        scheme = self.identities.named_scheme if identified or create else ""
+        anew = self.identities.named_scheme if restore else ""
         with closing(open_store(self.directory, scheme, anew, self.user)) as store:
             yield store
 
@@ -150,10 +161,16 @@ class Project:
 
     @cached_property
     def identities(self) -> Identities:
-        """How the project identifies requests; makes its fingerprinter when it is asked for first."""
+        """How the project identifies requests; makes its fingerprinter, which an add-on may name, when it is
+        asked for first. Where that wants more than a URL, a note says so."""
         crawler = Crawler(self.spider, self.settings)
+        _run_addons(crawler)
+        crawler.stats = MemoryStatsCollector(crawler)  # in which a fingerprinter may count
         cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
-        return Identities(build_from_crawler(cls, crawler))
+        identities = Identities(build_from_crawler(cls, crawler))
+        if identities.named_scheme != identities.scheme:
+            print(_NOTE.format(identities.named_scheme), file=sys.stderr)
+        return identities
 
     def find(self, store: Store, url: str) -> PageId | None:
         """The id of the page with *url*, or None; one lookup. Raises `UsageError` for what is no URL."""
@@ -240,7 +257,7 @@ class Project:
         if not name and self.settings.get("FRONTIER_SCORER"):
             name = self.frontier_settings.scorer
         elif not name and _ADDONS & set(self.settings.getdict("ADDONS")):
-            name = addon.SETTINGS["FRONTIER_SCORER"]  # add-ons are not run for a command
+            name = addon.SETTINGS["FRONTIER_SCORER"]  # it is not run for a command
         name = name or (kept if kept in SCORERS else "fifo")
         return load_scorer(name, Crawler(self.spider, self.settings))
 
@@ -251,6 +268,18 @@ class Project:
             return self.delay_of
         most = self.frontier_settings.crawl_delay_max
         return facts.with_robots(store, self.delay_of, self.agent, most, self.now)
+
+
+def _run_addons(crawler: Crawler) -> None:
+    """Have the project's add-ons change the settings of *crawler*; but for ours, which sets no fingerprinter
+    and may make a directory."""
+    settings = crawler.settings
+    addons = {each: order for each, order in settings.getdict("ADDONS").items() if each not in _ADDONS}
+    settings.set("ADDONS", addons, "cmdline")
+    try:
+        crawler.addons.load_settings(settings)
+    except Exception as error:  # it may want a crawl
+        print(_ADDON_FAILS.format(type(error).__name__, error), file=sys.stderr)
 
 
 def request_of(page: Page) -> Request:

@@ -122,6 +122,16 @@ def test_another_key_scheme_is_refused_with_a_remedy(tmp_path: Path) -> None:
     Store(tmp_path, "theirs").close()
 
 
+@pytest.mark.parametrize(("stored", "asked"), [("a.B 12", "a.B"), ("a.B", "a.B 12"), ("a.B", "a.B")])
+def test_a_key_scheme_without_digits_is_told_by_its_name(tmp_path: Path, stored: str, asked: str) -> None:
+    """As a command has it, where the fingerprinter answers only in a crawl."""
+    Store(tmp_path, stored).close()
+    Store(tmp_path, asked).close()
+    for other in ("a.C", "a.C 12", "a.B 13" if " " in stored else "a.BB"):
+        with pytest.raises(FrontierVersion):
+            Store(tmp_path, other)
+
+
 def test_who_only_looks_needs_no_key_scheme(tmp_path: Path) -> None:
     Store(tmp_path, "theirs").close()
     Store(tmp_path).close()

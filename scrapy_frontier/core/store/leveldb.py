@@ -116,7 +116,7 @@ class Store:
                 "use another FRONTIER_DIR"
             )
         stored = (self.get(keys.SCHEME) or b"").decode(errors="replace")
-        if scheme and stored and stored != scheme:
+        if scheme and stored and not _agree(stored, scheme):
             raise FrontierVersion(
                 f"{self.directory} identifies pages by {stored!r}, this crawl by {scheme!r}: use the same "
                 "REQUEST_FINGERPRINTER_CLASS and version of w3lib as before, or another FRONTIER_DIR"
@@ -264,6 +264,12 @@ class Store:
         a `RuntimeError` from plyvel."""
         self._db.close()
         self._lock.close()
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two key schemes may be one: not every command can tell the digits behind the name."""
+    (name, _, digits), (other_name, _, other_digits) = one.partition(" "), other.partition(" ")
+    return name == other_name and (digits == other_digits or not (digits and other_digits))
 
 
 def _format_rows(scheme: str) -> dict[bytes, bytes]:

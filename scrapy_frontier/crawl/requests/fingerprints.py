@@ -97,12 +97,16 @@ def key_scheme(fingerprint: Callable[[Request], bytes], name: str) -> str:
     telling URLs, or raises. Another name in a store is `FrontierVersion`."""
     digest = hashlib.sha256()
     for url in _PROBES:
-        try:  # a callback that asks for nothing: some take what one asks for as part of the page
-            found = fingerprint(Request(url, callback=NO_CALLBACK))
-        except Exception as error:  # it may want what a spider puts into each of its requests
-            found = type(error).__name__.encode()
-        digest.update(found)
+        answer = _answer(fingerprint, url)
+        digest.update(answer if isinstance(answer, bytes) else type(answer).__name__.encode())
     return f"{name} {digest.hexdigest()[:12]}"
+
+
+def _answer(fingerprint: Callable[[Request], bytes], url: str) -> bytes | Exception:
+    try:  # a callback that asks for nothing: some take what one asks for as part of the page
+        return fingerprint(Request(url, callback=NO_CALLBACK))
+    except Exception as error:  # it may want what a spider puts into each of its requests, or a crawl
+        return error
 
 
 def plain_fingerprints_agree(fingerprint: Callable[[Request], bytes]) -> bool:
@@ -137,12 +141,15 @@ class _OfProject:
 
 class Identities:
     """Who requests are, by the *fingerprinter* of the project; ``is_default`` where that is Scrapy's own.
-    ``scheme`` is its `key_scheme`."""
+    ``scheme`` is its `key_scheme`; ``named_scheme`` is the class alone where it identifies no plain URL, and
+    the same otherwise."""
 
     def __init__(self, fingerprinter: RequestFingerprinterProtocol) -> None:
         cls = type(fingerprinter)
         name, is_scrapys = f"{cls.__module__}.{cls.__qualname__}", cls is RequestFingerprinter
         self.scheme = key_scheme(fingerprinter.fingerprint, name)
+        answers = (_answer(fingerprinter.fingerprint, url) for url in _PROBES)
+        self.named_scheme = self.scheme if any(isinstance(each, bytes) for each in answers) else name
         own = fingerprinter if is_scrapys else _OfProject(fingerprinter, name)
         self.fingerprint = own.fingerprint
         self.is_default = is_scrapys and plain_fingerprints_agree(self.fingerprint)
