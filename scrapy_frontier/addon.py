@@ -45,7 +45,7 @@ COMPONENTS = {
         "scrapy_frontier.DirectivesMiddleware": 540,
         # Below retries, redirects and decompression (550 to 600), above what looks at pages.
         "scrapy_frontier.SitemapsMiddleware": 545,
-        "scrapy_frontier.CooldownMiddleware": 610,
+        "scrapy_frontier.CooldownMiddleware": 605,  # above what changes proxies, at 610 and more
         "scrapy_frontier.ConditionalMiddleware": 620,
     },
 }

@@ -303,7 +303,7 @@ def test_a_page_that_waited_for_robots_txt_waits_on(
 ) -> None:
     """It was handed out already when the answer to robots.txt, fetched beside the pages, was a 429."""
     web.on("/robots.txt", Answer(429, headers={"Retry-After": "2"}), Answer())
-    middleware = {"scrapy_frontier.CooldownMiddleware": 610}
+    middleware = {"scrapy_frontier.CooldownMiddleware": 605}
     settings = {"ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False, "DOWNLOADER_MIDDLEWARES": middleware}
     crawl = run(LinkSpider, settings, start_urls=[web.url("/"), web.url("/other", 1)])
     assert crawl.reason == "finished"
@@ -378,6 +378,27 @@ def test_what_this_machine_lacks_is_told_from_what_a_host_does() -> None:
     assert own_fault(NoRouteError(errno.ENETUNREACH, "Network is unreachable")) is None
 
 
+class RotatingMiddleware:
+    """Takes another proxy where one is banned, and names a slot of its own, as rotating-proxies does."""
+
+    def process_request(self, request: Request) -> None:
+        request.meta["download_slot"] = "a-proxy"
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        return request.replace(dont_filter=True) if response.status == 503 else response
+
+
+ROTATING = {"DOWNLOADER_MIDDLEWARES": {"test_cooldown.RotatingMiddleware": 610}}
+
+
+def test_a_ban_is_for_the_middleware_that_rotates_proxies(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/", Answer(503), Answer())
+    crawl = run(LinkSpider, {"ADDONS": ADDONS, **ROTATING}, start_urls=[web.url("/")])
+    assert web.paths() == ["/", "/"]
+    assert "frontier/cooldown/strikes" not in crawl.stats
+    assert crawl.stats["downloader/response_status_count/200"] == 1
+
+
 def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", Answer(429, headers={"Retry-After": "100"}), Answer())
     crawl = run(LinkSpider, {"ADDONS": ADDONS, "FRONTIER_COOLDOWN": 0}, start_urls=[web.url("/")])
@@ -388,7 +409,7 @@ def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:
 def test_with_another_scheduler_it_does_nothing(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", Answer(429, headers={"Retry-After": "30"}), Answer())
     ours = "scrapy_frontier.CooldownMiddleware"
-    settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "DOWNLOADER_MIDDLEWARES": {ours: 610}}
+    settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "DOWNLOADER_MIDDLEWARES": {ours: 605}}
     crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
     assert crawl.stats["retry/count"] == 1
     assert web.paths() == ["/", "/"]
