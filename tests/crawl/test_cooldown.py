@@ -399,6 +399,16 @@ def test_a_ban_is_for_the_middleware_that_rotates_proxies(web: Web, run: Callabl
     assert crawl.stats["downloader/response_status_count/200"] == 1
 
 
+def test_where_a_redirect_leads_waits_for_its_own_host_behind_a_proxy(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    target = web.url("/to", 1)
+    web.on("/", status=302, headers={"Location": target})
+    assert run(LinkSpider, {"ADDONS": ADDONS, **ROTATING}, start_urls=[web.url("/")]).reason == "finished"
+    assert web.paths() == ["/", "/to"]
+    assert pages()[target].host == "", "its own"
+
+
 def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", Answer(429, headers={"Retry-After": "100"}), Answer())
     crawl = run(LinkSpider, {"ADDONS": ADDONS, "FRONTIER_COOLDOWN": 0}, start_urls=[web.url("/")])

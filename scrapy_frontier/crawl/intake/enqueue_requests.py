@@ -171,7 +171,7 @@ class Intake:
         if flight is not None and request.dont_filter and self._only_its_retry_insists(request, flight):
             request.dont_filter = False  # nor is it handed on to where that leads
         again = self._is_wanted_again(request, known, flight)
-        host, kept_host = self._host_key(request)
+        host, kept_host = self._host_key(request, flight)
         payload, is_stored = self._requests.payload_of(request)
         if is_stored and flight is not None:
             payload = self._follow_ups.with_own(flight, request, payload)
@@ -320,11 +320,11 @@ class Intake:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
         return original.url if self.knows_texts and self._identities.is_plain(request) else ""
 
-    def _host_key(self, request: Request) -> tuple[str, str]:
+    def _host_key(self, request: Request, flight: Flight | None = None) -> tuple[str, str]:
         """The download slot the user chose, else the politeness key of the URL, by default its host; an
         inherited slot is dropped. And the same where it is not the host."""
         url_host, meta, key = host_of(request.url), request.meta, None
-        slot = chosen_slot(meta)
+        slot = chosen_slot(meta, None if flight is None else flight.request.meta)
         if slot is not None:
             key = urls.clean_host(str(slot))
         elif AUTO_SLOT in meta:
