@@ -45,6 +45,7 @@ FOREIGN = {
     "page_db_links": "Aduana",
     "page_db_dump": "Aduana",
     "deltafetch_key": "scrapy-deltafetch",
+    "ZYTE_API_PRESERVE_DELAY": "scrapy-zyte-api",
     "fetchTime": "Nutch",
     "fetchInterval": "Nutch",
     "min_interval": "Nutch",
