@@ -53,6 +53,7 @@ FOREIGN = {
     "GLIBC_TUNABLES": "a variable of the C library",
     "isPermaLink": "an attribute of RSS",
     "IdnaTestV2": "a file of the Unicode consortium",
+    "PageMethod": "scrapy-playwright",
 }
 
 

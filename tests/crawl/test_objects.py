@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +45,7 @@ class Colour(Enum):
 
 @pytest.mark.parametrize(
     "value",
-    [{}, [], set(), {"a": 1}, Book(), Shop("s"), (1, ("a", [])), Price(Decimal(1), [2]), Response(URL), Shop],
+    [{}, [], deque(), {"a": 1}, Book(), Shop("s"), (1, ("a", [])), Price(Decimal(1), [2]), Response(URL)],
     ids=repr,
 )
 def test_what_can_be_changed_is_found_wherever_a_callback_gets_it(value: Any) -> None:
@@ -56,7 +58,7 @@ def test_what_can_be_changed_is_found_wherever_a_callback_gets_it(value: Any) ->
     "value",
     [
         *("a", 1, 1.5, True, None, b"a", date(2026, 1, 2), Decimal(1), Colour.RED, Size.LARGE),
-        *((1, ("a", None)), frozenset({1}), Price(Decimal(1), ("a",))),
+        *((1, ("a", None)), frozenset({1}), Price(Decimal(1), ("a",)), Shop, timedelta(1), Path("a")),
     ],
     ids=repr,
 )

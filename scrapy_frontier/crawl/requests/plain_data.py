@@ -1,7 +1,7 @@
 """Plain data as JSON and back: what the values in ``meta``, ``cb_kwargs`` and the like may be.
 
-Never pickle: reading imports nothing, and makes nothing but items and members of enumerations, of classes
-that are there already.
+Never pickle: reading imports nothing, and makes nothing but simple values of the standard library, and items,
+members of enumerations and objects that are no more than their attributes, of classes that are there already.
 """
 
 from __future__ import annotations
@@ -10,23 +10,39 @@ import dataclasses
 import json
 import sys
 from base64 import b64decode, b64encode
-from datetime import date, datetime
+from collections import Counter, OrderedDict, defaultdict, deque
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from functools import partial
+from pathlib import Path, PurePath
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from scrapy import Item
 from scrapy.utils.python import global_object_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 TAGGED = b'"!":'  # stands in the text of all data that has a tag
 TAG = "!"
 _ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
+# What an object has that is more than its attributes: it is made in a way of its own, is waited for or
+# closed, or stands for another.
+_MORE = frozenset(
+    (
+        *("__new__", "__getattr__", "__getattribute__", "__await__", "__enter__", "__aenter__"),
+        *("__next__", "__anext__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
+        *("__getnewargs__", "__getnewargs_ex__"),
+    )
+)
 _SCALARS = (str, int, float, bool, type(None))
-FIXED = frozenset((*_SCALARS, bytes, datetime, date, Decimal))  # types of values that nobody can change
+_PATH, _PURE_PATH = type(Path()), type(PurePath())  # of this platform
+_TIMES = datetime, date, time, timedelta, timezone
+# Types of values that nobody can change.
+FIXED = frozenset((*_SCALARS, *_TIMES, bytes, Decimal, UUID, complex, range, _PATH, _PURE_PATH))
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -71,20 +87,55 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
+    if kind in _SIMPLE:
+        tag, arguments = _SIMPLE[kind]
+        return {TAG: tag, "v": [to_plain(argument) for argument in arguments(value)]}
+    if isinstance(value, type):
+        return {TAG: "class", "v": _own_path(value)}
     names = list(value) if isinstance(value, Item) else _field_names(kind)
     if names is None:
-        raise Unstorable(f"{global_object_name(kind)} is not plain data")
+        return _object_to_plain(value, kind)
     get = value.__getitem__ if isinstance(value, Item) else value.__getattribute__
     fields = {name: to_plain(get(name)) for name in names}
     return {TAG: "item", "class": class_path(kind), "v": fields}
 
 
+class _Bare:
+    """A class whose objects have attributes and nothing else."""
+
+
+_written: set[int] = set()  # ids of the objects that are being written: each is held by the one before
+
+
+def _object_to_plain(value: Any, kind: type) -> Any:
+    """An object that is no more than its attributes. One that holds itself would be written again and again,
+    with all it holds, until the stack has no room."""
+    if not _is_plain_class(kind) or id(value) in _written:
+        raise Unstorable(f"{global_object_name(kind)} is not plain data")
+    path = _own_path(kind)
+    _written.add(id(value))
+    try:
+        return {TAG: "object", "class": path, "v": to_plain(vars(value))}
+    finally:
+        _written.discard(id(value))
+
+
+def _is_plain_class(cls: type) -> bool:
+    """Whether the attributes of an object of *cls* are all there is to it, so that another with the same is
+    as good."""
+    for base in cls.__mro__[:-1]:
+        own = vars(base)
+        if own.get("__slots__") or not (_ACTS.isdisjoint(own) and _MORE.isdisjoint(own)):
+            return False
+    return bool(cls.__dictoffset__) and cls.__basicsize__ == _Bare.__basicsize__  # or it keeps more in C
+
+
 def is_mutable(value: Any) -> bool:
     """Whether *value* is or holds something that can be changed, so that it matters which copy one has."""
     kind = type(value)
-    if kind in FIXED or isinstance(value, (str, int, float, Enum)):
+    if kind in FIXED or isinstance(value, (str, int, float, Enum, type)):
         return False
-    if kind is tuple or kind is frozenset:
+    if isinstance(value, tuple) or kind is frozenset:
         return any(map(is_mutable, value))
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return any(is_mutable(getattr(value, name)) for name in _field_names(kind) or ())
@@ -92,12 +143,14 @@ def is_mutable(value: Any) -> bool:
 
 
 def _field_names(cls: type) -> list[str] | None:
-    """The attributes of items of *cls*, a dataclass or a class made by attrs; None for any other class, and
-    for one whose items act by themselves."""
+    """The attributes of items of *cls*: a dataclass, a class made by attrs, a named tuple; None for any other
+    class, and for one whose items act by themselves."""
     if any(not _ACTS.isdisjoint(vars(base)) for base in cls.__mro__):
         return None
     if dataclasses.is_dataclass(cls):
         return [field.name for field in dataclasses.fields(cls)]
+    if issubclass(cls, tuple):
+        return getattr(cls, "_fields", None)
     attributes = getattr(cls, "__attrs_attrs__", None)
     return None if attributes is None else [attribute.name for attribute in attributes]
 
@@ -112,6 +165,25 @@ def class_path(cls: type) -> str:
     if found is not cls:
         raise Unstorable(f"class {path} cannot be found again")
     return path
+
+
+def _own_path(cls: type) -> str:
+    """`class_path` of a class that is a value, or has objects that are; raises `Unstorable` for one of the
+    standard library: some start processes, and a plugin calls what it finds in a ``meta``."""
+    path = class_path(cls)
+    package = path.partition(".")[0]
+    if package in sys.stdlib_module_names and package != "builtins":
+        raise Unstorable(f"class {path} of the standard library is not plain data")
+    return path
+
+
+def _own_class_at(path: str) -> type:
+    """The inverse of `_own_path`; raises `ValueError` for any other path, also of a class that a module has
+    from elsewhere."""
+    cls = class_at(path)
+    if _own_path(cls) != path:
+        raise ValueError(f"{path} is another class")
+    return cls
 
 
 def class_at(path: str) -> type:
@@ -140,6 +212,8 @@ def from_plain(value: Any) -> Any:
     tag = value[TAG]
     if tag == "item" or tag == "enum":
         return _instance(class_at(value["class"]), value["v"])
+    if tag == "object":
+        return _object(_own_class_at(value["class"]), value["v"])
     untag = _UNTAG.get(str(tag))
     if untag is None:
         raise ValueError(f"unknown tag {tag!r}")
@@ -156,11 +230,74 @@ def _instance(cls: type, value: Any) -> Any:
     names = _field_names(cls)
     if names is None:
         raise ValueError(f"{cls!r} is no class of items")
+    if issubclass(cls, tuple):
+        kept = {**getattr(cls, "_field_defaults", {}), **fields}
+        return tuple.__new__(cls, [kept[name] for name in names])
     item = cls.__new__(cls)
     for name in names:
         if name in fields:
             object.__setattr__(item, name, fields[name])
     return item
+
+
+def _object(cls: type, value: Any) -> Any:
+    """An object of *cls* with these attributes; no method of it is called."""
+    if not _is_plain_class(cls):
+        raise ValueError(f"an object of {cls!r} is more than its attributes")
+    made: Any = object.__new__(cls)
+    made.__dict__.update(from_plain(value))
+    return made
+
+
+def _zone_arguments(zone: timezone) -> tuple[Any, ...]:
+    offset, name = zone.utcoffset(None), zone.tzname(None)
+    return (offset,) if name == timezone(offset).tzname(None) else (offset, name)
+
+
+def _default_arguments(value: defaultdict[Any, Any]) -> tuple[Any, ...]:
+    factory = value.default_factory
+    if factory is None:
+        return None, dict(value)
+    name = getattr(factory, "__name__", "")
+    if _FACTORIES.get(name) is not factory:
+        raise Unstorable(f"a defaultdict that makes its values by {factory!r} is not plain data")
+    return name, dict(value)
+
+
+def _default_of(name: str | None, items: Any) -> defaultdict[Any, Any]:
+    return defaultdict(None if name is None else _FACTORIES[name], items)
+
+
+# What a defaultdict may call: nothing that a stranger chooses.
+_FACTORIES: dict[str, Callable[[], Any]] = {
+    cls.__name__: cls for cls in (bool, bytes, dict, float, int, list, set, str, tuple, Counter, OrderedDict)
+}
+# The simple types of the standard library: a tag, and the arguments that make such a value.
+_SIMPLE: dict[type, tuple[str, Callable[[Any], Iterable[Any]]]] = {
+    time: ("time", lambda v: (v.hour, v.minute, v.second, v.microsecond, v.tzinfo)),
+    timedelta: ("timedelta", lambda v: (v.days, v.seconds, v.microseconds)),
+    timezone: ("timezone", _zone_arguments),
+    UUID: ("UUID", lambda v: (str(v),)),
+    _PATH: ("Path", lambda v: (str(v),)),
+    _PURE_PATH: ("PurePath", lambda v: (str(v),)),
+    complex: ("complex", lambda v: (v.real, v.imag)),
+    range: ("range", lambda v: (v.start, v.stop, v.step)),
+    bytearray: ("bytearray", lambda v: (bytes(v),)),
+    deque: ("deque", lambda v: (list(v), v.maxlen)),
+    Counter: ("Counter", lambda v: (dict(v),)),
+    OrderedDict: ("OrderedDict", lambda v: (dict(v),)),
+    defaultdict: ("defaultdict", _default_arguments),
+    SimpleNamespace: ("SimpleNamespace", lambda v: (vars(v),)),
+}
+_MADE_BY: dict[str, Callable[..., Any]] = {
+    **{tag: cls for cls, (tag, _) in _SIMPLE.items()},
+    "defaultdict": _default_of,
+    "SimpleNamespace": lambda attributes: SimpleNamespace(**attributes),
+}
+
+
+def _made_by(make: Callable[..., Any], arguments: Any) -> Any:
+    return make(*map(from_plain, arguments))
 
 
 _UNTAG: dict[str, Callable[[Any], Any]] = {
@@ -172,4 +309,6 @@ _UNTAG: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
     "Decimal": Decimal,
+    "class": _own_class_at,
+    **{tag: partial(_made_by, make) for tag, make in _MADE_BY.items()},
 }
