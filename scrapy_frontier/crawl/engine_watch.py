@@ -18,7 +18,7 @@ from ..core import reasons
 from ..core.hosts.delay_sources import OPERATOR
 from ..core.pages.leases import WRITTEN_WITHIN, Outcome
 from ..core.transitions import FETCHED, Event
-from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
+from .flights.in_flight import CACHED, CONDITIONAL, Flight, Flights, describe, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
 from .revisits import with_result
 from .scrapy_internals import compat, compat_downloader, compat_scraper
@@ -155,7 +155,9 @@ class Watch:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            frontier.off_wire(lease, now, response_time)
+            # Any other middleware that answers may have asked the host in a way of its own.
+            is_cached = isinstance(result, Response) and CACHED in result.flags
+            frontier.off_wire(lease, now, response_time, flight.was_given or not is_cached)
         except Exception as error:
             self._failed(error)
         return result

@@ -23,6 +23,7 @@ from server import TOLERANCE, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from conftest import Crawl
     from scrapy.crawler import Crawler
@@ -70,6 +71,21 @@ def test_retries_and_links_keep_the_delay(web: Web, run: Callable[..., Crawl]) -
     for host in range(2):
         assert sorted(web.paths(host)) == ["/", "/a", "/bad", "/bad", "/from", "/to"]
         assert min(web.gaps(host)) >= 0.8 - TOLERANCE
+
+
+def test_pages_of_the_cache_cost_no_delay_and_the_others_keep_theirs(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    cached, new = [f"/{number}" for number in range(8)], ["/a", "/b", "/c"]
+    urls = [web.link("/", *cached), web.link("/new", *cached, *new)]
+    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache"), "FRONTIER_DIR": None}
+    run(LinkSpider, cache, start_urls=urls[:1])
+    before = len(web.visits)
+    crawl = run(LinkSpider, {**cache, "DOWNLOAD_DELAY": 0.8}, start_urls=urls)
+    assert crawl.stats["httpcache/hit"] == 9
+    assert sorted(web.paths()[before:]) == ["/a", "/b", "/c", "/new"]
+    assert min(web.gaps()[before:]) >= 0.8 - TOLERANCE
+    assert crawl.stats["elapsed_time_seconds"] < 6  # and not twelve delays
 
 
 @pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])

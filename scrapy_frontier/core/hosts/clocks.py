@@ -32,7 +32,7 @@ class UnderWay:
     changes it.
 
     While that takes up a place of its host it ``is_on_wire``; ``was_sent`` says whether it went out, None
-    where nobody tells the frontier.
+    where nobody tells the frontier. One that ``is_alone`` found no other of its host under way.
     """
 
     host: str
@@ -40,6 +40,7 @@ class UnderWay:
     leased_at: float
     is_on_wire: bool = field(default=True, kw_only=True)
     was_sent: bool | None = field(default=None, init=False)
+    is_alone: bool = field(default=False, init=False)
     before: tuple[float, float] = field(default=(0.0, 0.0), init=False)  # the clock of its host
 
 
@@ -79,6 +80,7 @@ class Clocks:
         if not host.delay or not lease.is_on_wire or lease.was_sent is not None:
             return False
         lease.was_sent = False
+        lease.is_alone = host.in_flight == 1
         host.sending += 1
         self._hosts.put(host, now)
         return True
@@ -95,18 +97,29 @@ class Clocks:
         host.ready_at = max(host.ready_at, now + host.delay)
         self._hosts.put(host, now)
 
-    def off_wire(self, lease: UnderWay, now: float, response_time: float | None = None) -> None:
+    def off_wire(
+        self, lease: UnderWay, now: float, response_time: float | None = None, was_asked: bool = True
+    ) -> None:
         """A request has left the network: its host has room again. The lease goes on.
 
-        *response_time* in seconds says that the host answered, and how fast; None: it did not. Nothing is
-        done the second time.
+        *response_time* in seconds says that the host answered, and how fast; None: it did not. With
+        *was_asked* false nothing went to it: if it is sure that nothing else did either since the hand-out,
+        its clock is again as before. Nothing is done the second time.
         """
         if not lease.is_on_wire:
             return
         host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
         if response_time is not None:
             self._answered(host, lease, response_time, now)
-        self.left(lease, host, now)
+        if was_asked or lease.was_sent is not False:
+            self.left(lease, host, now)
+            return
+        self._leave(lease, host)
+        if lease.is_alone and host.visited == lease.leased_at:  # while it was about to go out no other began
+            host.visited, ready_at = lease.before
+            host.reset_clock()  # who makes it wait may have changed meanwhile
+            host.ready_at = max(host.ready_at, ready_at)
+        self._hosts.put_anew(host, now)
 
     def left(self, lease: UnderWay, host: Host, now: float) -> None:
         """A request of *host* that was on the wire has left it: the host has room again, and its clock counts

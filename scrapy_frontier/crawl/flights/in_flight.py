@@ -65,9 +65,10 @@ class Flight:
     What was seen is read by `outcome_of` when it has ended. ``links`` are
     those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
     request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
-    hear that it went out. ``fetched`` is what the response was, ``consequences`` are those of its directives,
-    and its links are followed on the ``ways``. For pages that come back: the ``digest`` of its body or
-    text, that of the ``content`` by the callback, and the validators it was ``asked_with``.
+    hear that it went out; ``was_given``: it, or meanwhile one beside the pages, came to a download handler.
+    ``fetched`` is what the response was, ``consequences`` are those of its directives, and its links are
+    followed on the ``ways``. For pages that come back: the ``digest`` of its body or text, that of the
+    ``content`` by the callback, and the validators it was ``asked_with``.
     """
 
     request: Request
@@ -75,6 +76,7 @@ class Flight:
     is_sending: bool = False
     robots: Decision | None = None
     callback: Any = None
+    was_given: bool = False
     status: int = 0
     is_fetched: bool = False
     error: BaseException | None = None

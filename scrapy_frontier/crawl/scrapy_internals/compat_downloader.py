@@ -48,7 +48,8 @@ _SENDING_TURNS = 2  # of the event loop from there to the socket; TLS takes one 
 
 def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[Request], None]) -> bool:
     """Call *on_sent* for each request of *flights* that ``is_sending``, as soon as it has gone out, however
-    late that is. False where there is no downloader to watch: then nothing is ever told.
+    late that is; such a flight ``was_given``. False where there is no downloader to watch: then nothing is
+    ever told.
 
     Of a handler that does not keep its connections as Scrapy's own for HTTP/1.1 does nobody can tell; there
     it is said `SENDING` seconds after the request was given to it.
@@ -60,6 +61,8 @@ def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[
 
     async def watched(request: Request) -> Any:
         flight = flights.get(id(request))
+        for each in flights.values() if flight is None else (flight,):  # it may be any of theirs: robots.txt
+            each.was_given = True
         if flight is not None and flight.is_sending:
             turns = _SENDING_TURNS + request.url.startswith("https:")
             notify = partial(_after_turns, turns, partial(on_sent, request))

@@ -1,0 +1,129 @@
+"""Pages that something beside the host answered: its clock goes back, and it is never asked too soon."""
+
+from __future__ import annotations
+
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_frontier import FETCHED, NOW, page, start, take
+
+from scrapy_frontier.core.hosts.cooldown import Trouble
+from scrapy_frontier.core.hosts.host import Politeness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy_frontier.core.frontier import Frontier
+    from scrapy_frontier.core.pages.leases import Lease
+
+A, DELAY = "a.example", 10.0
+
+
+@pytest.fixture
+def frontier(tmp_path: Path) -> Frontier:
+    found = start(tmp_path, default_politeness=Politeness(DELAY, 4))
+    found.discover([page(str(number)) for number in range(9)], NOW)
+    return found
+
+
+def unasked(frontier: Frontier, now: float) -> Lease:
+    """A page that was handed out at *now*, and about to be sent."""
+    lease = take(frontier, now)
+    assert frontier.sending(lease, now)
+    return lease
+
+
+def sent(frontier: Frontier, now: float) -> Lease:
+    lease = unasked(frontier, now)
+    frontier.sent(lease, now)
+    return lease
+
+
+def test_a_host_that_was_not_asked_may_be_asked_at_once(frontier: Frontier) -> None:
+    frontier.release(sent(frontier, NOW), FETCHED, NOW + 1)
+    for after in (10, 11, 12):
+        frontier.off_wire(unasked(frontier, NOW + after), NOW + after, was_asked=False)
+    sent(frontier, NOW + 12)
+    assert frontier.lease(NOW + 12 + DELAY - 0.01) is None
+    take(frontier, NOW + 12 + DELAY)
+    frontier.close()
+
+
+def test_nothing_goes_back_where_it_is_not_sure_that_nothing_was_asked(frontier: Frontier) -> None:
+    lease = sent(frontier, NOW)
+    frontier.off_wire(lease, NOW + 1, was_asked=False)  # it went out
+    assert frontier.lease(NOW + DELAY - 0.01) is None
+    lease = take(frontier, NOW + DELAY)  # nobody tells
+    frontier.off_wire(lease, NOW + DELAY, was_asked=False)
+    assert frontier.lease(NOW + 2 * DELAY - 0.01) is None
+    sent(frontier, NOW + 2 * DELAY)
+    beside = unasked(frontier, NOW + 3 * DELAY)
+    frontier.off_wire(beside, NOW + 3 * DELAY, was_asked=False)  # while that is under way
+    assert frontier.lease(NOW + 4 * DELAY - 0.01) is None
+    frontier.close()
+
+
+MOVES = (
+    *("lease", "lease", "lease", "sent", "unasked", "unasked", "off", "release"),
+    *("errand", "end errand", "slower", "trouble", "untold"),
+)
+
+
+STEPS = st.tuples(st.sampled_from(MOVES), st.floats(0, 8))
+
+
+@given(st.integers(1, 3), st.lists(STEPS, min_size=40, max_size=90))
+def test_no_request_goes_out_before_the_delay_is_over(
+    concurrency: int, moves: list[tuple[str, float]]
+) -> None:
+    """Whatever else is under way: pages that are asked for or not, errands, a site that asks for more."""
+    with TemporaryDirectory() as directory:
+        play(directory, concurrency, moves)
+
+
+def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> None:
+    frontier = start(directory, default_politeness=Politeness(DELAY, concurrency, 0.5))  # type: ignore[arg-type]
+    frontier.discover([page(str(number)) for number in range(90)], NOW)
+    now, delay, last, errands, resting = NOW, DELAY, 0.0, 0, 0.0
+    about: tuple[Lease, float] | None = None  # and the delay at its hand-out
+    out: list[Lease] = []
+    for move, seconds in moves:
+        now += seconds
+        if move in ("lease", "untold") and (lease := frontier.lease(now)) is not None:
+            assert now >= resting
+            if move == "lease":
+                assert about is None
+                assert frontier.sending(lease, now)
+                about = lease, delay
+            else:
+                assert now - last >= delay - 1e-6
+                last = now
+                out.append(lease)
+        elif move == "sent" and about is not None:
+            assert now - last >= about[1] - 1e-6
+            last = now
+            frontier.sent(about[0], now)
+            out.append(about[0])
+            about = None
+        elif move == "unasked" and about is not None:
+            frontier.off_wire(about[0], now, was_asked=False)
+            frontier.release(about[0], FETCHED, now)
+            about = None
+        elif move == "off" and out:
+            frontier.off_wire(out[0], now, 0.1)
+        elif move == "release" and out:
+            frontier.release(out.pop(0), FETCHED, now)
+        elif move == "errand" and not frontier.begin_errand(A, now):
+            assert now - last >= delay - 1e-6
+            last, errands = now, errands + 1
+        elif move == "end errand" and errands:
+            frontier.end_errand(A, now)
+            errands -= 1
+        elif move == "slower":
+            delay = 2 * DELAY if frontier.site_delay(A, 2 * DELAY, now) else delay
+        elif move == "trouble":
+            resting = frontier.cool(A, Trouble("HTTP 503", 30.0), now).cooldown.until
+    frontier.close()
