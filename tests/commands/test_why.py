@@ -600,6 +600,7 @@ VALUES: dict[str, Any] = {
     "error": "ValueError: led to nothing",
 }
 ONLY_POSTPONED = {"robots_hours", "robots_unknown", "rests", "rests_after", "to_wait", "address", "not_asked"}
+ONLY_POSTPONED.add("not_sent")
 ONLY_SEEN = {"scope", "pattern", "nofollow_page", "nofollow_link", "depth", "budget", "behind"}
 
 
