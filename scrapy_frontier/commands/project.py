@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
 from contextlib import closing, contextmanager
@@ -291,8 +290,8 @@ def request_of(page: Page) -> Request:
 def host_argument(project: Project, store: Store, text: str) -> str:
     """The host that a user means: a name as it is written where *store* has it, as any a ``download_slot``
     gives; else that of a host name or a URL, as it stands in URLs that are requested. A name of which nothing
-    is known stays as it is written, too, where a function of the *project* gives names, or no host is called
-    so.
+    is known stays as it is written, too, where a function of the *project* gives names, or where it has
+    blanks; a port or a path may stand behind the name of a host.
 
     Raises `UsageError` where there is none.
     """
@@ -302,14 +301,11 @@ def host_argument(project: Project, store: Store, text: str) -> str:
     if name and ("://" in text or facts.is_there(store, name)):
         return name
     has_own_names = callable(project.frontier_settings.politeness_key) and "://" not in text
-    if text.strip() and (has_own_names or (name and _IN_NO_HOST(text.strip()))):
+    if text.strip() and (has_own_names or (name and len(text.split()) > 1)):
         return written
     if not name:
         raise UsageError(f"{text!r} names no host: write the name of a host, as www.example.com")
     return name
-
-
-_IN_NO_HOST = re.compile(r"[\s/?#@\\]|^[^:]*:[^:]*$").search  # blanks, a path, a port
 
 
 def _host_in(text: str) -> str:
