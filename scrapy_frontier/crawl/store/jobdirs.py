@@ -40,8 +40,8 @@ def claim(jobdir: Path, spider: str) -> Path:
     """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
 
     Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full, and `FrontierUnreadable` where
-    *jobdir* is a frontier itself; and what `Store` raises where only a database of an older version says
-    whose it is.
+    *jobdir* is a frontier itself, or the name is too long for a directory in it; and what `Store` raises
+    where only a database of an older version says whose it is.
     """
     first = jobdir / _FIRST
     try:
@@ -69,7 +69,7 @@ def _refuse_frontier(jobdir: Path, first: Path) -> None:
 
 def find(jobdir: Path, spider: str) -> Path:
     """Where `claim` would put the frontier of *spider*, with nothing claimed, written or logged. Raises
-    `OSError`, and what `Store` raises."""
+    `OSError`, `FrontierUnreadable` for a name too long, and what `Store` raises."""
     first = jobdir / _FIRST
     owner = _read(first) or _owner_in_store(first)
     return first if owner in ("", spider) else _own(jobdir, spider)
@@ -88,6 +88,11 @@ def _own(jobdir: Path, spider: str) -> Path:
     name = quote(spider, safe="", errors="replace")
     if len(name) > _LONGEST_NAME:  # a letter that is not ASCII takes three times its bytes: a third fits
         name = "".join(quote(letter, safe="") if letter.isascii() else letter for letter in unquote(name))
+    if len(name.encode()) > _LONGEST_NAME:
+        raise FrontierUnreadable(
+            f"the name of spider {spider!r} is too long for a directory of its own in {jobdir}, where "
+            "another spider was first: nothing was made; set FRONTIER_DIR, or use another JOBDIR"
+        )
     return jobdir / f"{_FIRST}-{name}"
 
 
