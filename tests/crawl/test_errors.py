@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -632,6 +633,9 @@ class ClosureSpider(Spider):
 
 class Secret:
     """Nothing a payload could hold."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
 def test_closures_work_and_are_counted(web: Web, run: Run, pages: Callable[[], dict[str, Page]]) -> None:
