@@ -206,11 +206,6 @@ STORIES = {
         "cancelled",
         "It is queued: it is the next page of a.example, and the host may be visited now.",
     ),
-    "refused while the crawl is closed": Story(
-        outcome_of(flight(error=IgnoreRequest("the quota is spent")), is_closing=True),
-        "cancelled",
-        "It is queued: it is the next page of a.example, and the host may be visited now.",
-    ),
     "retried status": Story(
         Outcome(Event.RETRIED, 503, "HTTP 503"),
         "HTTP 503",

@@ -13,12 +13,11 @@ import pytest
 from conftest import environment
 from nursery import nursery
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer, links
 
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -350,34 +349,3 @@ class PrioritySpider(Spider):
 
     def parse_linked(self, response: Response) -> None:
         pass
-
-
-class Quota:
-    """Closes the spider when so many requests have passed, and lets no other out, as scrapy-zyte-api does."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-        self.left = crawler.settings.getint("QUOTA")
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
-
-    def process_request(self, request: Request) -> None:
-        self.left -= 1
-        if self.left < 0:
-            if not compat.is_closing(self.crawler):
-                compat.close_spider(self.crawler, "quota")
-            raise IgnoreRequest("the quota is spent")
-
-
-def test_what_a_quota_lets_not_out_is_the_next_runs(
-    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = web.link("/", *(f"/{number}" for number in range(12)))
-    settings = {"DOWNLOADER_MIDDLEWARES": {"test_restart.Quota": 1000}, "QUOTA": 5, **SETTINGS}
-    crawls = [start(TreeSpider, settings, start_urls=[url]).wait() for _ in range(3)]
-    assert [crawl.reason for crawl in crawls] == ["quota", "quota", "finished"]
-    assert sorted(web.paths()) == sorted(["/", *(f"/{number}" for number in range(12))])
-    assert {page.state for page in pages().values()} == {State.DONE}
-    assert max(page.attempts for page in pages().values()) == 1

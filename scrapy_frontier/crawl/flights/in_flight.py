@@ -261,7 +261,7 @@ def outcome_of(
 
     A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
     middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
-    counts for nothing, nor does what a middleware does not let out then. *find* knows the pages of requests.
+    counts for nothing. *find* knows the pages of requests.
     """
     outcome = flight.outcome or _seen_of(flight, is_closing)
     if flight.led_to is not None and outcome.target is None and find is not None:
@@ -297,12 +297,11 @@ def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome
     if isinstance(error, HttpError):  # of a host that was given up
         status = error.response.status
         return Outcome(Event.FAILED, status, reasons.STATUS(status=status))
-    is_ignored = isinstance(error, IgnoreRequest) and not status and not hasattr(error, REASON)
-    if is_closing and (is_ignored or type(error).__name__ == "CancelledError"):  # a quota, say, is spent
-        return Outcome(Event.POSTPONED, reason=reasons.CANCELLED())
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])
+    if type(error).__name__ == "CancelledError" and is_closing:
+        return Outcome(Event.POSTPONED, reason=reasons.CANCELLED())
     return failed_with(error)
 
 
