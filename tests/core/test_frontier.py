@@ -14,7 +14,7 @@ from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Fate, Frontier, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
 from scrapy_frontier.core.store import host_rows, keys
@@ -1078,6 +1078,26 @@ def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> No
     frontier.release(lease, FETCHED, NOW + DAY)
     row = host_rows.decode_host(rows(frontier)[keys.host_key("slot")])
     assert (row.queued, row.done, row.failed) == (0, 1, 0)
+    frontier.close()
+
+
+def test_a_page_that_is_queued_again_by_a_request_in_memory_may_be_lost_like_any_other(
+    tmp_path: Path,
+) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two")], NOW)
+    drain(frontier)
+    for page_id, name in enumerate(("one", "two")):
+        assert frontier.requeue(page_id, NOW, IN_MEMORY, fingerprint=fingerprint(name))
+    kill_after_commit(frontier)
+
+    frontier = start(tmp_path)
+    (answer,) = frontier.discover([page("two")], NOW)
+    assert (answer.fate, answer.page_id) == (Fate.ABSENT, 1), "this process may have its request"
+    for _ in range(2):
+        frontier.release(take(frontier), Outcome(Event.LOST), NOW)
+    assert ids(frontier.discover([page("one"), page("two")], NOW)) == [0, 1]
+    assert sorted(drain(frontier)) == ["one", "two"]
     frontier.close()
 
 

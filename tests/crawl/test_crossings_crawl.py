@@ -497,13 +497,15 @@ def test_a_seed_that_goes_round_for_a_day_is_read_by_the_next_run_wherever_its_s
     assert web.paths()[-1] == f"/{mended}", "nothing was asked for by the last run"
 
 
+@pytest.mark.parametrize("by_function", [False, True], ids=["", "by a function"])
 def test_a_seed_that_failed_is_tried_once_by_the_next_run_however_often_it_is_repeated(
-    web: Web, run: Run
+    web: Web, run: Run, by_function: bool
 ) -> None:
     urls = [web.on("/", status=404)] * 3
     url = web.on("/failing", status=501)
     for count in (1, 2):
-        run(Repeating, {**ADDON, "CONCURRENT_REQUESTS": 1}, urls=[url, *urls, url, *urls, url])
+        by = {"by_function": by_function and count == 2}
+        run(Repeating, {**ADDON, "CONCURRENT_REQUESTS": 1}, urls=[url, *urls, url, *urls, url], **by)
         assert web.paths().count("/failing") == count
 
 
@@ -522,10 +524,11 @@ class Repeating(Seeds):
     """Yields its seeds slowly, and without ``dont_filter``."""
 
     name = "repeating"
+    by_function = False
 
     async def start(self) -> AsyncIterator[Request]:
         for url in self.urls:
-            yield Request(url)
+            yield Request(url, (lambda response: self.parse(response)) if self.by_function else None)
             await asyncio.sleep(0.1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -360,3 +361,47 @@ def test_a_page_whose_request_is_lost_is_only_known_until_a_link_or_a_seed_bring
     assert sorted(web.paths()) == sorted(["/", *CLOSURES[:-1]])
     assert crawl.stats["item_scraped_count"] == 6
     assert {page.state for page in pages().values()} == {State.DONE}
+
+
+class AgainSpider(Shared):
+    """Its first page leads to another; *forced*, that is a seed by a function."""
+
+    name = "again"
+
+    def __init__(self, url: str, forced: bool = False) -> None:
+        super().__init__(url)
+        self.forced = forced
+
+    async def start(self) -> Any:
+        meta = {"frontier_every_run": True}
+        if self.forced:
+            meta = {"frontier_force": time.time() + 60}
+            yield Request(self.start_urls[0] + "page", lambda response: {"page": response.url}, meta=meta)
+        else:
+            yield Request(self.start_urls[0], meta=meta)
+
+    def parse(self, response: Response) -> Any:
+        yield response.follow("/page", self.parse_page)
+
+    def parse_page(self, response: Response) -> Any:
+        return {"page": response.url}
+
+
+def test_a_forced_page_whose_request_is_lost_is_brought_back_by_a_link(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    web.on("/")
+    there = web.on("/page")
+    start(AgainSpider, url=web.url("/")).wait()
+    killed = threading.Event()
+    web.on("/page", until=killed.is_set)
+    crawl = start(AgainSpider, url=web.url("/"), forced=True)
+    web.wait(3)
+    crawl.go_on().kill()
+    killed.set()
+    assert pages()[there].state is State.QUEUED
+    web.visits.clear()
+    assert start(AgainSpider, url=web.url("/")).wait().reason == "finished"  # it may be lost behind the link
+    start(AgainSpider, url=web.url("/")).wait()
+    assert sorted(set(web.paths())) == ["/", "/page"]
+    assert pages()[there].state is State.DONE

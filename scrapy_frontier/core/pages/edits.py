@@ -70,12 +70,18 @@ class Edits:
     # -- queue again -----------------------------------------------------------------------------------
 
     def requeue(
-        self, page_id: PageId, now: float, payload: bytes | None = None, priority: int | None = None
+        self,
+        page_id: PageId,
+        now: float,
+        payload: bytes | None = None,
+        priority: int | None = None,
+        fingerprint: bytes | None = None,
     ) -> bool:
         """Queue a page again that is finished or only seen, its attempts forgotten; false for one that is
         queued or under way, and for one nobody knows.
 
-        With its own request, as it was before its attempts, and its own priority where none are given.
+        With its own request, as it was before its attempts, and its own priority where none are given. A
+        *payload* that begins with `IN_MEMORY` wants the *fingerprint* that the page is found by.
         Commits what was open before; its own rows go in the next batch. O(leases). Raises
         `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
@@ -96,6 +102,8 @@ class Edits:
         page = page_rows.Page(*about, visits=visits)  # how it ended is forgotten
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
+        if fingerprint is not None:  # else no link looks whether the request was lost with its process
+            self._batch.index(fingerprint, page_id, is_marked=True)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
             self._batch.commit()
         return True

@@ -94,7 +94,7 @@ class Seeds:
         is_wanted = goes_round(known, page, self._frontier.page, tried_again=tried_again)
         if not is_wanted and not (is_named and is_tried_again(page)):
             return None
-        may_be_lost = page.payload.startswith(IN_MEMORY)  # else none looks for its loss
+        may_be_lost = is_named or page.payload.startswith(IN_MEMORY)  # else it would lose its own request
         if not self._requeue(known, request, may_be_lost, before=None if is_named else page.payload):
             return None
         self._tried_again.add(known)
@@ -140,8 +140,9 @@ class Seeds:
         payload, is_stored = self._requests.payload_of(request)
         if before is not None and is_stored:
             payload = with_own(payload, before)
-        is_possible = is_stored or may_be_lost
-        if is_possible and self._frontier.requeue(known, self._clock(), payload, request.priority):
+        found_by = None if is_stored else payload_facts.kept_fingerprint(payload)
+        is_possible, now = is_stored or may_be_lost, self._clock()
+        if is_possible and self._frontier.requeue(known, now, payload, request.priority, found_by):
             self._requests.queued(known, request, is_stored)
             return True
         return False
