@@ -219,10 +219,10 @@ class Crawl:
         flights = self.flights = Flights()
         requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
-        self.seeds = Seeds(frontier, clock, requests, settings.comes_back)
         refusals = Refusals(reporter)
         have_fail = partial(compat_scraper.have_fail, crawler)
         follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
+        self.seeds = Seeds(frontier, clock, requests, follow_ups, settings.comes_back)
         self.intake = Intake(
             settings,
             frontier,

@@ -15,6 +15,7 @@ from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.requests.codec import meta_payload
+from scrapy_frontier.crawl.requests.payload_facts import meta_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -232,3 +233,20 @@ def test_a_redirect_of_a_forced_page_leads_to_a_known_one_again(web: Web, run: C
     entry = web.url("/"), {PATTERN: "/", FORCE: time.time() + 1}
     run(EntrySpider, entries=[entry])
     assert fetched(web) == ["/", "/home"]
+
+
+def test_of_a_forced_visit_a_page_keeps_no_redirects_and_no_headers_of_middlewares(
+    web: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    """Else it would have fewer redirects when it is queued again, and be asked for as another agent."""
+    web.on("/", status=302, headers={"Location": "/moved"})
+    web.on("/moved", status=302, headers={"Location": "/home"})
+    home = web.on("/home")
+    run(EntrySpider, entries=[(web.url("/"), {})])
+    meta = {PATTERN: "/", FORCE: time.time() + 60}
+    run(EntrySpider, {"USER_AGENT": "of one run"}, entries=[(web.url("/"), meta)])
+    assert web.paths() == ["/", "/moved", "/home"] * 2
+    payload = pages()[home].payload
+    assert meta_of(payload).items() >= meta.items(), "it was entered so, by way of these"
+    assert b"redirect_" not in payload
+    assert b"agent" not in payload.lower()

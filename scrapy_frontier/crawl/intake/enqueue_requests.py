@@ -144,7 +144,7 @@ class Intake:
         known = self._frontier.find(fingerprint) if is_looked_up else None
         if flight is not None and self._follow_ups.end_as_led(flight, request, known):
             return True
-        page_id = self._seeds.forced(known, request, is_named)
+        page_id = self._seeds.forced(known, request, is_named, flight)
         if page_id is None and request.dont_filter and is_seed(request):
             page_id = self._seeds.comes_back(known, request)
         if page_id is None and is_seed(request) and self._dupefilter.is_on:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...core.frontier import Frontier, PageId
     from ...core.store.page_rows import Page
     from ..flights.in_flight import Flight
+    from ..flights.redirect_links_and_retries import FollowUps
     from ..requests.queued import QueuedRequests
 
 
@@ -43,6 +44,7 @@ class Seeds:
     _frontier: Frontier
     _clock: Callable[[], float]
     _requests: QueuedRequests
+    _follow_ups: FollowUps
     _revisits_pages: bool
     _tried_again: set[PageId] = field(default_factory=set, init=False)  # in this run, once each
     left = 0
@@ -62,17 +64,20 @@ class Seeds:
                 if is_stored and payload != page.payload:
                     self._frontier.renew(known, payload)
 
-    def forced(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
-        """The *known* page of *request* if it is queued again, because it was visited last before the time
-        that the request names. A seed, which *is_named*, replaces the request of a page that waits, but not
-        what an operator added with a pattern, if it names none itself: it comes at every start."""
+    def forced(
+        self, known: PageId | None, request: Request, is_named: bool, flight: Flight | None
+    ) -> PageId | None:
+        """The *known* page of *request*, to which *flight* led, if it is queued again, because it was visited
+        last before the time that the request names. A seed, which *is_named*, replaces the request of a page
+        that waits, but not what an operator added with a pattern, if it names none itself: it comes at every
+        start."""
         if known is None or not (is_named or FORCE in request.meta):
             return None
         page = self._frontier.page(known)
         if page is None:
             return None
         if page.state in FORCED and is_forced(request.meta, page):
-            return known if self._requeue(known, request) else None
+            return known if self._requeue(known, request, flight=flight) else None
         own = own_of(page.payload)  # what a try of it is made with says nothing of where it comes from
         is_added = payload_facts.is_bare(own) and not payload_facts.is_seed(own)
         is_outdone = payload_facts.has_pattern(own) and (FORCE in request.meta or not is_added)
@@ -135,9 +140,18 @@ class Seeds:
         return self._frontier.page(known) if known is not None and is_old else None
 
     def _requeue(
-        self, known: PageId, request: Request, may_be_lost: bool = True, before: bytes | None = None
+        self,
+        known: PageId,
+        request: Request,
+        may_be_lost: bool = True,
+        before: bytes | None = None,
+        flight: Flight | None = None,
     ) -> bool:
+        """Queue a page again by *request*. After that it has the request it had *before*, or none but this;
+        where a *flight* led there, without what came into it on the way."""
         payload, is_stored = self._requests.payload_of(request)
+        if flight is not None and is_stored:
+            payload = self._follow_ups.with_own(flight, request, payload)
         if before is not None and is_stored:
             payload = with_own(payload, before)
         found_by = None if is_stored else payload_facts.kept_fingerprint(payload)
