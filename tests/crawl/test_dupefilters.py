@@ -54,6 +54,28 @@ class Picky(RFPDupeFilter):
         return any(word in request.url for word in self.words) or super().request_seen(request)
 
 
+class ByName(RFPDupeFilter):
+    """Calls Scrapy's class by its name, and names what it gives."""
+
+    def __init__(self, path: str | None = None, debug: bool = False, **kwargs: Any) -> None:
+        RFPDupeFilter.__init__(self, path=path, debug=debug, **kwargs)
+
+
+class OfSettings(RFPDupeFilter):
+    """Looks for the JOBDIR itself, as late as it can."""
+
+    @classmethod
+    def from_crawler(cls, crawler: ScrapyCrawler) -> OfSettings:
+        dupefilter = cls(fingerprinter=crawler.request_fingerprinter)
+        dupefilter.settings = crawler.settings
+        return dupefilter
+
+    settings: Any
+
+    def open(self) -> None:
+        RFPDupeFilter.__init__(self, self.settings["JOBDIR"], fingerprinter=self.fingerprinter)
+
+
 class ByPath(RFPDupeFilter):
     def request_seen(self, request: Request) -> bool:
         return super().request_seen(request.replace(url=request.url.partition("?")[0]))
@@ -131,19 +153,35 @@ def test_of_a_page_that_is_more_than_seen_the_frontier_knows_when_it_is_fetched(
     dupefilter.close("finished")
 
 
-def test_a_filter_remembers_as_long_as_the_frontier(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Plain, Picky, ByName, OfSettings])
+def test_a_filter_remembers_as_long_as_the_frontier(tmp_path: Path, kind: type) -> None:
     """What a crawl without one left in the JOBDIR is nothing that this frontier has fetched."""
     without = RFPDupeFilter(str(tmp_path))
     assert not without.request_seen(PAGE)
     without.close("finished")
     for is_seen in (False, True, False):
-        dupefilter = opened(tmp_path, Plain)
+        dupefilter = opened(tmp_path, kind)
         assert drops(dupefilter, PAGE) == is_seen
         dupefilter.took(PAGE)
         dupefilter.written([])
         dupefilter.close("finished")
         if is_seen:
             forget_filter(tmp_path / "frontier")
+
+
+@pytest.mark.parametrize("kind", [Plain, Picky, ByName, OfSettings])
+def test_a_filter_leaves_nothing_in_the_jobdir(tmp_path: Path, kind: type) -> None:
+    opened(tmp_path, kind).close("finished")
+    assert list(tmp_path.rglob("requests.seen")) == [
+        filter_directory(tmp_path / "frontier") / "requests.seen"
+    ]
+
+
+def test_what_the_settings_say_of_the_jobdir_is_changed_for_a_filter_alone(tmp_path: Path) -> None:
+    dupefilter = opened(tmp_path, OfSettings)
+    assert dupefilter._filter.settings["JOBDIR"] == str(tmp_path)
+    dupefilter.close("finished")
+    assert dupefilter._filter.settings["JOBDIR"] == str(tmp_path)
 
 
 class Repeated(Spider):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from types import new_class
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.settings import SettingsAttribute
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from ...core.pages.entered_again import is_left_to_filter
@@ -14,11 +16,13 @@ from ...settings import FrontierSetting
 from ..flights.in_flight import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from ...core.frontier import Frontier
     from ..stats import Reporter
@@ -31,7 +35,7 @@ class DupeFilter:
     """The filter of `DUPEFILTER_CLASS`, open until `close`. Raises `FrontierSetting` where it cannot be had.
 
     The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``. What one
-    that extends Scrapy's writes down lies in *directory* (`_InDirectory`), and comes there behind what the
+    that extends Scrapy's writes down lies in *directory* (`_jobdir`), and comes there behind what the
     frontier has `written` (`_HeldBack`).
     """
 
@@ -44,8 +48,10 @@ class DupeFilter:
         self._filter: Any = None
         self._file: _HeldBack | None = None
         self._asked: Request | None = None  # about which it was asked last
+        self._meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext
+        if isinstance(cls, type) and issubclass(cls, RFPDupeFilter):  # any callable does, to Scrapy
+            self._meanwhile = partial(_jobdir, crawler.settings, directory)
         if self.is_on and not self.is_usual:
-            cls = _in_directory(cls, directory)
             self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
             self._had(lambda: self._filter.open(), "opened")
             if isinstance(self._filter, RFPDupeFilter) and self._filter.file is not None:
@@ -97,14 +103,16 @@ class DupeFilter:
         if self._filter is None:
             return
         try:
-            self._filter.close(reason)
+            with self._meanwhile():
+                self._filter.close(reason)
         except Exception as error:
             words = "%s raised %s when it was closed: mend its close"
             self._reporter.log(logging.ERROR, words, self._name, describe(error), exc_info=True)
 
     def _had(self, make: Callable[[], Any], when: str) -> Any:
         try:
-            return make()
+            with self._meanwhile():
+                return make()
         except Exception as error:
             self._reporter.log(logging.DEBUG, "%s cannot be used", self._name, exc_info=True)
             problem = f"raised {describe(error)} when it was {when}"
@@ -151,27 +159,24 @@ class _HeldBack:
         self._file.close()
 
 
-class _InDirectory(RFPDupeFilter):
-    """Comes between Scrapy's filter and one that extends it: the ``requests.seen`` of a JOBDIR lies in
-    ``frontier_database``, and goes with that.
+@contextmanager
+def _jobdir(settings: BaseSettings, directory: Path) -> Iterator[None]:
+    """Have *settings* say meanwhile that the JOBDIR, if there is one, is *directory*: the ``requests.seen``
+    of a filter lies there, however it comes to its path, and goes with the frontier.
 
-    In the JOBDIR it would outlive the frontier and be that of all spiders: what it names none of them would
-    fetch, nor what a crawl without a frontier had left there.
+    In the JOBDIR it would outlive that and be that of all spiders: what it names none of them would fetch,
+    nor what a crawl without a frontier had left there.
     """
-
-    frontier_database: str
-
-    def __init__(self, path: str | None = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(path and self.frontier_database, *args, **kwargs)
-
-
-def _in_directory(cls: type, directory: Path) -> type:
-    """*cls*; where it extends Scrapy's filter, one that finds `_InDirectory` when it calls for that."""
-    if not (isinstance(cls, type) and issubclass(cls, RFPDupeFilter)):  # any callable does, to Scrapy
-        return cls
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    names["frontier_database"] = str(directory)
-    return new_class(cls.__name__, (cls, _InDirectory), {}, lambda namespace: namespace.update(names))
+    if not settings.get("JOBDIR"):
+        yield
+        return
+    attributes = settings.attributes  # they are frozen, and spiders have the same object
+    kept = attributes["JOBDIR"]
+    attributes["JOBDIR"] = SettingsAttribute(str(directory), kept.priority)
+    try:
+        yield
+    finally:
+        attributes["JOBDIR"] = kept
 
 
 def load_class(crawler: Crawler) -> type:
