@@ -243,6 +243,23 @@ def test_what_a_filter_has_seen_goes_with_the_frontier(
     assert sorted(web.paths()) == ["/", "/", "/a", "/a", "/b", "/b"]
 
 
+def test_of_what_a_sitemap_lists_a_filter_keeps_only_what_the_frontier_took(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    """A trap today may be none with the settings of tomorrow."""
+    deep, flat = web.on("/a/b/c/d"), web.on("/flat")
+    web.on("/list.txt", body=f"{deep}\n{flat}\n", headers={"Content-Type": "text/plain"})
+    web.on("/robots.txt", body=f"Sitemap: {web.url('/list.txt')}\n")
+    settings = {**OWN, "ADDONS": {"scrapy_frontier.Addon": 500}, "FRONTIER_SITEMAPS": True}
+    settings["ROBOTSTXT_OBEY"] = True
+    web.link("/2", "/a/b/c/d", "/flat")
+    for number, deepest in ((1, 3), (2, 9)):
+        seeds = [web.url(f"/{number}")]
+        crawl = run(LinkSpider, {**settings, "FRONTIER_PATH_DEPTH": deepest}, start_urls=seeds)
+        assert crawl.stats.get("frontier/sitemaps/entries") == (2 if number == 1 else None)
+    assert sorted(web.paths()) == ["/1", "/2", "/a/b/c/d", "/flat", "/list.txt", "/robots.txt"]
+
+
 def test_a_filter_that_tells_pages_apart_in_its_own_way_remembers_over_runs(
     web: Web, run: Callable[..., Crawl]
 ) -> None:

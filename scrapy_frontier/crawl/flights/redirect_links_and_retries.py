@@ -13,7 +13,7 @@ from ...core.frontier import Event, Outcome, PageId
 from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, REDIRECTED_BY, START
 from ..requests.callback_names import Unreadable
 from ..requests.fingerprints import is_same_page
-from ..requests.payload_edits import own_of, with_own
+from ..requests.payload_edits import insists, own_of, with_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,13 @@ def is_answer(follow_up: Request, flight: Flight) -> bool:
 def is_redirect(follow_up: Request, flight: Flight) -> bool:
     """Whether *follow_up* is where the response sends to, and no request that a middleware made itself."""
     return times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
+
+
+def only_its_retry_insists(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up*, to which a redirect of *flight* led, would be fetched whatever is known
+    (``dont_filter``) because the page was retried or handed back, and not because it asks for that itself."""
+    is_sent_so = flight.request.dont_filter and is_redirect(follow_up, flight)
+    return is_sent_so and not insists(flight.lease.page.payload)
 
 
 def times(request: Request, counter: str) -> int:

@@ -11,11 +11,10 @@ from scrapy import Request
 from ...core.frontier import NEUTRAL, Fate, Link, new_link
 from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
-from ..flights.redirect_links_and_retries import is_answer, is_redirect, is_seed, times
+from ..flights.redirect_links_and_retries import is_answer, is_seed, only_its_retry_insists, times
 from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
-from ..requests.payload_edits import insists
 from ..requests.plain_data import Unstorable
 from ..scrapy_internals import compat
 
@@ -168,7 +167,7 @@ class Intake:
         flight: Flight | None,
     ) -> PageId | None:
         """Hand over the link that *request* is, made of the *original*; the page that it is queued for."""
-        if flight is not None and request.dont_filter and self._only_its_retry_insists(request, flight):
+        if flight is not None and request.dont_filter and only_its_retry_insists(request, flight):
             request.dont_filter = False  # nor is it handed on to where that leads
         again = self._is_wanted_again(request, known, flight)
         host, kept_host = self._host_key(request, flight)
@@ -213,7 +212,7 @@ class Intake:
 
         No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
         """
-        links = []
+        links, new = [], 0
         for url, meta, bucket in wanted:
             identity = self.identify(url)
             if identity is None or self._dupefilter.is_own:
@@ -223,13 +222,16 @@ class Intake:
                 if self._dupefilter.drops(request, identity[0], self._frontier):
                     self._tally["dupefilter/filtered"] += 1
                     continue
-                self._dupefilter.took(request)
             fingerprint, host = identity
             payload = meta_payload(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
             key = self.politeness_key_of(url, host)
             links.append(link if key == host else link._replace(host=key, kept_host=key))
-        return self.enqueue_links(links, None, known)
+            if self._dupefilter.is_own:  # which has a place for what it noted of one request
+                if self.enqueue_links([links.pop()], None, known):
+                    self._dupefilter.took(request)
+                    new += 1
+        return new + self.enqueue_links(links, None, known)
 
     def enqueue_links(
         self, links: list[Link], lease: Lease | None, known: list[tuple[PageId, Link]] | None = None
@@ -308,13 +310,6 @@ class Intake:
             again = self._seeds.is_wanted_again(request, known, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
-
-    def _only_its_retry_insists(self, request: Request, flight: Flight) -> bool:
-        """Whether *request*, to which a redirect of *flight* led, would be fetched whatever is known
-        (``dont_filter``) because the page was retried or handed back, and not because it asks for that
-        itself."""
-        is_sent_so = flight.request.dont_filter and is_redirect(request, flight)
-        return is_sent_so and not insists(flight.lease.page.payload)
 
     def _text(self, original: Request, request: Request) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
