@@ -218,6 +218,12 @@ def forbidden_row_of_nobody(directory: Path) -> None:
     change(directory, {keys.forbidden_prefix("http://h1.example") + keys.id_bytes(900): b""})
 
 
+def unmarked_index_row(directory: Path) -> None:
+    page_id = first(directory, State.QUEUED)
+    page = pages(directory)[page_id]._replace(payload=meta_rows.IN_MEMORY)
+    change(directory, {keys.page_key(page_id): page_rows.encode_page(page)})
+
+
 def leased_page(directory: Path) -> None:
     page_id = first(directory, State.QUEUED)
     page = pages(directory)[page_id]._replace(state=State.LEASED)
@@ -284,6 +290,7 @@ DAMAGES = [
     Damage(index_to_nowhere, ["index row that leads nowhere", "index row that leads nowhere"]),
     Damage(second_index_row, ["second index row of a page"]),
     Damage(page_without_index, ["page without an index row"]),
+    Damage(unmarked_index_row, ["index row that hides a lost request"]),
     Damage(page_twice, ["page without an index row"]),
     Damage(damaged_tail, ["unreadable page", "wrong counts", "wrong host row"]),
     Damage(

@@ -40,6 +40,7 @@ KINDS = {
     "unreadable queue row": "the row is removed; its page gets another",
     "index row that leads nowhere": "the row is removed, so that the page can be discovered again",
     "second index row of a page": "the one that does not fit the page is removed",
+    "index row that hides a lost request": "it says that the page may be only seen: a link brings it back",
     "page without an index row": "it gets one; of one that is there twice one goes, and links lead on",
     "wrong host row": "it is counted anew",
     "missing host row": "it is counted anew",

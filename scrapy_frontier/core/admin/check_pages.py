@@ -8,6 +8,7 @@ from ..errors import lenient
 from ..hosts.host import host_of_page
 from ..pages.forbidden_pages import is_forbidden
 from ..store import due_rows, keys, page_rows, queue_keys
+from ..store.meta_rows import IN_MEMORY
 from ..store.score_codes import NEUTRAL
 from ..store.states import State
 from . import facts
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..store.keys import PageId
+    from ..store.page_rows import Page
     from .check_notes import Finding
     from .check_work import Work
 
 
 def pages(work: Work) -> Iterator[Finding]:
     """Every page row: notes what it says, and which cannot be read. One kept as leased, which is never
-    stored, is queued again; one put aside in a state that never is stays what it is. The other parts build on
-    these notes."""
+    stored, is queued again; one put aside in a state that never is stays what it is; one whose request is in
+    memory is looked up. The other parts build on these notes."""
     for key, value in work.scan(keys.PAGE):
         page_id = keys.key_id(key)
         is_visit = page_id >= keys.FIRST_VISIT
@@ -53,6 +55,20 @@ def pages(work: Work) -> Iterator[Finding]:
             work.put(key, page_rows.encode_page(page))
             yield work.found("page put aside that is not only seen", subject(page_id, page))
         work.enter(page_id, page)
+        if page.payload.startswith(IN_MEMORY) and not is_visit:
+            yield from _in_memory(work, page_id, page)
+
+
+def _in_memory(work: Work, page_id: PageId, page: Page) -> Iterator[Finding]:
+    """The index row of a page whose request only a process has, or had: it says so, or no link would look
+    whether that was lost. A lookup."""
+    fingerprint = None if work.fingerprint_of is None else work.fingerprint_of(page)
+    if fingerprint is None:
+        return
+    key = keys.INDEX + fingerprint
+    if work.store.get(key) == keys.index_value(page_id):
+        work.put(key, keys.index_value(page_id, is_seen=True))
+        yield work.found("index row that hides a lost request", subject(page_id, page))
 
 
 def queue(work: Work) -> Iterator[Finding]:
