@@ -227,10 +227,10 @@ class Intake:
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
             key = self.politeness_key_of(url, host)
             links.append(link if key == host else link._replace(host=key, kept_host=key))
-            if self._dupefilter.is_own:  # which has a place for what it noted of one request
-                if self.enqueue_links([links.pop()], None, known):
-                    self._dupefilter.took(request)
-                    new += 1
+            # A filter's file has a place for what was noted of one request: each goes by itself.
+            if self._dupefilter.is_own and self.enqueue_links([links.pop()], None, known):
+                self._dupefilter.took(request)
+                new += 1
         return new + self.enqueue_links(links, None, known)
 
     def enqueue_links(
