@@ -66,10 +66,11 @@ def import_(call: Call) -> None:
         raise BadExport(
             f"{project.directory} holds a frontier already: write --dir DIR, or `scrapy frontier reset` first"
         )
+    scheme = project.own_scheme()
     with (
         source.open("rb"),
         filling(project.directory) as empty,
-        closing(open_store(empty, project.identities.named_scheme)) as store,
+        closing(open_store(empty, scheme)) as store,
     ):
         try:
             done = Importer(store, project.fingerprint_of).run(progress(_lines(source), "lines read"))

@@ -59,6 +59,10 @@ _NOTE = (
     "Note: REQUEST_FINGERPRINTER_CLASS ({}) identifies no plain URL outside a crawl, so Scrapy's fingerprint "
     "stands in: look for a page that is not found with `scrapy frontier find`"
 )
+_ONLY_IN_A_CRAWL = (
+    "REQUEST_FINGERPRINTER_CLASS ({}) identifies no plain URL outside a crawl, and by another a page would "
+    "be fetched twice: nothing was changed; have the spider yield the URL, or use `scrapy frontier reset`"
+)
 _ADDON_FAILS = (
     "Note: an add-on raises {}: {}; if one sets REQUEST_FINGERPRINTER_CLASS, set it in your settings"
 )
@@ -137,7 +141,9 @@ class Project:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             )
-        scheme = self.identities.named_scheme if identified or create else ""
+        scheme = self.own_scheme() if create else self.identities.named_scheme if identified else ""
+        if identified and scheme != self.identities.scheme:
+            print(_NOTE.format(scheme), file=sys.stderr)
         anew = self.identities.named_scheme if restore else ""
         with closing(open_store(self.directory, scheme, anew, self.user)) as store:
             yield store
@@ -161,15 +167,19 @@ class Project:
     @cached_property
     def identities(self) -> Identities:
         """How the project identifies requests; makes its fingerprinter, which an add-on may name, when it is
-        asked for first. Where that wants more than a URL, a note says so."""
+        asked for first. Where that wants a crawl, Scrapy's fingerprint stands in."""
         crawler = Crawler(self.spider, self.settings)
         _run_addons(crawler)
         crawler.stats = MemoryStatsCollector(crawler)  # in which a fingerprinter may count
         cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
-        identities = Identities(build_from_crawler(cls, crawler))
-        if identities.named_scheme != identities.scheme:
-            print(_NOTE.format(identities.named_scheme), file=sys.stderr)
-        return identities
+        return Identities(build_from_crawler(cls, crawler))
+
+    def own_scheme(self) -> str:
+        """The key scheme of what a command writes by who pages are. Raises `UsageError` where the project's
+        fingerprinter tells that only in a crawl: by another fingerprint a page would be fetched twice."""
+        if self.identities.named_scheme != self.identities.scheme:
+            raise UsageError(_ONLY_IN_A_CRAWL.format(self.identities.named_scheme))
+        return self.identities.scheme
 
     def find(self, store: Store, url: str) -> PageId | None:
         """The id of the page with *url*, or None; one lookup. Raises `UsageError` for what is no URL."""
@@ -273,12 +283,17 @@ def _run_addons(crawler: Crawler) -> None:
     """Have the project's add-ons change the settings of *crawler*; but for ours, which sets no fingerprinter
     and may make a directory."""
     settings = crawler.settings
-    addons = {each: order for each, order in settings.getdict("ADDONS").items() if each not in _ADDONS}
-    settings.set("ADDONS", addons, "cmdline")
     try:
+        addons = {each: order for each, order in settings.getdict("ADDONS").items() if not _is_ours(each)}
+        settings.set("ADDONS", addons, "cmdline")
         crawler.addons.load_settings(settings)
     except Exception as error:  # it may want a crawl
         print(_ADDON_FAILS.format(type(error).__name__, error), file=sys.stderr)
+
+
+def _is_ours(name: object) -> bool:
+    found = load_object(name) if isinstance(name, str) else name
+    return isinstance(found, addon.Addon) or (isinstance(found, type) and issubclass(found, addon.Addon))
 
 
 def request_of(page: Page) -> Request:

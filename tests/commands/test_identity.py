@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import stores
+from scrapy.exceptions import UsageError
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 from stores import NOW, Frontiers, link
 
+from scrapy_frontier import Addon
+from scrapy_frontier.core.errors import FrontierVersion
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl.requests.fingerprints import key_scheme
@@ -102,15 +105,59 @@ def test_commands_know_the_pages_of_the_crawl(
     for command, url in (
         ("why", URL),
         ("page", URL),
-        ("add", f"{URL}/new"),
-        ("why", f"{URL}/new"),
-        ("forget", URL),
     ):
         said = frontiers(command, url)
         assert said.code == 0, said
         assert noted in said.err
         assert said.err.count("Note:") == bool(noted)
-    assert frontiers("why", URL).code == 1, "it is forgotten"
+    if kind is Counting:
+        for command, url in (("add", f"{URL}/new"), ("why", f"{URL}/new"), ("forget", URL)):
+            assert frontiers(command, url).code == 0
+        assert frontiers("why", URL).code == 1, "it is forgotten"
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_no_page_is_written_by_a_fingerprint_that_stands_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_there: bool
+) -> None:
+    """The crawl would fetch it a second time."""
+    stores.crawl(tmp_path / "other", pages=2, ended=0)
+    assert Frontiers(tmp_path / "other", capsys)("export", str(tmp_path / "pages")).code == 0
+    directory = tmp_path / "frontier"
+    if is_there:
+        crawled(directory, AskingTheEngine)
+    frontiers = Frontiers(directory, capsys, **named(AskingTheEngine))
+    for command in (
+        ("add", URL),
+        ("forget", URL),
+        *(() if is_there else (("import", str(tmp_path / "pages")),)),
+    ):
+        with pytest.raises(UsageError, match="identifies no plain URL outside a crawl"):
+            frontiers(*command)
+    assert directory.exists() == is_there
+
+
+def test_the_next_crawl_notes_how_pages_are_identified_where_a_repair_could_not(tmp_path: Path) -> None:
+    Store(tmp_path, "some.Fingerprinter").close()
+    Store(tmp_path, "some.Fingerprinter 123456789abc").close()
+    Store(tmp_path, "some.Fingerprinter").close()
+    with pytest.raises(FrontierVersion):
+        Store(tmp_path, "some.Fingerprinter 0123456789ab")
+
+
+class OurAddon(Addon):
+    """With something of the project's own."""
+
+
+def test_our_add_on_is_not_run_under_another_name_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It makes the JOBDIR."""
+    crawled(tmp_path / "frontier", Counting)
+    for each in (OurAddon, OurAddon()):
+        settings = {"ADDONS": {each: 1}, **named(Counting), "JOBDIR": str(tmp_path / "job")}
+        assert Frontiers(tmp_path / "frontier", capsys, **settings)("why", URL).code == 0
     assert not (tmp_path / "job").exists()
 
 

@@ -121,6 +121,8 @@ class Store:
                 f"{self.directory} identifies pages by {stored!r}, this crawl by {scheme!r}: use the same "
                 "REQUEST_FINGERPRINTER_CLASS and version of w3lib as before, or another FRONTIER_DIR"
             )
+        if " " in scheme and stored and " " not in stored:  # a repair knew the name alone
+            self.write({keys.SCHEME: scheme.encode()})
 
     def get(self, key: bytes) -> bytes | None:
         """The value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged files."""
