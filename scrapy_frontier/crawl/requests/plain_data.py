@@ -78,6 +78,8 @@ def to_plain(value: Any) -> Any:
 
 def _rare_to_plain(value: Any, kind: type) -> Any:
     if isinstance(value, Enum):
+        if value.name not in type(value).__members__:  # flags put together
+            raise Unstorable(f"{value!r} is no member of {global_object_name(kind)}")
         return {TAG: "enum", "class": class_path(kind), "v": value.name}
     if kind is Decimal:
         return {TAG: "Decimal", "v": str(value)}
@@ -93,7 +95,7 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
     if isinstance(value, type):
         return {TAG: "class", "v": _own_path(value)}
     names = list(value) if isinstance(value, Item) else _field_names(kind)
-    if names is None:
+    if names is None or (isinstance(value, tuple) and getattr(value, "__dict__", None)):
         return _object_to_plain(value, kind)
     get = value.__getitem__ if isinstance(value, Item) else value.__getattribute__
     fields = {name: to_plain(get(name)) for name in names}
@@ -104,13 +106,19 @@ class _Bare:
     """A class whose objects have attributes and nothing else."""
 
 
+_MOST_WITHIN = 1000  # objects in one
 _written: set[int] = set()  # ids of the objects that are being written: each is held by the one before
+_within: list[type] = []  # the classes of all that were written in the first of them
 
 
 def _object_to_plain(value: Any, kind: type) -> Any:
-    """An object that is no more than its attributes. One that holds itself would be written again and again,
-    with all it holds, until the stack has no room."""
-    if not _is_plain_class(kind) or id(value) in _written:
+    """An object that is no more than its attributes, and holds few others. One that holds itself would be
+    written again and again, with all it holds, until the stack has no room; and those that many hold (each
+    category its ancestors, say) once for each way that leads to them."""
+    if not _written:
+        _within.clear()
+    _within.append(kind)
+    if not _is_plain_class(kind) or id(value) in _written or len(_within) > _MOST_WITHIN:
         raise Unstorable(f"{global_object_name(kind)} is not plain data")
     path = _own_path(kind)
     _written.add(id(value))
