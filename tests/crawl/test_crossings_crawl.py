@@ -630,7 +630,8 @@ def test_pages_under_way_when_a_quota_is_spent_use_up_no_attempt(
 ) -> None:
     links = [web.on(f"/{number}", body="page", delay=0.2, host=number % 2) for number in range(8)]
     url = web.link("/", *links)
-    settings = {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_MAX_ATTEMPTS": 3}
+    # On a busy machine one page may be the one that closes the spider three times.
+    settings = {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_MAX_ATTEMPTS": 5}
     reasons = [run(Quota, settings, url=url).reason for _ in links]
     assert reasons == ["quota"] * 7 + ["finished"]
     assert Counter(page.state for page in pages().values()) == {State.DONE: 9}
