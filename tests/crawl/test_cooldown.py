@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conftest import Crawl
+    from scrapy.crawler import Crawler
     from server import Web
 
     from scrapy_frontier.core.store.page_rows import Page
@@ -364,6 +365,43 @@ def test_a_page_with_an_address_of_its_own_that_there_is_not_ends(
     assert "This machine cannot send requests (Cannot assign requested address)" in crawl.log
     assert (crawl.stats["errbacks"], crawl.stats["frontier/pages/failed"]) == (1, 1)
     assert "frontier/cooldown/strikes" not in crawl.stats
+
+
+class FewFilesMiddleware:
+    """This machine has no file descriptor for the request of one URL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> FewFilesMiddleware:
+        return cls(crawler.settings["LACKING"])
+
+    def process_request(self, request: Request) -> None:
+        if request.url == self._url:
+            raise ConnectBindError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.parametrize("asked", [0, 1], ids=["its own", "where it leads"])
+def test_nothing_is_learnt_of_a_robots_txt_that_this_machine_cannot_ask_for(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], asked: int
+) -> None:
+    """Its pages wait for the machine, and the next run asks at once."""
+    web.on("/robots.txt", status=301, headers={"Location": web.url("/robots.txt", 1)})
+    few = {
+        "DOWNLOADER_MIDDLEWARES": {"test_cooldown.FewFilesMiddleware": 990},
+        "LACKING": web.url("/robots.txt", asked),
+    }
+    settings = {"ADDONS": ADDONS, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 0}
+    crawl = run(LinkSpider, {**settings, **few}, start_urls=[web.url("/")])
+    assert_closed(crawl, "finished", "Too many open files", "ulimit -n")
+    assert "waiting until this machine can send requests again; they stay queued" in crawl.log
+    assert "robots.txt of" not in crawl.log
+    assert {"frontier/robots/unreachable", "frontier/cooldown/strikes"}.isdisjoint(crawl.stats)
+    assert [(page.state, page.attempts) for page in pages().values()] == [(State.QUEUED, 0)]
+    assert run(LinkSpider, settings, start_urls=[web.url("/")]).reason == "finished"
+    assert web.paths() == [*["/robots.txt"] * asked, "/robots.txt", "/robots.txt", "/"]
+    assert all_done(pages())
 
 
 def test_what_this_machine_lacks_is_told_from_what_a_host_does() -> None:

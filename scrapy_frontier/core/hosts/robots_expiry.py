@@ -80,7 +80,8 @@ LONGEST_REST = 60.0  # seconds for the host of a redirect: nobody else's rest of
 
 class Answer(NamedTuple):
     """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
-    raised if that is the fault of the site itself. *host* is the politeness key that it came from."""
+    raised if that is the fault of the site itself, or of this machine. *host* is the politeness key that it
+    came from."""
 
     status: int | None
     body: bytes = b""

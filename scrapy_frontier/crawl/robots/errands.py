@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from ...core import reasons
 from ...core.errors import FrontierUnwritable
+from ...core.hosts.cooldown import Trouble
 from ...core.hosts.robots_expiry import LONGEST_REST, Answer, is_current, learnt, trouble_with
 from ...core.parse.urls import host_of
 from ...core.time_format import span
 from ..hosts.private_network import is_led_to, leads_inside
+from ..hosts.response_troubles import OWN_PAUSE, forget_frames, own_fault
 from ..hosts.strikes import cool
 from ..scrapy_internals import compat
 from ..stats import count
@@ -41,7 +44,8 @@ class RobotsErrand:
 
     ``held`` are hosts that the frontier holds until it has ended.
     ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
-    ``was_left``: nothing was asked, for its host has to be left alone for longer than anybody waits.
+    ``was_left``: nothing was asked, for its host has to be left alone for longer than anybody waits, or this
+    machine could not send the request: then ``not_sent`` says why.
     """
 
     def __init__(self, host: str, request: Request) -> None:
@@ -50,6 +54,7 @@ class RobotsErrand:
         self.failure: Exception | None = None
         self.is_meant = False
         self.was_left = False
+        self.not_sent: Trouble | None = None
         self.held: set[str] = set()
         self._waiting: list[Deferred[None]] = []
 
@@ -197,7 +202,7 @@ class RobotsQueue:
         try:
             if copy is None or not is_known:
                 copy = await self._fetch(origin, errand, copy)
-            if self._services.is_closed:
+            if copy is None or self._services.is_closed:
                 return
             about, is_large = (copy, origin, agent), len(copy.body) > LARGE_FILE
             found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
@@ -215,12 +220,15 @@ class RobotsQueue:
             self._let_go(self.errands.pop(origin))
             self._begin()
 
-    async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy:
+    async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy | None:
+        """What is known of the file from now on, kept; None where this machine could not ask for it."""
         sleep = partial(self._sleep, errand)
         answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, sleep, before)
         copy = learnt(before, answer, self._services.clock())
         if self._services.is_closed:
             return copy
+        if self._has_to_await_machine(errand, answer.failure):
+            return None
         if self._services.frontier is not None:
             copy = self._services.frontier.retried_sooner(copy, answer.retry_after, self._services.clock())
         self._sites.keep(origin, copy)
@@ -237,6 +245,18 @@ class RobotsQueue:
             await self._sites.parsers.send_parsed(copy.body, errand.request)
         return copy
 
+    def _has_to_await_machine(self, errand: RobotsErrand, failure: Exception | None) -> bool:
+        """Whether a *failure* is this machine's own fault, which says nothing of the site: nothing is learnt
+        of it, and nobody who is under way is kept. `CooldownMiddleware` logs it; where there is none, a file
+        that cannot be had is learnt as such."""
+        services = self._services
+        fault = own_fault(failure) if failure is not None else None
+        if fault is None or services.frontier is None or not services.settings.cooldown.first:
+            return False
+        forget_frames(failure)
+        errand.was_left, errand.not_sent = True, Trouble(reasons.NOT_SENT(cause=fault.cause), failure=failure)
+        return True
+
     def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
         """Have a host rest that asks for less."""
         services, trouble = self._services, trouble_with(answer, copy)
@@ -245,9 +265,13 @@ class RobotsQueue:
         cool(services.crawler, services.frontier, answer.host, trouble, services.clock())
 
     def _let_go(self, errand: RobotsErrand) -> None:
-        services = self._services
+        services, not_sent = self._services, errand.not_sent
         held = errand.end()
         if services.frontier is not None:
+            now = services.clock()
             for host in held:
-                services.frontier.release_hold(host, services.clock())
+                if not_sent is None:
+                    services.frontier.release_hold(host, now)
+                else:  # its first page then has the file asked for again
+                    services.frontier.hold(host, now, now + OWN_PAUSE, not_sent)
             compat.wake(services.crawler)

@@ -19,7 +19,7 @@ from ...core.parse.robots_txt import BODY_LIMIT
 from ...core.parse.urls import host_of
 from ...core.store.site_rows import RobotsCopy, Verdict
 from ..hosts.private_network import comes_from_inside
-from ..hosts.response_troubles import pause_in
+from ..hosts.response_troubles import own_fault, pause_in
 from ..meta_keys import ERRAND, FROM_PUBLIC, SLOT
 from ..scrapy_internals import compat
 from ..stats import count
@@ -93,7 +93,8 @@ class RobotsFetcher:
             error = f"{type(raised).__name__}: {raised}".rstrip(": ")
             if not isinstance(raised, IgnoreRequest):
                 count(self._services.crawler, f"robotstxt/exception_count/{type(raised)}")
-            failure = None if isinstance(raised, IgnoreRequest) or hop else raised
+            is_of_another = hop > 0 and own_fault(raised) is None
+            failure = None if isinstance(raised, IgnoreRequest) or is_of_another else raised
         return Answer(None, error=error, failure=failure)
 
     def why_not_awaited(self, host: str, wait: float) -> str:
