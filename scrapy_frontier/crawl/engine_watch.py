@@ -112,6 +112,12 @@ class Watch:
         if lost:
             self._tally["frontier/swept"] += len(lost)
 
+    def answered_by_cache(self, request: Request) -> None:
+        """The response to *request* comes from Scrapy's HTTP cache, whatever middlewares will make of it."""
+        flight = self._flights.get(id(request))
+        if flight is not None:
+            flight.is_cached = True
+
     # -- what is seen ------------------------------------------------------------------------------------
 
     def _sent(self, request: Request) -> None:
@@ -156,7 +162,7 @@ class Watch:
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
             # Any other middleware that answers may have asked the host in a way of its own.
-            is_cached = isinstance(result, Response) and CACHED in result.flags
+            is_cached = CACHED in result.flags if isinstance(result, Response) else flight.is_cached
             frontier.off_wire(lease, now, response_time, flight.was_given or not is_cached)
         except Exception as error:
             self._failed(error)

@@ -19,6 +19,7 @@ from ..crawl.flights.in_flight import CACHED
 from ..crawl.flights.redirect_links_and_retries import postpone, postponed
 from ..crawl.hosts.response_troubles import (
     OWN_PAUSE,
+    OwnFault,
     error_of,
     forget_frames,
     own_fault,
@@ -32,8 +33,6 @@ from ..crawl.stats import count
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
-
-    from ..crawl.hosts.response_troubles import OwnFault
 
 
 class CooldownMiddleware(Component):
@@ -80,6 +79,8 @@ class CooldownMiddleware(Component):
         """Have the host of a *response* that is trouble rest, and postpone the page; *response* itself where
         the page must count an attempt, or the spider wants it."""
         crawl = self.crawl
+        if CACHED in response.flags and crawl is not None:
+            crawl.watch.answered_by_cache(request)
         if response.status < 400 or crawl is None or CACHED in response.flags or ERRAND in request.meta:
             return response
         trouble = trouble_in(response, crawl.clock())

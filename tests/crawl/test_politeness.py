@@ -88,6 +88,28 @@ def test_pages_of_the_cache_cost_no_delay_and_the_others_keep_theirs(
     assert crawl.stats["elapsed_time_seconds"] < 6  # and not twelve delays
 
 
+def test_what_a_middleware_makes_of_a_page_of_the_cache_costs_no_delay(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """Redirects, and pages that are dropped: neither ends as a response that says where it is from."""
+    tags, numbers = {"X-Robots-Tag": "noindex"}, range(4)
+    moved = [web.on(f"/from/{n}", status=301, headers={"Location": f"/to/{n}"}) for n in numbers]
+    dropped = [web.on(f"/drop/{n}", headers=tags) for n in numbers]
+    settings = {
+        "ADDONS": {"scrapy_frontier.Addon": 500},
+        "FRONTIER_NOINDEX": "skip",
+        "FRONTIER_DIR": None,
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+    }
+    run(LinkSpider, settings, start_urls=moved + dropped)
+    assert len(web.visits) == 12
+    crawl = run(LinkSpider, {**settings, "DOWNLOAD_DELAY": 0.8}, start_urls=moved + dropped)
+    assert crawl.stats["httpcache/hit"] == 12
+    assert len(web.visits) == 12
+    assert crawl.stats["elapsed_time_seconds"] < 4  # and not twelve delays
+
+
 @pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])
 def test_delay_outlives_the_crawl(
     web: Web, start: Callable[..., Crawl], signals: tuple[signal.Signals, ...]

@@ -62,10 +62,11 @@ class Consumed(IgnoreRequest):
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
-    What was seen is read by `outcome_of` when it has ended. ``links`` are
-    those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
-    request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
-    hear that it went out; ``was_given``: it, or meanwhile one beside the pages, came to a download handler.
+    What was seen is read by `outcome_of` when it has ended. ``links`` are those of its page; ``robots`` is
+    what robots.txt said when it was handed out, ``callback`` is what the request had then (the shell takes
+    its own back as soon as it is called); ``is_sending``: its host waits to hear that it went out;
+    ``was_given``: it, or meanwhile one beside the pages, came to a download handler; ``is_cached``: a
+    response to it came from Scrapy's HTTP cache, whatever middlewares made of that.
     ``fetched`` is what the response was, ``consequences`` are those of its directives, and its links are
     followed on the ``ways``. For pages that come back: the ``digest`` of its body or text, that of the
     ``content`` by the callback, and the validators it was ``asked_with``.
@@ -77,6 +78,7 @@ class Flight:
     robots: Decision | None = None
     callback: Any = None
     was_given: bool = False
+    is_cached: bool = False
     status: int = 0
     is_fetched: bool = False
     error: BaseException | None = None
