@@ -6,8 +6,10 @@ import subprocess
 import threading
 from abc import ABC
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta, timezone
 from enum import Flag
+from functools import cached_property
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -16,7 +18,7 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import Request, Spider
+from scrapy import Field, Item, Request, Spider
 from scrapy.http import Response
 
 from scrapy_frontier.crawl.requests.callback_names import Unreadable
@@ -193,6 +195,51 @@ class Size(NamedTuple("Size", [("width", int)])):
 class Access(Flag):
     READ = 1
     WRITE = 2
+
+
+@dataclass
+class Product:
+    """An item that keeps something beside its fields."""
+
+    number: int
+    parts: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.code = f"p{self.number}"
+
+    @cached_property
+    def size(self) -> int:
+        return 2 * self.number
+
+
+class Secretive(Item):  # type: ignore[misc]
+    number = Field()
+
+
+def test_what_items_have_beside_their_fields_comes_back_or_they_are_not_stored() -> None:
+    product = Product(1)
+    product.code = "a"
+    assert product.size == 2
+    assert round_trip(product).code == "a"
+    item = Secretive(number=1)
+    assert round_trip(item) == item
+    item._from = "elsewhere"
+    with pytest.raises(Unstorable):
+        round_trip(item)
+
+
+@dataclass
+class Part:
+    parts: list[Any]
+
+
+def test_items_that_many_hold_are_not_written_once_for_each_way_to_them_either() -> None:
+    parts: list[Part] = []
+    for _ in range(21):
+        parts.append(Part(list(parts)))
+    with pytest.raises(Unstorable):
+        round_trip(parts[-1])
+    assert round_trip(parts[5]) == parts[5]
 
 
 def test_what_would_not_come_back_whole_cannot_be_stored() -> None:

@@ -54,9 +54,7 @@ class DupeFilter:
         if self.is_on and not self.is_usual:
             self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
             self._had(lambda: self._filter.open(), "opened")
-            if isinstance(self._filter, RFPDupeFilter) and self._filter.file is not None:
-                self._file = _HeldBack(self._filter.file)
-                setattr(self._filter, "file", self._file)  # noqa: B010 - it has the type of a file
+            self._hold_back()
 
     @property
     def is_own(self) -> bool:
@@ -80,13 +78,22 @@ class DupeFilter:
         if self._file is not None and request is self._asked:
             self._file.keep()
 
+    def _hold_back(self) -> None:
+        opened = getattr(self._filter, "file", None) if isinstance(self._filter, RFPDupeFilter) else None
+        if self._file is None and opened is not None:
+            self._file = _HeldBack(opened)
+            setattr(self._filter, "file", self._file)  # noqa: B010 - it has the type of a file
+
     def _seen(self, request: Request) -> bool:
         """Whether the filter has seen *request*. Where it raises, nobody has: better twice than never."""
         self._asked = request
         if self._file is not None:
             self._file.forget()
         try:
-            return bool(self._filter.request_seen(request))
+            with self._meanwhile():
+                found = bool(self._filter.request_seen(request))
+            self._hold_back()  # some open their file when they are asked first
+            return found
         except Exception as error:
             words = "%s raised %s for %s, which is taken in: mend its request_seen (said once)"
             about = self._name, describe(error), request

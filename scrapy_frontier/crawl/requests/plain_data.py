@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -95,35 +95,52 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
     if isinstance(value, type):
         return {TAG: "class", "v": _own_path(value)}
     names = list(value) if isinstance(value, Item) else _field_names(kind)
-    if names is None or (isinstance(value, tuple) and getattr(value, "__dict__", None)):
+    if names is None or _has_more(value, kind, names):
         return _object_to_plain(value, kind)
     get = value.__getitem__ if isinstance(value, Item) else value.__getattribute__
-    fields = {name: to_plain(get(name)) for name in names}
-    return {TAG: "item", "class": class_path(kind), "v": fields}
+    path = class_path(kind)
+    return {
+        TAG: "item",
+        "class": path,
+        "v": _held_by(value, lambda: {name: to_plain(get(name)) for name in names}),
+    }
+
+
+def _has_more(value: Any, kind: type, names: Iterable[str]) -> bool:
+    """Whether an item has attributes beside its fields, the *names*, that are not worked out from these."""
+    more = getattr(value, "__dict__", {}).keys() - {"_values", *names}
+    return any(not isinstance(getattr(kind, name, None), cached_property) for name in more)
 
 
 class _Bare:
     """A class whose objects have attributes and nothing else."""
 
 
-_MOST_WITHIN = 1000  # objects in one
-_written: set[int] = set()  # ids of the objects that are being written: each is held by the one before
-_within: list[type] = []  # the classes of all that were written in the first of them
+_MOST_WITHIN = 5000  # objects and items in one
+_written: set[int] = set()  # ids of those that are being written: each is held by the one before
+_within: list[int] = []  # ids of all that were written in the first of them
 
 
 def _object_to_plain(value: Any, kind: type) -> Any:
-    """An object that is no more than its attributes, and holds few others. One that holds itself would be
+    """An object that is no more than its attributes."""
+    if not _is_plain_class(kind):
+        raise Unstorable(f"{global_object_name(kind)} is not plain data")
+    path = _own_path(kind)
+    return {TAG: "object", "class": path, "v": _held_by(value, lambda: to_plain(vars(value)))}
+
+
+def _held_by(value: Any, write: Callable[[], Any]) -> Any:
+    """What *write* makes of all that *value* holds, which may not be much. One that holds itself would be
     written again and again, with all it holds, until the stack has no room; and those that many hold (each
     category its ancestors, say) once for each way that leads to them."""
     if not _written:
         _within.clear()
-    _within.append(kind)
-    if not _is_plain_class(kind) or id(value) in _written or len(_within) > _MOST_WITHIN:
-        raise Unstorable(f"{global_object_name(kind)} is not plain data")
-    path = _own_path(kind)
+    _within.append(id(value))
+    if id(value) in _written or len(_within) > _MOST_WITHIN:
+        raise Unstorable(f"{global_object_name(type(value))} holds itself, or too much, to be plain data")
     _written.add(id(value))
     try:
-        return {TAG: "object", "class": path, "v": to_plain(vars(value))}
+        return write()
     finally:
         _written.discard(id(value))
 
