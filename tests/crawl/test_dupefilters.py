@@ -76,6 +76,18 @@ class OfSettings(RFPDupeFilter):
         RFPDupeFilter.__init__(self, self.settings["JOBDIR"], fingerprinter=self.fingerprinter)
 
 
+class Late(OfSettings):
+    """Opens its file when it is asked for the first time."""
+
+    def open(self) -> None:
+        pass
+
+    def request_seen(self, request: Request) -> bool:
+        if self.file is None:
+            super().open()
+        return super().request_seen(request)
+
+
 class ByPath(RFPDupeFilter):
     def request_seen(self, request: Request) -> bool:
         return super().request_seen(request.replace(url=request.url.partition("?")[0]))
@@ -153,7 +165,7 @@ def test_of_a_page_that_is_more_than_seen_the_frontier_knows_when_it_is_fetched(
     dupefilter.close("finished")
 
 
-@pytest.mark.parametrize("kind", [Plain, Picky, ByName, OfSettings])
+@pytest.mark.parametrize("kind", [Plain, Picky, ByName, OfSettings, Late])
 def test_a_filter_remembers_as_long_as_the_frontier(tmp_path: Path, kind: type) -> None:
     """What a crawl without one left in the JOBDIR is nothing that this frontier has fetched."""
     without = RFPDupeFilter(str(tmp_path))
