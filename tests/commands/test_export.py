@@ -443,6 +443,15 @@ class WithoutQuery:
         return sha1(request.url.partition("?")[0].encode()).digest()
 
 
+def imported_without_queries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    """The frontier in ``old``, exported and imported into ``new`` under a fingerprinter that leaves out
+    queries."""
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
+    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
+    assert new("import", tmp_path / "export.gz").code == 0
+    return new
+
+
 def test_a_page_that_was_only_seen_gives_way_to_the_same_page_that_is_to_be_fetched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -456,9 +465,7 @@ def test_a_page_that_was_only_seen_gives_way_to_the_same_page_that_is_to_be_fetc
     old.discover([link("http://a.example/x?from=2", only_seen="nofollow")], NOW)
     old.discover([link("http://a.example/x"), link("http://a.example/x?from=3")], NOW)
     old.close()
-    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
-    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
-    assert new("import", tmp_path / "export.gz").code == 0
+    new = imported_without_queries(tmp_path, capsys)
     assert new("check").code == 0
     found = [(page.url, page.state) for page in pages(tmp_path / "new").values()]
     assert found == [("http://a.example/", State.DONE), ("http://a.example/x", State.QUEUED)]
@@ -475,9 +482,7 @@ def test_a_page_that_was_only_seen_gives_way_to_the_same_page_that_was_fetched(
     old.discover([link("http://a.example/x?from=1", only_seen="nofollow"), link("http://a.example/x")], NOW)
     fetch(old)
     old.close()
-    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
-    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
-    assert new("import", tmp_path / "export.gz").code == 0
+    new = imported_without_queries(tmp_path, capsys)
     assert new("check").code == 0
     assert [page.state for page in pages(tmp_path / "new").values()] == [State.DONE]
 
@@ -518,9 +523,7 @@ def test_a_redirect_to_what_is_the_same_page_now_gives_way_to_it(
     if is_fetched:
         fetch(old)
     old.close()
-    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
-    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
-    assert new("import", tmp_path / "export.gz").code == 0
+    new = imported_without_queries(tmp_path, capsys)
     assert new("check").code == 0
     found = pages(tmp_path / "new")
     kept = found.pop(len(way))
@@ -534,9 +537,7 @@ def test_a_page_is_not_first_linked_by_itself(tmp_path: Path, capsys: pytest.Cap
     old.discover([link("http://a.example/x?from=1", only_seen="nofollow")], NOW)
     old.discover([link("http://a.example/x?from=2", parent=0)], NOW)
     old.close()
-    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "export.gz").code == 0
-    new = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=WithoutQuery)
-    assert new("import", tmp_path / "export.gz").code == 0
+    imported_without_queries(tmp_path, capsys)
     assert [page.parent for page in pages(tmp_path / "new").values()] == [None]
 
 

@@ -167,7 +167,7 @@ class PageIndex:
             page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
         except UnreadableRow:
             return Fate.KNOWN
-        if page.state is State.SEEN and not page.is_deferred:
+        if page.is_only_seen:
             return Fate.SEEN
         is_waiting = page.state is State.QUEUED or page.is_deferred
         return Fate.ABSENT if is_waiting and page.payload.startswith(IN_MEMORY) else Fate.KNOWN

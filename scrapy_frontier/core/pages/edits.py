@@ -92,7 +92,7 @@ class Edits:
         if page_id in self._leased():  # it comes back right now, finished as it is
             return False
         host = self._host_of(page)
-        was_seen = page.state is State.SEEN and not page.is_deferred
+        was_seen = page.is_only_seen
         self._uncount_page(host, page_id, page)
         self._revisit_queue.remove(page_id, page, host)
         priority = page.priority if priority is None else priority

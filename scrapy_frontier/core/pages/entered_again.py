@@ -48,7 +48,7 @@ def is_left_to_filter(page: Page | None) -> bool:
     """Whether a filter of the project's may have a request for *page* dropped: nobody knows it (None), or it
     was only seen, and does not wait for a budget. Any other has passed the filter, and when it is fetched is
     known."""
-    return page is None or (page.state is SEEN and not page.is_deferred)
+    return page is None or page.is_only_seen
 
 
 def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_parent: bool | None) -> bool:

@@ -23,8 +23,7 @@ IN_MEMORY = b'{"!":"memory"'  # so begins the payload of a page whose request on
 def may_be_only_seen(page: Page) -> bool:
     """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
     not be when the process that has its request has ended."""
-    is_only_seen = page.state is State.SEEN and not page.is_deferred
-    return is_only_seen or page.payload.startswith(IN_MEMORY)
+    return page.is_only_seen or page.payload.startswith(IN_MEMORY)
 
 
 _COUNTS = struct.Struct(f">QQQ{len(State)}QQQQ")
