@@ -279,15 +279,15 @@ class Frontier:
         or are not kept where nobody knows the *fingerprint*. One lookup."""
         lease.node = self.find(fingerprint)
 
+    extend_leases = Verb("_leases", Leases.extend)
     release = Verb("_endings", Endings.release)
 
     # -- rankings --------------------------------------------------------------------------------------
 
     def rank_due(self, now: float, interval: float = 0.0) -> RankRun | None:
         """A ranking, if the crawl has grown by enough since the last one or *interval* seconds have passed
-        (0: does not count), or the packing of links, if that is due; who gets one has to close it. None:
-        neither is, or `load` is not through. Commits what was open and takes a snapshot where one is due.
-        """
+        (0: does not count), or the packing of links, if due; who gets one has to close it. None: neither is,
+        or `load` is not through. Commits what was open and takes a snapshot where one is due."""
         return self._rankings.rank_due(now, interval) if self.is_loaded else None
 
     rank_now = Verb("_rankings", Rankings.rank_now)

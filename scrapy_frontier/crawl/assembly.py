@@ -44,6 +44,7 @@ from .requests.fingerprints import Identities
 from .requests.queued import QueuedRequests
 from .revisits import Revisits
 from .scrapy_internals import compat, compat_scraper
+from .standstill import Standstill
 from .store import jobdirs
 from .store.upkeep import Upkeep, filter_directory, open_store
 from .wake_up import Alarm
@@ -241,6 +242,7 @@ class Crawl:
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, reporter)
         self.alarm = Alarm(crawler)
+        self.standstill = Standstill(frontier, clock)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(
             crawler,

@@ -155,18 +155,18 @@ class FrontierScheduler(BaseScheduler):
     # -- opening and failing ---------------------------------------------------------------------------
 
     def _open(self, spider: Spider) -> None:
-        crawler = self.crawler
-        crawl = self._crawl = Crawl(crawler, spider, self._reporter, self._failed, self.close)
+        crawl = self._crawl = Crawl(self.crawler, spider, self._reporter, self._failed, self.close)
         crawl.loading.begin()
-        crawl.log.log_start(spider, crawler.settings)
+        crawl.log.log_start(spider, self.crawler.settings)
         self._enqueue = crawl.intake.enqueue
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
-        compat_downloader.steady_downloader(crawler, crawl.frontier.ordered_delay)
+        compat_downloader.steady_downloader(self.crawler, crawl.frontier.ordered_delay)
         crawl.output.begin()
         if crawl.watch.begin():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)
+            crawl.standstill.look()
 
     def _failed(self, error: Exception) -> None:
         """Nothing may be raised into the engine: it would lose the request, or hang."""
@@ -203,10 +203,15 @@ class FrontierScheduler(BaseScheduler):
         if crawl.loading.is_by_hand:
             crawl.loading.step()
         frontier, now = crawl.frontier, crawl.clock()
+        if now >= crawl.standstill.next:
+            crawl.standstill.look()
         if self._last:
             return self._hand_out_last(self._last.pop(), crawl)
-        passed_over = 0
-        while (lease := frontier.lease(now)) is not None:
+        for _ in range(_MOST_PASSED_OVER):
+            lease = frontier.lease(now)
+            if lease is None:
+                self._come_back(crawl, now)
+                return None
             request = self._request(lease, crawl)
             if request is not None:
                 if crawl.gate is None or lease.given_up is not None:  # then nobody is asked for anything
@@ -216,16 +221,16 @@ class FrontierScheduler(BaseScheduler):
                     return self._hand_out(request, lease, crawl, decision)
                 if lease.page_id not in crawl.requests.in_memory:
                     crawl.requests.keep(lease.page_id, request)
-            passed_over += 1
-            if passed_over == _MOST_PASSED_OVER:  # many new hosts: let the event loop breathe
-                compat.wake(self.crawler)
-                return None
-        wake_at = frontier.wake_at()
+        compat.wake(self.crawler)  # many new hosts: let the event loop breathe
+        return None
+
+    def _come_back(self, crawl: Crawl, now: float) -> None:
+        """Have the engine ask again when there may be a request."""
+        wake_at = crawl.frontier.wake_at()
         if wake_at is not None and wake_at < crawl.alarm.at:
             crawl.alarm.set(wake_at, now)
         if crawl.is_temporary and not crawl.flights and compat.stays_open(self.crawler):
             self._has_pending()  # somebody waits for the page, and wants to hear that it was given up
-        return None
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
         page, requests = lease.page, crawl.requests
@@ -318,6 +323,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None:
             return
         try:
+            crawl.standstill.look()
             crawl.watch.sweep()
             if not self._sleeps(crawl):
                 self._report(crawl)

@@ -96,14 +96,13 @@ class CooldownMiddleware(Component):
         """As `process_response`, for a connection that failed; None where that says nothing of the host."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         lease = flight.lease if flight is not None else None
-        if lease is not None and lease.given_up is not None:
+        if crawl is None or (lease is not None and lease.given_up is not None):
             return None
-        fault = own_fault(exception) if crawl is not None else None
-        if crawl is not None and fault is not None:
+        fault = own_fault(exception)
+        if fault is not None:
             return self._await_machine(crawl, request, fault, exception)
-        is_elsewhere = request.meta.get("proxy") or ERRAND in request.meta
-        trouble = trouble_of(exception) if crawl is not None and not is_elsewhere else None
-        if crawl is None or trouble is None:
+        trouble = None if request.meta.get("proxy") or ERRAND in request.meta else trouble_of(exception)
+        if trouble is None or (lease is not None and crawl.standstill.was_during(lease.leased_at)):
             return None
         trouble = trouble._replace(is_silent=True, failure=exception)
         back = self._cool(crawl, request, trouble)

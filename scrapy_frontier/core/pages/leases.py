@@ -186,6 +186,12 @@ class Leases(dict[int, Lease]):
         self[number] = lease
         return lease
 
+    def extend(self, now: float) -> None:
+        """Have all that are out last as if they had been granted at *now*; O(these)."""
+        until = now + self.timeout
+        for lease in self.values():
+            lease.deadline = until
+
     def of_hosts_not_blocked(self, by_name: Mapping[str, Host]) -> int:
         """How many leases are out of hosts, *by_name* those in memory, that are not blocked; O(leases)."""
         hosts = (by_name.get(lease.host) for lease in self.values())

@@ -1,0 +1,76 @@
+"""A process that is stopped and goes on: nobody is asked twice for it, and nobody is blamed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from conftest import wait_until
+from scrapy import Spider
+from server import PATIENCE, Answer
+
+from scrapy_frontier.crawl import scheduler, standstill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from server import Web
+    from typing_extensions import Self
+
+STOPPED = 4.0  # seconds
+ADDONS = {"scrapy_frontier.Addon": 500}
+
+
+class ImpatientSpider(Spider):
+    """Fetches *start_urls*; takes seconds for minutes."""
+
+    name = "impatient"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        standstill.STOOD_STILL, scheduler.SWEEP_INTERVAL = 2.0, 0.2
+        return super().from_crawler(crawler, *args, **kwargs)
+
+    def parse(self, response: Response) -> None:
+        pass
+
+
+def stop_and_continue(crawl: Crawl, web: Web) -> None:
+    """Stop the process of *crawl* when its first page is under way, and let it go on in a while."""
+    wait_until(lambda: "/" in web.paths())
+    crawl.process.send_signal(signal.SIGSTOP)
+    time.sleep(STOPPED)
+    crawl.process.send_signal(signal.SIGCONT)
+
+
+def test_a_page_under_way_is_not_asked_for_again(start: Callable[..., Crawl], web: Web) -> None:
+    is_awake = threading.Event()
+    web.on("/", Answer(until=is_awake.is_set), Answer())
+    settings = {"ADDONS": ADDONS, "FRONTIER_LEASE_TIMEOUT": STOPPED - 1}
+    crawl = start(ImpatientSpider, settings, start_urls=[web.url("/")])
+    stop_and_continue(crawl, web)
+    crawl.go_on()
+    is_awake.set()
+
+    assert crawl.wait().reason == "finished", crawl.log
+    assert web.paths().count("/") == 1
+    assert "The process stood still for " in crawl.log
+
+
+def test_a_host_does_not_rest_for_a_connection_that_timed_out_meanwhile(
+    start: Callable[..., Crawl], web: Web
+) -> None:
+    web.on("/", Answer(delay=PATIENCE), Answer())
+    settings = {"ADDONS": ADDONS, "DOWNLOAD_TIMEOUT": STOPPED - 1}
+    crawl = start(ImpatientSpider, settings, start_urls=[web.url("/")])
+    stop_and_continue(crawl, web)
+
+    assert crawl.wait().reason == "finished", crawl.log
+    assert web.paths().count("/") == 2
+    assert crawl.stats["retry/count"] == 1
+    assert not [name for name in crawl.stats if name.startswith("frontier/cooldown")], crawl.stats
