@@ -15,7 +15,7 @@ from scrapy.exceptions import UsageError
 from ..core.admin import facts
 from ..core.admin.salvage import remove
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRow
-from ..core.frontier import Link
+from ..core.frontier import Fate, Link
 from ..core.parse.urls import host_of
 from ..crawl.meta_keys import PATTERN
 from ..crawl.requests.codec import meta_payload
@@ -85,8 +85,12 @@ def add(call: Call) -> int:
 
 
 def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: float) -> Iterator[bool]:
-    """Whether each of *links* was queued; with *meta* a known page gets the new request, too."""
+    """Whether each of *links* was queued; with *meta* a known page gets the new request, too. So does one
+    whose own went with its crawl, of which none is running."""
     for link, answer in zip(links, frontier.discover(links, now), strict=True):
+        if answer.fate is Fate.ABSENT and answer.page_id is not None:
+            yield frontier.renew(answer.page_id, link.payload, is_lost=True)
+            continue
         known = frontier.page(answer.page_id) if meta and answer.page_id is not None else None
         if known is None or answer.page_id is None or answer.is_taken:
             yield answer.is_taken

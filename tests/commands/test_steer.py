@@ -76,6 +76,24 @@ def test_added_pages_are_queued_by_their_priority(frontier: Frontiers) -> None:
     assert "Added 0; 1 known already" in frontier("add", "http://new.example/1").out
 
 
+@pytest.mark.parametrize("more", [(), ("--force",), ("--pattern", "/x")], ids=["plain", "force", "pattern"])
+def test_a_page_whose_request_went_with_its_crawl_is_asked_for_by_the_one_that_is_added(
+    frontier: Frontiers, more: tuple[str, ...]
+) -> None:
+    url = "http://memory.example/"
+    crawling = start(frontier.directory, NOW + 100)
+    assert crawling.discover([link(url, priority=99, payload=IN_MEMORY)], NOW + 100)[0].is_taken
+    crawling.close()
+
+    assert "Added 1; 0 known already" in frontier("add", url, *more).out
+
+    [page] = [page for page in pages(frontier.directory).values() if page.url == url]
+    assert not page.payload.startswith(IN_MEMORY)
+    assert check(frontier.directory) == []
+    assert "Added 0; 1 known already" in frontier("add", url).out
+    assert order(frontier.directory, 1) == [url]
+
+
 def test_urls_are_read_from_a_file(frontier: Frontiers, tmp_path: Path) -> None:
     file = tmp_path / "urls"
     lines = [f"http://n{number % 7}.example/{number}" for number in range(250)]

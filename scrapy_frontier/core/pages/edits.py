@@ -108,13 +108,13 @@ class Edits:
             self._batch.commit()
         return True
 
-    def renew(self, page_id: PageId, payload: bytes) -> bool:
+    def renew(self, page_id: PageId, payload: bytes, is_lost: bool = False) -> bool:
         """Give a known page another request, in the open batch; false while it is leased, and for one nobody
-        knows, or that only a process has. O(leases). Raises `UnreadableRow` where its row does not
-        decode."""
+        knows, or whose request only a process has, unless it *is_lost* with that. O(leases). Raises
+        `UnreadableRow` where its row does not decode."""
         stored = self._batch.get(keys.page_key(page_id))
         page = page_rows.decode_page(stored) if stored is not None else None
-        if page is None or page.payload.startswith(IN_MEMORY) or page_id in self._leased():
+        if page is None or page_id in self._leased() or (page.payload.startswith(IN_MEMORY) and not is_lost):
             return False
         page = page._replace(payload=payload)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
