@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..core.time_format import span
@@ -14,10 +15,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+# Seconds that never go back, and go on while the machine sleeps, where it has a clock for that: Linux has.
+boot_time: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+)
+
+
 def steady_clock() -> Callable[[], float]:
-    """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
-    offset = time.time() - time.monotonic()
-    return map(offset.__add__, iter(time.monotonic, None)).__next__  # no call of ours: read all the time
+    """POSIX seconds that never jump: the wall clock of now, carried on by that of the machine."""
+    offset = time.time() - boot_time()
+    return map(offset.__add__, iter(boot_time, None)).__next__  # no call of ours: read all the time
 
 
 def never_back(clock: Callable[[], float], last: float) -> Callable[[], float]:

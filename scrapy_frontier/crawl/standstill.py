@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from typing import TYPE_CHECKING
 
 from ..core.time_format import span
+from .clock import boot_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,9 @@ STOOD_STILL = 60.0  # seconds without a sign of life, which come every five: mor
 
 
 class Standstill:
-    """Notices that the process stood still: it was stopped (Ctrl-Z), its container paused, or a callback held
-    the event loop. What was under way then is late by that, and nobody is to blame for it.
+    """Notices that the process stood still: it was stopped (Ctrl-Z), its container paused, its machine
+    suspended, or a callback held the event loop. What was under way then is late by that, and nobody is to
+    blame for it.
 
     `look` is to be called every few seconds, and before anything at or after ``next`` (by the crawl's
     *clock*) that depends on how long a page is under way.
@@ -36,7 +37,7 @@ class Standstill:
 
     def look(self) -> None:
         """Notice one that is just over: the leases that are out last as if they had been granted now."""
-        last, self._last = self._last, time.monotonic()
+        last, self._last = self._last, boot_time()
         now = self._clock()
         self.next = now + STOOD_STILL
         if self._last - last < STOOD_STILL:

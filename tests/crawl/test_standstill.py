@@ -7,11 +7,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from conftest import wait_until
 from scrapy import Spider
 from server import PATIENCE, Answer
 
-from scrapy_frontier.crawl import scheduler, standstill
+from scrapy_frontier.crawl import clock, scheduler, standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,3 +75,16 @@ def test_a_host_does_not_rest_for_a_connection_that_timed_out_meanwhile(
     assert web.paths().count("/") == 2
     assert crawl.stats["retry/count"] == 1
     assert not [name for name in crawl.stats if name.startswith("frontier/cooldown")], crawl.stats
+
+
+def test_the_clock_of_a_crawl_goes_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "boot_time", iter([1000.0, 1001.0, 30_000.0]).__next__)
+    steady = clock.steady_clock()
+    before = steady()
+    assert abs(before - time.time() - 1) < 600
+    assert abs(steady() - before - 28_999.0) < 1e-3
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="a clock of Linux")
+def test_the_machine_is_asked_for_a_clock_that_counts_its_sleep() -> None:
+    assert clock.boot_time() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=600)
