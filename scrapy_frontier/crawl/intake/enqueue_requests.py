@@ -242,11 +242,8 @@ class Intake:
         for link, answer in zip(links, self._frontier.discover(links, self._clock(), lease), strict=True):
             if answer.kind:
                 self._refusals.report(answer, link, link.url)
-            elif answer.is_taken:
+            elif answer.is_taken or self._brings_back(answer, link):
                 new += 1
-            elif answer.page_id is not None and self._requests.is_missing(answer):
-                request = self._requests.codec.decode(link.url, link.priority, link.payload)
-                self._requests.queued(answer.page_id, request, False)
             elif not link.only_seen:
                 self._tally["dupefilter/filtered"] += 1
                 if known is not None and answer.page_id is not None:
@@ -280,6 +277,13 @@ class Intake:
         lease, flags, weight = self._noted(original)
         return self._discover_one(link._replace(flags=flags, weight=weight), self._clock(), lease)
 
+    def _brings_back(self, answer: Discovered, link: Link) -> bool:
+        """Whether *link* is the request of a page now whose own went with an earlier process."""
+        page_id = answer.page_id
+        if page_id is None or not self._requests.is_missing(answer):
+            return False
+        return self._frontier.renew(page_id, link.payload, is_lost=True)
+
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""
         page_id = answer.page_id
@@ -290,12 +294,11 @@ class Intake:
         if answer.fate is Fate.DEFERRED:
             if not is_stored:
                 self._requests.keep_in_memory(page_id, request)
-        elif answer.is_taken:
+        elif answer.is_taken or self._requests.is_missing(answer):
+            is_stored = is_stored and (answer.is_taken or self._brings_back(answer, link))
             self._requests.queued(page_id, request, is_stored)
             if is_stored:
                 self._dupefilter.took(request)
-        elif self._requests.is_missing(answer):
-            self._requests.queued(page_id, request, False)
         else:
             self._tally["dupefilter/filtered"] += 1
             words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
