@@ -129,7 +129,7 @@ def drops(dupefilter: DupeFilter, request: Request, page: Page | None = None) ->
     return dupefilter.drops(request, b"", Known(page))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", [Plain, Picky])
+@pytest.mark.parametrize("kind", [Plain, Picky, Late])
 def test_what_a_filter_notes_is_kept_once_the_frontier_has_it(tmp_path: Path, kind: type) -> None:
     """A kill may come when it has noted a link, and the frontier has not."""
     for batches, is_seen in ((0, False), (1, False), (2, False), (0, True)):
@@ -142,10 +142,11 @@ def test_what_a_filter_notes_is_kept_once_the_frontier_has_it(tmp_path: Path, ki
         dupefilter._filter.file._file.close()  # the process ends here
 
 
-def test_nothing_is_kept_of_what_the_frontier_did_not_take(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Plain, Late])
+def test_nothing_is_kept_of_what_the_frontier_did_not_take(tmp_path: Path, kind: type) -> None:
     """One that is over a budget, or that this process alone has, must not be seen in every later run."""
     for _ in range(2):
-        dupefilter = opened(tmp_path, Plain)
+        dupefilter = opened(tmp_path, kind)
         assert not drops(dupefilter, PAGE)
         dupefilter.took(PRIVATE)  # without being asked about it (dont_filter)
         assert not drops(dupefilter, Request("http://example.com/b"))

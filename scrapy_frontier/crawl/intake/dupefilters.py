@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from io import TextIOBase
 from typing import TYPE_CHECKING, Any
 
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
@@ -48,6 +49,7 @@ class DupeFilter:
         self._filter: Any = None
         self._file: _HeldBack | None = None
         self._asked: Request | None = None  # about which it was asked last
+        self._path = directory / "requests.seen"
         self._meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext
         if isinstance(cls, type) and issubclass(cls, RFPDupeFilter):  # any callable does, to Scrapy
             self._meanwhile = partial(_jobdir, crawler.settings, directory)
@@ -78,11 +80,26 @@ class DupeFilter:
         if self._file is not None and request is self._asked:
             self._file.keep()
 
-    def _hold_back(self) -> None:
+    def _hold_back(self, size: int | None = None) -> None:
+        """Hold back what the filter writes from now on, if its file is open, and what is beyond *size*."""
         opened = getattr(self._filter, "file", None) if isinstance(self._filter, RFPDupeFilter) else None
         if self._file is None and opened is not None:
             self._file = _HeldBack(opened)
+            if size is not None and str(getattr(opened, "name", "")) == str(self._path):
+                self._file.take_back(size)
             setattr(self._filter, "file", self._file)  # noqa: B010 - it has the type of a file
+
+    @contextmanager
+    def _opened_late(self) -> Iterator[None]:
+        """For filters that open their file when they are asked first."""
+        if self._file is not None or not isinstance(self._filter, RFPDupeFilter):
+            yield
+            return
+        size = self._path.stat().st_size if self._path.exists() else 0
+        try:
+            yield
+        finally:
+            self._hold_back(size)
 
     def _seen(self, request: Request) -> bool:
         """Whether the filter has seen *request*. Where it raises, nobody has: better twice than never."""
@@ -90,10 +107,8 @@ class DupeFilter:
         if self._file is not None:
             self._file.forget()
         try:
-            with self._meanwhile():
-                found = bool(self._filter.request_seen(request))
-            self._hold_back()  # some open their file when they are asked first
-            return found
+            with self._meanwhile(), self._opened_late():
+                return bool(self._filter.request_seen(request))
         except Exception as error:
             words = "%s raised %s for %s, which is taken in: mend its request_seen (said once)"
             about = self._name, describe(error), request
@@ -145,6 +160,16 @@ class _HeldBack:
 
     def write(self, row: Any) -> None:
         self._noted.append(row)
+
+    def take_back(self, size: int) -> None:
+        """What the file has beyond *size* bytes was noted of the request that is asked about."""
+        self._file.flush()
+        with open(self._file.name, "rb+") as file:
+            file.seek(size)
+            noted = file.read()
+            file.truncate(size)
+        is_text = isinstance(self._file, TextIOBase)
+        self._noted = [noted.decode() if is_text else noted]
 
     def keep(self) -> None:
         """What was noted last is to be written."""
