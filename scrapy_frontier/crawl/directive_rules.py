@@ -11,6 +11,7 @@ from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, JsonRequest
 
 from ..core import reasons
+from ..core.frontier import Event
 from ..core.parse.directives import NO_CONSEQUENCES, consequences
 from ..core.parse.headers import has_rel
 from ..core.parse.urls import escaped_fragment, host_of
@@ -49,7 +50,8 @@ class DirectiveRules(Component):
         """
         crawl, flight = self.crawl, self.flights.get(id(response.request))
         found = self._without_flight(response) if flight is None else flight.consequences
-        leads_on = flight is not None and flight.outcome is not None
+        outcome = None if flight is None else flight.outcome
+        leads_on = outcome is not None and outcome.event is Event.REDIRECTED  # and is not refused, say
         inherited = pattern_and_force_of(response.request)
         is_plain = found == NO_CONSEQUENCES and inherited is None and not leads_on and not self.settings.ajax
         if is_plain and not self._may_have_rels(response):

@@ -241,6 +241,26 @@ def test_other_schemes_are_not_followed(web: Web, run: Callable[..., Crawl], pag
     assert kept[0].reason == "redirect refused: that is no address of http or https (file:///etc/passwd)"
 
 
+class ErrbackSpider(RedirectSpider):
+    """Yields an item for each error."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        for url in self.start_urls:
+            yield Request(url, errback=self.failed)
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"path": failure.request.url, "error": type(failure.value).__name__}
+
+
+def test_what_an_errback_yields_of_a_refused_redirect_is_kept(
+    web: Web, items: Callable[..., list[list[Any]]]
+) -> None:
+    urls = [leads(web, "/elsewhere", "ftp://127.0.0.3/"), leads(web, "/nowhere", "javascript:alert(1)")]
+    (found,) = items(ErrbackSpider, [{}], start_urls=urls)
+    errors = [{"path": urls[0], "error": "HttpError"}, {"path": urls[1], "error": "IgnoreRequest"}]
+    assert sorted(found, key=lambda item: item["error"]) == errors
+
+
 # -- private networks --------------------------------------------------------------------------------------
 
 
