@@ -24,6 +24,7 @@ from .requests.fingerprints import page_fingerprint
 from .requests.pattern_and_force import pattern_and_force_of
 from .responses.fast_link_extractor import references_of, tree_of
 from .responses.head import is_text
+from .scrapy_internals import compat_scraper
 from .stats import count
 
 if TYPE_CHECKING:
@@ -48,11 +49,14 @@ class DirectiveRules(Component):
 
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
-        crawl, flight = self.crawl, self.flights.get(id(response.request))
+        crawl, request = self.crawl, response.request
+        flight = self.flights.get(id(request))
         found = self._without_flight(response) if flight is None else flight.consequences
+        if found.drops_items and request is not None and is_error(self.crawler, response, request):
+            found = found._replace(drops_items=False)
         outcome = None if flight is None else flight.outcome
         leads_on = outcome is not None and outcome.event is Event.REDIRECTED  # and is not refused, say
-        inherited = pattern_and_force_of(response.request)
+        inherited = pattern_and_force_of(request)
         is_plain = found == NO_CONSEQUENCES and inherited is None and not leads_on and not self.settings.ajax
         if is_plain and not self._may_have_rels(response):
             return None
@@ -105,6 +109,12 @@ class DirectiveRules(Component):
             return request
         url = escaped_fragment(request.url)
         return request if url is None else request.replace(url=url)
+
+
+def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
+    """Whether *response* goes to the errback of *request*: then what it says of its content counts for
+    nothing, since an error has none to be indexed."""
+    return compat_scraper.http_error_of(crawler, response, request) is not None
 
 
 class PageRules:

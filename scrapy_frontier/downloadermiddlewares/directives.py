@@ -17,6 +17,7 @@ from ..core.parse.directives import canonical, consequences, robots_directives
 from ..core.parse.html_head import Head
 from ..core.parse.urls import escaped_fragment, without_fragment
 from ..crawl.assembly import Component
+from ..crawl.directive_rules import is_error
 from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.requests.fingerprints import is_same_page
 from ..crawl.responses.head import head_of
@@ -92,7 +93,7 @@ class DirectivesMiddleware(Component):
         found = consequences(directives, response.url, self.settings.obeyed)
         if directives["noindex"]:
             count(self.crawler, "frontier/noindex/pages")
-        if found.skips:
+        if found.skips and not is_error(self.crawler, response, flight.request):
             raise IgnoreRequest(reasons.SKIPPED())
         if directives["nofollow"]:
             count(self.crawler, "frontier/nofollow/pages")

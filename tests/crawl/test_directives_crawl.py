@@ -102,6 +102,30 @@ def test_noindex_may_keep_a_page_from_the_spider(web: Web, run: Callable[..., Cr
     assert (kept.state, kept.reason) == (State.EXCLUDED, "noindex: the page asks to be kept nowhere")
 
 
+class DeadLinkSpider(LinkSpider):
+    """Yields an item for each error, too."""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, errback=self.failed)
+        yield Request(self.start_urls[0] + "?seen", meta={"handle_httpstatus_list": [404]})
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"path": f"/{type(failure.value).__name__}"}
+
+
+@pytest.mark.parametrize(("noindex", "seen"), [("drop-items", State.GONE), ("skip", State.EXCLUDED)])
+def test_an_error_has_no_content_to_be_indexed_unless_the_callback_reads_it(
+    web: Web, run: Callable[..., Crawl], pages: Any, noindex: str, seen: State
+) -> None:
+    url = web.on("/dead", status=404, body=page(NOINDEX))
+    web.on("/dead?seen", status=404, body=page(NOINDEX))
+    crawl = run(DeadLinkSpider, {"FRONTIER_NOINDEX": noindex}, start_urls=[url])
+    assert arrived(crawl) == {"/HttpError"}
+    assert (pages()[url].state, pages()[url].reason) == (State.GONE, "HTTP 404")
+    assert pages()[url + "?seen"].state is seen
+
+
 def test_the_switch_for_noindex(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page(NOINDEX))
     crawl = run(LinkSpider, {"FRONTIER_NOINDEX": "ignore"}, start_urls=[web.url("/")])
