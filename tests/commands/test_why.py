@@ -19,7 +19,7 @@ from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.parse.redirect_chains import REFUSALS
+from scrapy_frontier.core.parse.redirect_chains import REFUSALS, ChainRefusal
 from scrapy_frontier.core.reasons import REASONS, reason_of
 from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
@@ -246,6 +246,16 @@ STORIES |= {
     )
     for refused in REFUSALS
 }
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_a_refused_redirect_is_read_back_however_long_its_url(refused: ChainRefusal) -> None:
+    url = f"http://a.example/{'x' * reasons.LONGEST_URL}"[: reasons.LONGEST_URL]
+    reason = reasons.NOT_FOLLOWED(why=refused.reason, url=url)
+    assert outcome_of(flight(error=IgnoreRequest(reason))) == Outcome(Event.EXCLUDED, reason=reason)
+    others = outcome_of(flight(error=IgnoreRequest("x" * 1000))).reason
+    assert set(others) == {"x"}
+    assert len(others) < 500
 
 
 STORIES["lost"] = Story(

@@ -301,7 +301,8 @@ def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome
         return Outcome(Event.FAILED, status, reasons.STATUS(status=status))
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
-        return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])
+        longest = _LONGEST_REASON + reasons.LONGEST_URL  # one that is cut is not read back
+        return Outcome(Event.EXCLUDED, status, reason[:longest])
     if type(error).__name__ == "CancelledError" and is_closing:
         return Outcome(Event.POSTPONED, reason=reasons.CANCELLED())
     return failed_with(error)
