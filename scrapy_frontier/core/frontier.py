@@ -188,8 +188,7 @@ class Frontier:
     # -- what there is ---------------------------------------------------------------------------------
 
     def totals(self) -> Totals:
-        """What all runs together hold, open ends too, by kept counters: as `scrapy frontier stats` shows
-        it."""
+        """What all runs together hold, open ends too, by kept counters: as `scrapy frontier stats`."""
         return self._batch.counts.totals()
 
     @property
@@ -248,6 +247,7 @@ class Frontier:
     recognize = Verb("_page_index", PageIndex.recognize)
     discover = Verb("_discovery", Discovery.discover)
     discover_one = Verb("_discovery", Discovery.discover_one)
+    refusal = Verb("_discovery", Discovery.refusal)
 
     # -- edits -----------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from .flights.redirect_links_and_retries import FollowUps
 from .hosts.politeness_key import PolitenessKeys, read_suffixes, registered_domain
 from .intake.dupefilters import DupeFilter
 from .intake.enqueue_requests import Intake
+from .intake.refused_follow_ups import RefusedFollowUps
 from .intake.refused_links import Refusals
 from .intake.seeds import Seeds
 from .links.callback_requests import CallbackOutput
@@ -216,8 +217,7 @@ class Crawl:
 
     def _make_parts(self, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
-        identities = self.identities
-        flights = self.flights = Flights()
+        identities, self.flights = self.identities, Flights()
         requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         refusals = Refusals(reporter)
@@ -232,25 +232,27 @@ class Crawl:
             self.politeness_keys,
             self._dupefilter,
             requests,
-            flights,
+            self.flights,
             follow_ups,
             self.seeds,
             refusals,
             reporter,
         )
+        self.refused = RefusedFollowUps(frontier, clock, identities, self.intake, follow_ups, refusals)
         self._make_parts_for_links(spider, reporter)
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, reporter)
         self.alarm = Alarm(crawler)
         self.standstill = Standstill(frontier, clock)
-        self.loading = Loading(crawler, frontier, clock, flights, failed)
+        self.loading = Loading(crawler, frontier, clock, self.flights, failed)
         self.watch = Watch(
             crawler,
             frontier,
             clock,
-            flights,
+            self.flights,
             identities,
             requests,
+            self.refused,
             self.links,
             self.revisits,
             self.alarm,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Frontier, PageId
+    from .intake.refused_follow_ups import RefusedFollowUps
     from .links.outlinks import Outlinks
     from .requests.fingerprints import Identities
     from .requests.queued import QueuedRequests
@@ -60,6 +61,7 @@ class Watch:
     _flights: Flights
     _identities: Identities
     _requests: QueuedRequests
+    _refused: RefusedFollowUps
     _links: Outlinks | None
     _revisits: Revisits
     _alarm: Alarm
@@ -140,9 +142,8 @@ class Watch:
         if flight is None:
             return result
         lease = flight.lease
-        if lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
-            error = IgnoreRequest(str(result.meta.get(POSTPONED)))  # whoever asked: nobody waits for it
-            result = Failure(error)  # type: ignore[no-untyped-call]  # Twisted's
+        if isinstance(result, Request) and (reason := self._refusal(flight, result)):
+            result = Failure(IgnoreRequest(reason))  # type: ignore[no-untyped-call]  # Twisted's
         if isinstance(result, Request):  # perhaps of a middleware nearer to the network than ours
             flight.takes_validators_off(request)
             flight.takes_validators_off(result)
@@ -167,6 +168,20 @@ class Watch:
         except Exception as error:
             self._failed(error)
         return result
+
+    def _refusal(self, flight: Flight, follow_up: Request) -> str:
+        """Why *flight* ends with an error instead of *follow_up*, for which nobody would ask; empty: one
+        does."""
+        meta = follow_up.meta
+        if flight.lease.is_last and meta.get(POSTPONED_FOR):  # whoever asked: nobody waits for it
+            return str(meta.get(POSTPONED))
+        if self._is_closed:
+            return ""
+        try:
+            return self._refused.reason(flight, follow_up)
+        except Exception as error:
+            self._failed(error)
+            return ""
 
     def _raised(self, error: BaseException, request: Request, result: Any) -> None:
         """The callback of *request*, or its errback, raised *error*, where *result* was to be dealt with."""

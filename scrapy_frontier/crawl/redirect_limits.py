@@ -8,13 +8,11 @@ from scrapy.downloadermiddlewares.redirect import BaseRedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request
 
-from ..core import reasons
 from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.urls import absolute, host_of
-from ..core.reasons import LONGEST_URL
 from ..settings import FrontierSettings
 from .assembly import Component
-from .flights.redirect_links_and_retries import times
+from .flights.redirect_links_and_retries import not_followed, times
 from .hosts.private_network import is_from_private
 from .meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REDIRECTED_BY, START
 from .stats import count
@@ -90,7 +88,7 @@ class Limited(BaseRedirectMiddleware, Component):
         *target* cut."""
         count(self.crawler, "frontier/redirects/refused")
         count(self.crawler, f"frontier/redirects/refused/{refusing.name}")
-        return reasons.NOT_FOLLOWED(why=refusing.reason, url=target[:LONGEST_URL])
+        return not_followed(target, refusing.reason)
 
 
 def leads_back(target: Request) -> bool:

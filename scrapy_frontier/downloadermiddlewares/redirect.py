@@ -119,6 +119,9 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if led is Led.FORBIDDEN:
             count(self.crawler, "frontier/nofollow/links")
             target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
+        elif reason := crawl.refused.reason_of_target(flight, target):
+            flight.note(reason)
+            return
         else:
             count(self.crawler, "frontier/redirects/refresh")
         compat.engine_of(self.crawler).crawl(target)

@@ -15,8 +15,9 @@ from scrapy_frontier.core.pages.entered_again import (
     takes_request,
     was_visited_before,
 )
+from scrapy_frontier.core.pages.traps import WORDS
 from scrapy_frontier.core.parse.redirect_chains import LOOP, REFUSALS, TOO_LONG
-from scrapy_frontier.core.reasons import NOT_FOLLOWED
+from scrapy_frontier.core.reasons import BEHIND, BUDGET, NOT_FOLLOWED
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import FINISHED, State
 from scrapy_frontier.core.store.visit_rows import Visits
@@ -37,6 +38,14 @@ def test_a_seed_is_tried_again_that_failed_or_was_redirected_until_that_was_enou
         page = Page(URL, state=state, reason=NOT_FOLLOWED(why=refused.reason, url=URL))
         goes_on = state is State.EXCLUDED and refused in (LOOP, TOO_LONG)
         assert is_tried_again(page) == (state is State.FAILED or goes_on)
+
+
+def test_a_seed_that_led_over_a_limit_is_tried_again() -> None:
+    """It may be higher by now."""
+    budgets = BUDGET(most="1,000 pages", whose="host a.example"), BEHIND(whose="domain a.example")
+    for why in (*WORDS.values(), *budgets):
+        page = Page(URL, state=State.EXCLUDED, reason=NOT_FOLLOWED(why=why, url=f"{URL}?(a)"))
+        assert is_tried_again(page)
 
 
 def test_a_way_goes_round_that_leads_back_or_where_it_was_enough() -> None:

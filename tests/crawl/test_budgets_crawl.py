@@ -178,15 +178,41 @@ def test_seeds_are_kept_beyond_the_budget_and_fetched_whatever_they_look_like(
     assert crawl.stats["frontier/pages/seen"] == 38
 
 
-def test_a_seed_that_leads_into_a_trap_is_named_in_the_log(
-    endless: Endless, run: Callable[..., Crawl]
+@pytest.mark.parametrize("way", ["/seed", "/before"])
+def test_a_seed_that_leads_into_a_trap_is_named_in_the_log_and_tried_again(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], way: str
 ) -> None:
     seed = endless.on("/seed", status=301, headers={"Location": "/y/y/y"})
-    crawl = run(LinkSpider, start_urls=[seed])
-    assert endless.paths() == ["/seed"]
+    endless.on("/before", status=301, headers={"Location": "/seed"})
+    crawl = run(LinkSpider, start_urls=[endless.url(way)])
+    assert endless.paths()[-1] == "/seed"
     assert crawl.reason == "finished"
     assert "WARNING: Refused <GET" in crawl.log
     assert "comes from a seed" in crawl.log
+    assert crawl.stats["frontier/traps/repeated_segments"] == 1
+    found = pages()[seed]
+    assert (found.state, found.reason) == (
+        State.EXCLUDED,
+        "redirect refused: its path repeats itself (" + endless.url("/y/y/y") + ")",
+    )
+    for _ in range(2):
+        run(LinkSpider, {"FRONTIER_REPEATED_SEGMENTS": 4}, start_urls=[endless.url(way)])
+        assert endless.paths().count("/y/y/y") == 1
+        assert pages()[seed].state is State.REDIRECTED
+
+
+def test_a_seed_that_leads_where_enough_is_kept_is_fetched_when_there_is_room(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    full = [endless.url(f"/page/{number}", host=1) for number in range(12)]
+    there = endless.url("/there", host=1)
+    seed = endless.on("/seed", status=302, headers={"Location": there})
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 1}, start_urls=[*full, seed])
+    assert crawl.reason == "finished"
+    assert "WARNING: Counted but not kept" in crawl.log
+    assert pages()[seed].state is State.EXCLUDED
+    run(LinkSpider, start_urls=[*full, seed])
+    assert pages()[there].state is State.DONE
 
 
 def test_a_depth_that_grows_brings_back_what_lay_deeper(endless: Endless, run: Callable[..., Crawl]) -> None:

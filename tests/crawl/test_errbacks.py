@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider, exceptions
+from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import HtmlResponse, Response
 from scrapy.spidermiddlewares.httperror import HttpError
 from server import Answer
@@ -297,6 +298,43 @@ def test_what_a_middleware_puts_off_for_ever_ends(
     middleware = {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.PuttingOffMiddleware": 500}}
     (ours,) = tell(urls, {**WAYS[way], **middleware, "FRONTIER_END_WAIT": 1})
     assert sorted(ours) == sorted((url, "IgnoreRequest") for url in urls)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_redirect_that_nobody_follows_ends_in_the_errback(
+    web: Web, tell: Callable[..., list[Told]], way: str
+) -> None:
+    """To itself, into a trap, and to a URL that is too long."""
+    targets = {"/self": "/self", "/trap": "/a/a/a", "/long": f"/{'x' * 3000}"}
+    for path, target in targets.items():
+        web.on(path, status=302, headers={"Location": target})
+    root = web.link("/", *targets)
+    (told,) = tell([root], WAYS[way])
+    errors = [(web.url(path), "IgnoreRequest") for path in targets]
+    assert told == sorted([(root, "200"), *errors])
+    assert sorted(web.paths()) == sorted(["/", *targets])
+
+
+def test_what_an_errback_tries_again_is_the_page_that_led_nowhere(
+    web: Web, tell: Callable[..., list[Told]]
+) -> None:
+    for path, target in (("/self", "/self"), ("/trap", "/a/a/a")):
+        web.on(path, Answer(302, headers={"Location": target}), Answer())
+    (told,) = tell(
+        [web.link("/", "/self", "/trap")], {**ADDON, "FRONTIER_RETRY_DELAY": 0}, spider=TryingSpider
+    )
+    pages = [(web.url(path), "200") for path in ("/", "/self", "/trap")]
+    assert [each for each in told if each[1] == "200"] == pages
+    assert len(told) == 5
+    assert len(web.visits) == 5
+
+
+class TryingSpider(TellSpider):
+    """Tries again what failed."""
+
+    def failed(self, failure: Any) -> Any:
+        yield from super().failed(failure)
+        yield get_retry_request(failure.request, spider=self, reason="failed")
 
 
 def test_a_page_with_a_proxy_is_asked_for_there_though_its_host_is_dead(

@@ -437,6 +437,20 @@ def test_refreshes_are_limited_like_redirects(web: Web, run: Callable[..., Crawl
     assert "/5" in called(crawl)
 
 
+def test_a_page_that_refreshes_into_a_trap_is_no_less_a_page(
+    web: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    urls = [web.on(f"/{after}", body=refresh(f"{after}; url=/a/a/a", LINK)) for after in (0, 5)]
+    crawl = run(RedirectSpider, start_urls=urls)
+    assert sorted(web.paths()) == ["/0", "/5", "/link"]
+    assert crawl.stats["item_scraped_count"] == 3
+    assert crawl.stats["frontier/traps/repeated_segments"] == 2
+    for url in urls:
+        kept = pages()[url]
+        refused = f"redirect refused: its path repeats itself ({web.url('/a/a/a')})"
+        assert (kept.state, kept.reason) == (State.DONE, refused)
+
+
 def test_pages_that_refresh_to_each_other_are_fetched_once(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/a", body=refresh("0;url=/b"))
     web.on("/b", body=refresh("0;url=/a"))

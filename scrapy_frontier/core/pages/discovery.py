@@ -176,6 +176,22 @@ class Discovery:
             return self.discover((link,), now, source)[0]
         return self._take_in(link, link.parent if source is None else source.node, source, now)
 
+    def refusal(self, link: Link, now: float) -> Discovered | None:
+        """What `discover` would answer to *link* if it refuses that, a trap say; None if it does not. Nothing
+        is kept. A lookup, one more where its page may be only seen. Raises `FrontierUnreadable`."""
+        known, traps = self._page_index.look_up(link.fingerprint), self._traps
+        is_met = known is not None and (known >= 0 or self._page_index.fate_of(~known) is not Fate.SEEN)
+        if is_met or link.is_named:
+            return None
+        if traps is not None and (kind := trap(link.url, traps)):
+            return Discovered(Fate.REFUSED, kind=kind, reason=kind)
+        if link.only_seen or not self._budgets.is_limited:
+            return None
+        host = self._table.get(link.host)
+        over = self._budgets.over(host, link.depth)
+        self._table.forget_if_idle(host, now)
+        return None if over is None or over.is_kept else _not_kept(over)
+
     def _take_in(self, link: Link, parent: PageId | None, source: Lease | None, now: float) -> Discovered:
         known = self._page_index.look_up(link.fingerprint)
         if known is None:
@@ -293,7 +309,7 @@ class Discovery:
         kept."""
         if not over.is_kept and not link.is_named:
             self._table.forget_if_idle(host, now)
-            return Discovered(Fate.REFUSED, kind="over_budget", reason=over.reason)
+            return _not_kept(over)
         bucket = link.bucket if link.is_placed else 0
         page = page_of_link(link, parent, now)
         if seen_id is None:
@@ -309,3 +325,7 @@ class Discovery:
         self._deferred.put(page_id, page, host, over, now, link.depth, bucket)
         self._table.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)
+
+
+def _not_kept(over: OverBudget) -> Discovered:
+    return Discovered(Fate.REFUSED, kind="over_budget", reason=over.reason)

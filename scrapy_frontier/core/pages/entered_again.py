@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..parse.redirect_chains import LOOP, TOO_LONG
-from ..reasons import NOT_FOLLOWED
+from ..reasons import BEHIND, BUDGET, NOT_FOLLOWED
 from ..store.states import EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
+from . import traps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -21,6 +22,7 @@ FORCED = FINISHED
 # Of seeds that are known from an earlier run: which, if not queued again, are left.
 LEFT = (SEEN, *FINISHED)
 _ROUND = LOOP.reason, TOO_LONG.reason
+_OVER_BUDGET = BUDGET, BEHIND
 _MOST_STEPS = 256  # of a way that is followed
 
 
@@ -37,11 +39,17 @@ def after_visits_until(now: float) -> int:
 
 def is_tried_again(page: Page) -> bool:
     """Whether a seed whose *page* ended so in an earlier run is fetched again: it failed, or was redirected
-    until that was enough, as sites do on a bad day."""
+    until that was enough, as sites do on a bad day, or to a trap, or over a budget."""
     if page.state is not EXCLUDED:
         return page.state is FAILED
     found = NOT_FOLLOWED.read(page.reason)
-    return found is not None and found["why"] in _ROUND
+    return found is not None and _may_be_over(found["why"])
+
+
+def _may_be_over(why: str) -> bool:
+    """Whether a redirect that was refused for this reason may be followed today: the site goes round no more,
+    or the settings that it was over have been raised."""
+    return why in _ROUND or why in traps.WORDS.values() or any(each.read(why) for each in _OVER_BUDGET)
 
 
 def is_left_to_filter(page: Page | None) -> bool:

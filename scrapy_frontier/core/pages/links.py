@@ -10,6 +10,7 @@ from ..store import meta_rows
 from ..store.page_rows import Page
 from ..store.score_codes import NEUTRAL
 from ..store.states import State
+from . import traps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,11 @@ class Discovered(NamedTuple):
     def is_taken(self) -> bool:
         """Whether the call queued it, or keeps it for later: ``NEW``, ``VISIT`` or ``DEFERRED``."""
         return self.fate in _TAKEN
+
+    @property
+    def why_refused(self) -> str:
+        """For a link that is refused: why, in words for the record of the page that led to it."""
+        return traps.WORDS.get(self.kind, self.reason)
 
 
 # `Discovered` of a tuple of all fields.

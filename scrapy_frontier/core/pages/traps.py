@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TRAPS = LONG_URL, DEEP_PATH, REPEATED_RUN = "length", "depth", "repeated_segments"  # kinds of refusals
+WORDS = {  # by kind: what a page that led to one says of that
+    LONG_URL: "its address is too long",
+    DEEP_PATH: "its path has too many segments",
+    REPEATED_RUN: "its path repeats itself",
+}
 _FEW = (5, 6, 7)  # slashes of a URL with three to five segments
 
 

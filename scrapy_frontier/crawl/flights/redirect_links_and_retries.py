@@ -58,6 +58,15 @@ def only_its_retry_insists(follow_up: Request, flight: Flight) -> bool:
     return is_sent_so and not insists(flight.lease.page.payload)
 
 
+def is_once_more(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up* is for the page of *flight* again: a retry, or one that was postponed. A retry of
+    another page is none, a mirror say: it led there."""
+    if POSTPONED in follow_up.meta:
+        return True
+    is_retried = times(follow_up, "retry_times") > times(flight.request, "retry_times")
+    return is_retried and is_same_page(follow_up.url, flight.request.url)
+
+
 def times(request: Request, counter: str) -> int:
     """The *counter* in the meta of a request; 0 where there is none, or no number."""
     value = request.meta.get(counter, 0)
@@ -92,6 +101,11 @@ def redirected(follow_up: Request, target: PageId | None, status: int = 0) -> Ou
     knows it."""
     reason = reasons.LED(url=follow_up.url[: reasons.LONGEST_URL])
     return Outcome(Event.REDIRECTED, status, reason, target=target)
+
+
+def not_followed(url: str, why: str) -> str:
+    """Why a page leads nowhere, for its record: *url* is refused, since *why*."""
+    return reasons.NOT_FOLLOWED(why=why, url=url[: reasons.LONGEST_URL])
 
 
 def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request) -> bool:
@@ -136,15 +150,13 @@ class FollowUps:
         """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
         is."""
         lease = flight.lease
+        if not is_once_more(follow_up, flight):
+            return False
         if POSTPONED in follow_up.meta:
             flight.ends_as(outcome_of_postponed(flight, follow_up))
             if lease.page_id in self._requests.in_memory:
                 self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
-        if times(follow_up, "retry_times") <= times(flight.request, "retry_times"):
-            return False
-        if not is_same_page(follow_up.url, flight.request.url):  # a mirror, say: it led there
-            return False
         status, delay = flight.status, self._backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
         payload, priority = self._replace(flight, follow_up), follow_up.priority
@@ -192,6 +204,15 @@ class FollowUps:
         own, is_stored = self._requests.payload_of(follow_up.replace(headers=headers, meta=meta))
         return with_own(payload, own) if is_stored else payload
 
+    def end_for_nothing(self, flight: Flight, follow_up: Request) -> str:
+        """End *flight* as failed, if *follow_up*, which asks for its page again, would get the same answer:
+        the reason. Empty where it may get another one."""
+        if may_answer_otherwise(self._crawler, flight.request, follow_up):
+            return ""
+        reason = reasons.TO_ITSELF_FOR_NOTHING()
+        flight.ends_as(Outcome(Event.FAILED, reason=reason))
+        return reason
+
     def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
         """End *flight* as one that led to *follow_up*, whose page may be *known*; whether that asks for the
         same page once more."""
@@ -206,10 +227,7 @@ class FollowUps:
             reason = reasons.HANDED_BACK()
             flight.ends_as(Outcome(Event.POSTPONED, reason=reason, payload=payload, is_behind=True))
             return True
-        if may_answer_otherwise(self._crawler, flight.request, follow_up):
-            flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
-            if flight.lease.is_last_attempt:
-                self._give_up(flight, follow_up, reasons.TO_ITSELF())
-        else:
-            flight.ends_as(Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING()))
+        flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
+        if flight.lease.is_last_attempt:
+            self._give_up(flight, follow_up, reasons.TO_ITSELF())
         return True

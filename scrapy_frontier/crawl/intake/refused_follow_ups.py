@@ -1,0 +1,57 @@
+"""Requests that follow from others, redirects as a rule, and that nobody asks for.
+
+It is told before they are on their way to the scheduler: the others can end in their errbacks then, and their
+seeds are tried again by the next run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...core.frontier import Link
+from ..flights.redirect_links_and_retries import is_once_more, not_followed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from ...core.frontier import Frontier
+    from ..flights.in_flight import Flight
+    from ..flights.redirect_links_and_retries import FollowUps
+    from ..requests.fingerprints import Identities
+    from .enqueue_requests import Intake
+    from .refused_links import Refusals
+
+
+@dataclass(eq=False, repr=False)
+class RefusedFollowUps:
+    """Asked for each request that follows from another, once."""
+
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _identities: Identities
+    _intake: Intake
+    _follow_ups: FollowUps
+    _refusals: Refusals
+
+    def reason(self, flight: Flight, follow_up: Request) -> str:
+        """Why *follow_up* is not asked for, so that *flight* ends with an error; empty where it is, or where
+        its page is known. 20 us."""
+        if is_once_more(follow_up, flight):
+            return ""
+        if self._frontier.find(self._identities.of(follow_up)) == flight.lease.page_id:
+            return self._follow_ups.end_for_nothing(flight, follow_up)
+        return self.reason_of_target(flight, follow_up)
+
+    def reason_of_target(self, flight: Flight, target: Request) -> str:
+        """Why *target*, to which *flight* leads, would be refused as a link, which is counted and logged: for
+        the record of its page. Empty where it would not be, or is known."""
+        host, depth = self._intake.host_and_depth(target.copy(), flight)  # its slot may be taken off
+        link = Link(self._identities.of(target), target.url, host, depth=depth)
+        answer = self._frontier.refusal(link, self._clock())
+        if answer is None:
+            return ""
+        self._refusals.report(answer, link, target)
+        return not_followed(target.url, answer.why_refused)
