@@ -29,9 +29,10 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl.links.built_in_middlewares import BuiltIns, Referrers
 from scrapy_frontier.crawl.requests import fingerprints, payload_facts
 from scrapy_frontier.crawl.requests.callback_names import Unreadable
+from scrapy_frontier.crawl.requests.class_paths import Unstorable
 from scrapy_frontier.crawl.requests.codec import Codec, meta_payload
 from scrapy_frontier.crawl.requests.fingerprints import plain_fingerprint
-from scrapy_frontier.crawl.requests.plain_data import Unstorable, from_plain, to_plain
+from scrapy_frontier.crawl.requests.plain_data import from_plain, to_plain
 from scrapy_frontier.crawl.requests.queued import memory_payload
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
 from ..flights.redirect_links_and_retries import is_answer, is_seed, only_its_retry_insists, times
 from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
+from ..requests.class_paths import Unstorable
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
-from ..requests.plain_data import Unstorable
 from ..scrapy_internals import compat
 
 if TYPE_CHECKING:

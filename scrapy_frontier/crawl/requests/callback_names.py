@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
 
-from .plain_data import Unstorable
+from .class_paths import Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

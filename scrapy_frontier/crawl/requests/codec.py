@@ -20,8 +20,9 @@ from scrapy.http.headers import Headers
 from ..meta_keys import AUTO_SLOT, NOT_STORED, SLOT, chosen_slot
 from ..scrapy_internals import compat
 from .callback_names import Callbacks, Unreadable
+from .class_paths import Unstorable, class_at, class_path
 from .fingerprints import is_plain
-from .plain_data import TAG, TAGGED, Unstorable, class_at, class_path, dumps, from_plain, to_plain
+from .plain_data import TAG, TAGGED, dumps, from_plain, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,46 +8,33 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from base64 import b64decode, b64encode
 from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from scrapy import Item
 from scrapy.utils.python import global_object_name
+
+from .class_paths import Unstorable, class_at, class_path, own_class_at, own_path
+from .items import field_names, item_of, object_of, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 TAGGED = b'"!":'  # stands in the text of all data that has a tag
 TAG = "!"
-_ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
-# What an object has that is more than its attributes: it is made in a way of its own, is waited for or
-# closed, or stands for another.
-_MORE = frozenset(
-    (
-        *("__new__", "__getattr__", "__getattribute__", "__await__", "__enter__", "__aenter__"),
-        *("__next__", "__anext__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
-        *("__getnewargs__", "__getnewargs_ex__"),
-    )
-)
 _SCALARS = (str, int, float, bool, type(None))
 _PATH, _PURE_PATH = type(Path()), type(PurePath())  # of this platform
 _TIMES = datetime, date, time, timedelta, timezone
 # Types of values that nobody can change.
 FIXED = frozenset((*_SCALARS, *_TIMES, bytes, Decimal, UUID, complex, range, _PATH, _PURE_PATH))
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-
-
-class Unstorable(ValueError):
-    """A request holds something that is not plain data, or a callback that is no method of the spider."""
 
 
 def to_plain(value: Any) -> Any:
@@ -93,27 +80,9 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
         tag, arguments = _SIMPLE[kind]
         return {TAG: tag, "v": [to_plain(argument) for argument in arguments(value)]}
     if isinstance(value, type):
-        return {TAG: "class", "v": _own_path(value)}
-    names = list(value) if isinstance(value, Item) else _field_names(kind)
-    if names is None or _has_more(value, kind, names):
-        return _object_to_plain(value, kind)
-    get = value.__getitem__ if isinstance(value, Item) else value.__getattribute__
-    path = class_path(kind)
-    return {
-        TAG: "item",
-        "class": path,
-        "v": _held_by(value, lambda: {name: to_plain(get(name)) for name in names}),
-    }
-
-
-def _has_more(value: Any, kind: type, names: Iterable[str]) -> bool:
-    """Whether an item has attributes beside its fields, the *names*, that are not worked out from these."""
-    more = getattr(value, "__dict__", {}).keys() - {"_values", *names}
-    return any(not isinstance(getattr(kind, name, None), cached_property) for name in more)
-
-
-class _Bare:
-    """A class whose objects have attributes and nothing else."""
+        return {TAG: "class", "v": own_path(value)}
+    tag, path, parts = taken_apart(value)
+    return {TAG: tag, "class": path, "v": _held_by(value, parts)}
 
 
 _MOST_WITHIN = 5000  # objects and items in one
@@ -121,18 +90,10 @@ _written: set[int] = set()  # ids of those that are being written: each is held 
 _within: list[int] = []  # ids of all that were written in the first of them
 
 
-def _object_to_plain(value: Any, kind: type) -> Any:
-    """An object that is no more than its attributes."""
-    if not _is_plain_class(kind):
-        raise Unstorable(f"{global_object_name(kind)} is not plain data")
-    path = _own_path(kind)
-    return {TAG: "object", "class": path, "v": _held_by(value, lambda: to_plain(vars(value)))}
-
-
-def _held_by(value: Any, write: Callable[[], Any]) -> Any:
-    """What *write* makes of all that *value* holds, which may not be much. One that holds itself would be
-    written again and again, with all it holds, until the stack has no room; and those that many hold (each
-    category its ancestors, say) once for each way that leads to them."""
+def _held_by(value: Any, parts: dict[str, Any]) -> Any:
+    """The *parts* of *value* by `to_plain`; they may not hold much. One that holds itself would be written
+    again and again, with all it holds, until the stack has no room; and those that many hold (each category
+    its ancestors, say) once for each way that leads to them."""
     if not _written:
         _within.clear()
     _within.append(id(value))
@@ -140,19 +101,9 @@ def _held_by(value: Any, write: Callable[[], Any]) -> Any:
         raise Unstorable(f"{global_object_name(type(value))} holds itself, or too much, to be plain data")
     _written.add(id(value))
     try:
-        return write()
+        return to_plain(parts)
     finally:
         _written.discard(id(value))
-
-
-def _is_plain_class(cls: type) -> bool:
-    """Whether the attributes of an object of *cls* are all there is to it, so that another with the same is
-    as good."""
-    for base in cls.__mro__[:-1]:
-        own = vars(base)
-        if own.get("__slots__") or not (_ACTS.isdisjoint(own) and _MORE.isdisjoint(own)):
-            return False
-    return bool(cls.__dictoffset__) and cls.__basicsize__ == _Bare.__basicsize__  # or it keeps more in C
 
 
 def is_mutable(value: Any) -> bool:
@@ -163,66 +114,8 @@ def is_mutable(value: Any) -> bool:
     if isinstance(value, tuple) or kind is frozenset:
         return any(map(is_mutable, value))
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        return any(is_mutable(getattr(value, name)) for name in _field_names(kind) or ())
+        return any(is_mutable(getattr(value, name)) for name in field_names(kind) or ())
     return True
-
-
-def _field_names(cls: type) -> list[str] | None:
-    """The attributes of items of *cls*: a dataclass, a class made by attrs, a named tuple; None for any other
-    class, and for one whose items act by themselves."""
-    if any(not _ACTS.isdisjoint(vars(base)) for base in cls.__mro__):
-        return None
-    if dataclasses.is_dataclass(cls):
-        return [field.name for field in dataclasses.fields(cls)]
-    if issubclass(cls, tuple):
-        return getattr(cls, "_fields", None)
-    attributes = getattr(cls, "__attrs_attrs__", None)
-    return None if attributes is None else [attribute.name for attribute in attributes]
-
-
-def class_path(cls: type) -> str:
-    """The path (module.name) by which *cls* can be found again; raises `Unstorable` if there is none."""
-    path = global_object_name(cls)
-    try:
-        found = class_at(path)
-    except ValueError:
-        found = None
-    if found is not cls:
-        raise Unstorable(f"class {path} cannot be found again")
-    return path
-
-
-def _own_path(cls: type) -> str:
-    """`class_path` of a class that is a value, or has objects that are; raises `Unstorable` for one of the
-    standard library: some start processes, and a plugin calls what it finds in a ``meta``."""
-    path = class_path(cls)
-    package = path.partition(".")[0]
-    if package in sys.stdlib_module_names and package != "builtins":
-        raise Unstorable(f"class {path} of the standard library is not plain data")
-    return path
-
-
-def _own_class_at(path: str) -> type:
-    """The inverse of `_own_path`; raises `ValueError` for any other path, also of a class that a module has
-    from elsewhere."""
-    cls = class_at(path)
-    if _own_path(cls) != path:
-        raise ValueError(f"{path} is another class")
-    return cls
-
-
-def class_at(path: str) -> type:
-    """The class *path* names, of a module that this project has imported; raise `ValueError` for any other.
-
-    Nothing is imported: whoever wrote the path may be a stranger.
-    """
-    module, _, name = path.rpartition(".")
-    if module not in sys.modules:
-        raise ValueError(f"{path} is of a module that this project has not imported")
-    found = vars(sys.modules[module]).get(name)  # no `getattr`: modules may import what is asked of them
-    if not isinstance(found, type):
-        raise ValueError(f"{path} is no class")
-    return found
 
 
 def from_plain(value: Any) -> Any:
@@ -238,7 +131,7 @@ def from_plain(value: Any) -> Any:
     if tag == "item" or tag == "enum":
         return _instance(class_at(value["class"]), value["v"])
     if tag == "object":
-        return _object(_own_class_at(value["class"]), value["v"])
+        return object_of(own_class_at(value["class"]), from_plain(value["v"]))
     untag = _UNTAG.get(str(tag))
     if untag is None:
         raise ValueError(f"unknown tag {tag!r}")
@@ -249,29 +142,7 @@ def _instance(cls: type, value: Any) -> Any:
     """The member *value* of an enumeration, or an item of *cls* with these fields, those it still has."""
     if issubclass(cls, Enum):
         return cls.__members__[value]
-    fields = {name: from_plain(field) for name, field in value.items()}
-    if issubclass(cls, Item):
-        return cls(fields)
-    names = _field_names(cls)
-    if names is None:
-        raise ValueError(f"{cls!r} is no class of items")
-    if issubclass(cls, tuple):
-        kept = {**getattr(cls, "_field_defaults", {}), **fields}
-        return tuple.__new__(cls, [kept[name] for name in names])
-    item = cls.__new__(cls)
-    for name in names:
-        if name in fields:
-            object.__setattr__(item, name, fields[name])
-    return item
-
-
-def _object(cls: type, value: Any) -> Any:
-    """An object of *cls* with these attributes; no method of it is called."""
-    if not _is_plain_class(cls):
-        raise ValueError(f"an object of {cls!r} is more than its attributes")
-    made: Any = object.__new__(cls)
-    made.__dict__.update(from_plain(value))
-    return made
+    return item_of(cls, from_plain(value))
 
 
 def _zone_arguments(zone: timezone) -> tuple[Any, ...]:
@@ -334,6 +205,6 @@ _UNTAG: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
     "Decimal": Decimal,
-    "class": _own_class_at,
+    "class": own_class_at,
     **{tag: partial(_made_by, make) for tag, make in _MADE_BY.items()},
 }

@@ -13,9 +13,10 @@ from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import NOT_STORED, SITEMAP, START
 from ..scrapy_internals import compat
 from .callback_names import Unreadable
+from .class_paths import Unstorable
 from .codec import BASE_ATTRIBUTES, Codec
 from .payload_edits import own_of, without_callbacks
-from .plain_data import FIXED, Unstorable, dumps, is_mutable
+from .plain_data import FIXED, dumps, is_mutable
 
 if TYPE_CHECKING:
     from ...core.store.page_rows import Page
