@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from math import isfinite
+from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -62,7 +63,7 @@ class Codec:
 
     def encode(self, request: Request) -> bytes:
         """The payload of *request*, b"" for a plain GET with nothing besides. Raises `Unstorable` where it
-        holds more than plain data."""
+        holds more than plain data, or what raises when it is looked at."""
         kept = compat.attributes(request)
         url, callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
         if url[:4] != "http":
@@ -86,6 +87,11 @@ class Codec:
             return head
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None
+        except Unstorable:
+            raise
+        except Exception as error:  # a property, a `__hash__`: code of others, which may do anything
+            reason = format_exception_only(error)[0].strip()
+            raise Unstorable(f"looking at what it holds raised {reason}") from error
 
     def of_link(self, callback: Any, errback: Any, referer: str | None, meta: dict[str, Any]) -> bytes:
         """`encode` of a `Request` with these alone, text and numbers in its *meta*, of which nobody has to be
