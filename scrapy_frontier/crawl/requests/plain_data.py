@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from uuid import UUID
 from scrapy.utils.python import global_object_name
 
 from .class_paths import Unstorable, class_at, class_path, own_class_at, own_path
-from .items import field_names, item_of, object_of, taken_apart
+from .items import CLASSES, field_names, has_fields, item_of, object_of, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,25 +64,32 @@ def to_plain(value: Any) -> Any:
 
 
 def _rare_to_plain(value: Any, kind: type) -> Any:
-    if isinstance(value, Enum):
-        if value.name not in type(value).__members__:  # flags put together
+    plain = _plain_of(kind)
+    if plain is not None:
+        return plain(value)
+    if issubclass(kind, Enum):
+        if value.name not in kind.__members__:  # flags put together
             raise Unstorable(f"{value!r} is no member of {global_object_name(kind)}")
         return {TAG: "enum", "class": class_path(kind), "v": value.name}
     if kind is Decimal:
         return {TAG: "Decimal", "v": str(value)}
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return int.__int__(value)
-    if isinstance(value, float):
-        return float.__float__(value)
     if kind in _SIMPLE:
         tag, arguments = _SIMPLE[kind]
         return {TAG: tag, "v": [to_plain(argument) for argument in arguments(value)]}
-    if isinstance(value, type):
+    if issubclass(kind, type):
         return {TAG: "class", "v": own_path(value)}
     tag, path, parts = taken_apart(value)
     return {TAG: tag, "class": path, "v": _held_by(value, parts)}
+
+
+@lru_cache(CLASSES)
+def _plain_of(kind: type) -> Callable[[Any], Any] | None:
+    """What makes plain text or numbers of those of another class; None for any other, and for one with fields
+    besides."""
+    if issubclass(kind, Enum) or has_fields(kind):
+        return None
+    plains = ((str, str.__str__), (int, int.__int__), (float, float.__float__))
+    return next((make for plain, make in plains if issubclass(kind, plain)), None)
 
 
 _MOST_WITHIN = 5000  # objects and items in one
@@ -114,7 +121,7 @@ def is_mutable(value: Any) -> bool:
     if isinstance(value, tuple) or kind is frozenset:
         return any(map(is_mutable, value))
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        return any(is_mutable(getattr(value, name)) for name in field_names(kind) or ())
+        return any(is_mutable(getattr(value, name, None)) for name in field_names(kind) or ())
     return True
 
 
