@@ -281,3 +281,29 @@ def test_an_item_is_not_made_once_more() -> None:
     item = Dated(text="a")
     del item["date"]
     assert dict(round_trip(item)) == {"text": "a!"}
+
+
+@dataclass
+class Shop:
+    offers: list[Any]
+
+
+def test_an_item_may_hold_many_others_and_these_share_some() -> None:
+    currency = Price("EUR")
+    offers = [Price((number, Shop([currency]))) for number in range(6000)]
+    for shop in (Shop(offers), Shop([currency] * 6000), Shop([{"is": currency} for _ in range(6000)])):
+        assert round_trip(shop) == shop
+
+
+def test_it_is_said_which_items_are_held_in_too_many_ways() -> None:
+    shop: Any = Price(1)
+    for _ in range(20):
+        shop = Shop([shop, shop])
+    with pytest.raises(Unstorable, match=r"\.(Price|Shop) is held in too many ways"):
+        round_trip(shop)
+    price = Price(shop)
+    shop.offers = [Price(price)]
+    with pytest.raises(Unstorable, match=r"\.Shop holds itself"):
+        round_trip(shop)
+    shop.offers = []
+    assert round_trip(price) == price

@@ -92,25 +92,36 @@ def _plain_of(kind: type) -> Callable[[Any], Any] | None:
     return next((make for plain, make in plains if issubclass(kind, plain)), None)
 
 
-_MOST_WITHIN = 5000  # objects and items in one
-_written: set[int] = set()  # ids of those that are being written: each is held by the one before
-_within: list[int] = []  # ids of all that were written in the first of them
+_MOST_AGAIN = 5000  # objects and items that are written because another is written again; and for each of all
+_AGAIN_EACH = 10  # so many more: thousands of offers may share a shop, which has an address
+# Ids of those that are being written, each held by the one before, and whether that is once more.
+_open: dict[int, bool] = {}
+_written: set[int] = set()  # ids of all that were written in the first of them
+_again: list[int] = []  # of those that were written in one that was again
 
 
 def _held_by(value: Any, parts: dict[str, Any]) -> Any:
-    """The *parts* of *value* by `to_plain`; they may not hold much. One that holds itself would be written
-    again and again, with all it holds, until the stack has no room; and those that many hold (each category
-    its ancestors, say) once for each way that leads to them."""
-    if not _written:
-        _within.clear()
-    _within.append(id(value))
-    if id(value) in _written or len(_within) > _MOST_WITHIN:
-        raise Unstorable(f"{global_object_name(type(value))} holds itself, or too much, to be plain data")
-    _written.add(id(value))
+    """The *parts* of *value* by `to_plain`. One that holds itself would be written again and again, with all
+    it holds, until the stack has no room. Those that many hold are written for each that does; but where
+    these are held by many, too (each category by all below it, say), once for each way that leads there, and
+    of such ways there may be 2 ** 20 in twenty."""
+    key = id(value)  # its own as long as the first holds it
+    if key in _open:
+        raise Unstorable(f"{global_object_name(type(value))} holds itself, which plain data cannot")
+    is_again = bool(_open) and _open[next(reversed(_open))]
+    if is_again:
+        _again.append(key)
+        if len(_again) > _MOST_AGAIN + _AGAIN_EACH * len(_written):
+            raise Unstorable(f"{global_object_name(type(value))} is held in too many ways to be plain data")
+    _open[key] = is_again or key in _written
+    _written.add(key)
     try:
         return to_plain(parts)
     finally:
-        _written.discard(id(value))
+        del _open[key]
+        if not _open:
+            _written.clear()
+            _again.clear()
 
 
 def is_mutable(value: Any) -> bool:
