@@ -279,10 +279,9 @@ class Intake:
 
     def _brings_back(self, answer: Discovered, link: Link) -> bool:
         """Whether *link* is the request of a page now whose own went with an earlier process."""
-        page_id = answer.page_id
-        if page_id is None or not self._requests.is_missing(answer):
+        if answer.page_id is None or not self._requests.is_missing(answer):
             return False
-        return self._frontier.renew(page_id, link.payload, is_lost=True)
+        return self._frontier.renew(answer.page_id, link.payload, is_lost=True)
 
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""
