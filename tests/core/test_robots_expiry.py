@@ -75,15 +75,24 @@ def test_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
 def test_a_304_renews_the_copy_and_its_age() -> None:
     copy = learnt(None, Answer(200, FILE, etag='"one"', modified="then"), NOW)
     later = NOW + 2 * DAY
-    renewed = learnt(failing(3, copy), Answer(304), later)
+    renewed = learnt(failing(3, copy), Answer(304, was_conditional=True), later)
     assert renewed == copy._replace(status=304, fetched=later, ask_at=later + FRESH_LIMIT)
-    assert learnt(copy, Answer(304, etag='"two"'), later).etag == '"two"'
+    assert learnt(copy, Answer(304, etag='"two"', was_conditional=True), later).etag == '"two"'
     assert learnt(copy, Answer(200, b""), later).etag == ""
 
 
 @pytest.mark.parametrize("before", [None, learnt(None, Answer(404), NOW), failing(2)])
-def test_a_304_that_nobody_asked_for_is_no_file(before: RobotsCopy | None) -> None:
-    assert learnt(before, Answer(304), NOW).verdict is Verdict.ALLOW_ALL
+def test_a_304_that_nobody_asked_for_is_no_answer(before: RobotsCopy | None) -> None:
+    copy = learnt(before, Answer(304), NOW)
+    assert robots_status(copy, NOW, "mybot").held_until(NOW) == copy.ask_at > NOW
+    assert copy.failures == (before.failures if before else 0) + 1
+
+
+def test_while_nobody_asked_for_a_304_an_old_copy_holds_as_it_was() -> None:
+    old = learnt(None, Answer(200, FILE), NOW - 2 * DAY)
+    copy = learnt(old, Answer(304), NOW)
+    assert (copy.body, copy.fetched, copy.failures) == (old.body, old.fetched, 1)
+    assert not robots_status(copy, NOW, "mybot").rules.allowed("http://a.example/private")
 
 
 def test_a_validator_without_end_is_not_kept() -> None:
@@ -95,7 +104,7 @@ def test_cache_control_shortens_the_day_to_an_hour_at_least() -> None:
     assert learnt(None, Answer(200, FILE, ["no-store"]), NOW).ask_at == NOW + FRESH_FLOOR
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 304, 301])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 300, 301])
 def test_no_file_allows_everything(status: int) -> None:
     copy = learnt(None, Answer(status, b"User-agent: *\nDisallow: /"), NOW)
     assert copy.body == b""
@@ -104,7 +113,7 @@ def test_no_file_allows_everything(status: int) -> None:
     assert found.rules.allowed("http://a.example/private")
 
 
-@pytest.mark.parametrize("status", [None, 429, 500, 503, 599])
+@pytest.mark.parametrize("status", [None, 304, 429, 500, 503, 599])
 def test_a_file_that_cannot_be_reached_keeps_the_host_waiting(status: int | None) -> None:
     copy = learnt(None, Answer(status), NOW)
     assert robots_status(copy, NOW, "mybot").held_until(NOW) == copy.ask_at == NOW + FIRST_PAUSE

@@ -33,9 +33,10 @@ def verdict(status: int | None) -> Verdict:
 
     2xx is a file, 4xx is none, 5xx and network errors are "unreachable" (RFC 9309 2.3.1). 429 is taken as
     unreachable, as Google does: the RFC is silent and the host has just asked for less. A 3xx is left over
-    after `MAX_REDIRECTS` hops or without a usable Location: no file. A 304 renews the copy instead.
+    after `MAX_REDIRECTS` hops or without a usable Location: no file. A 304 says nothing of a file, but
+    that a copy still holds: `learnt` knows whether there is one.
     """
-    if status is None:
+    if status is None or status == 304:
         return Verdict.POSTPONE
     if 200 <= status < 300:
         return Verdict.PARSE
@@ -81,7 +82,7 @@ LONGEST_REST = 60.0  # seconds for the host of a redirect: nobody else's rest of
 class Answer(NamedTuple):
     """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
     raised if that is the fault of the site itself, or of this machine. *host* is the politeness key that it
-    came from."""
+    came from. It ``was_conditional`` if it answers a request with validators."""
 
     status: int | None
     body: bytes = b""
@@ -93,12 +94,14 @@ class Answer(NamedTuple):
     error: str = ""
     host: str = ""
     failure: Exception | None = None
+    was_conditional: bool = False
 
 
 def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
     """What is known after an *answer*, given what was known *before*.
 
-    A 304 says that the file is the one we have (RFC 9110 15.4.5), and its age starts anew.
+    A 304 says that the file is the one we have (RFC 9110 15.4.5), and its age starts anew. One that nobody
+    asked for says nothing.
 
     An answer that says nothing leaves the old copy as it is, and the pause until the next request doubles;
     a ``retry_after`` that is longer wins, up to a day.
@@ -107,7 +110,7 @@ def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
     given = answer.etag, answer.modified
     etag, modified = (text if len(text) <= LONGEST_VALIDATOR else "" for text in given)
     fresh_until = now + fresh_for(answer.cache_control, answer.age)
-    if status == 304 and before is not None and before.verdict is Verdict.PARSE:
+    if status == 304 and answer.was_conditional and before is not None and before.verdict is Verdict.PARSE:
         return before._replace(
             status=304,
             fetched=now,

@@ -75,7 +75,7 @@ class RobotsFetcher:
                 response = await self._download(url, host, from_public, headers)
                 target = _target(response, url)
                 if target is None or hop == MAX_REDIRECTS:
-                    return self._answer(response, is_direct=not hop)._replace(host=host)
+                    return self._answer(response, not hop, bool(headers))._replace(host=host)
                 headers = {}
                 is_elsewhere = host_of(target) != host_of(url)
                 request = response.request or Request(url)
@@ -136,7 +136,7 @@ class RobotsFetcher:
         if read + len(data) >= READ:
             raise StopDownload(fail=False)
 
-    def _answer(self, response: Response, is_direct: bool) -> Answer:
+    def _answer(self, response: Response, is_direct: bool, was_conditional: bool) -> Answer:
         def lines(name: str) -> list[str]:
             return [line.decode("latin-1") for line in response.headers.getlist(name)]
 
@@ -149,6 +149,7 @@ class RobotsFetcher:
             pause_in(response, self._services.clock()),
             next(iter(lines("ETag")), "") if is_direct else "",
             next(iter(lines("Last-Modified")), "") if is_direct else "",
+            was_conditional=was_conditional,
         )
 
 
