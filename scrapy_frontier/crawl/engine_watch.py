@@ -18,7 +18,8 @@ from ..core import reasons
 from ..core.hosts.delay_sources import OPERATOR
 from ..core.pages.leases import WRITTEN_WITHIN, Outcome
 from ..core.transitions import FETCHED, Event
-from .flights.in_flight import CACHED, CONDITIONAL, Flight, Flights, describe, outcome_of
+from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
+from .hosts.response_troubles import CACHED
 from .meta_keys import POSTPONED, POSTPONED_FOR
 from .revisits import with_result
 from .scrapy_internals import compat, compat_downloader, compat_scraper

@@ -13,8 +13,9 @@ from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.validators import if_none_match, kept
 from ..core.revisits.policy import Result
 from ..crawl.assembly import Component
-from ..crawl.flights.in_flight import CACHED, CONDITIONAL, Flight
+from ..crawl.flights.in_flight import CONDITIONAL, Flight
 from ..crawl.flights.redirect_links_and_retries import postpone
+from ..crawl.hosts.response_troubles import CACHED
 from ..crawl.meta_keys import SITEMAP
 from ..crawl.revisits import calls_unchanged
 from ..crawl.stats import count

@@ -15,9 +15,9 @@ from ..core.hosts.cooldown import Trouble
 from ..core.parse.urls import origin_of
 from ..core.store.host_rows import LONGEST_ASKED
 from ..crawl.assembly import Component, Crawl
-from ..crawl.flights.in_flight import CACHED
 from ..crawl.flights.redirect_links_and_retries import postpone, postponed
 from ..crawl.hosts.response_troubles import (
+    CACHED,
     OWN_PAUSE,
     OwnFault,
     error_of,

@@ -66,9 +66,35 @@ def test_nothing_goes_back_where_it_is_not_sure_that_nothing_was_asked(frontier:
     frontier.close()
 
 
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_an_errand_that_was_not_asked_leaves_the_clock_as_it_was(tmp_path: Path, concurrency: int) -> None:
+    frontier = start(tmp_path, default_politeness=Politeness(DELAY, concurrency))
+    frontier.discover([page("1")], NOW)
+    for turn in range(3):
+        assert frontier.begin_errand(A, NOW) == 0.0, turn
+        frontier.end_errand(A, NOW, was_asked=False)
+    sent(frontier, NOW + 1)
+    assert frontier.begin_errand(A, NOW + 1) > 0
+    if concurrency == 2:  # while a page is under way
+        assert frontier.begin_errand(A, NOW + 1 + DELAY) == 0.0
+        frontier.end_errand(A, NOW + 1 + DELAY, was_asked=False)
+        assert frontier.begin_errand(A, NOW + 2 + DELAY) > 0
+    frontier.close()
+
+
+def test_of_two_errands_at_once_one_that_was_not_asked_takes_no_delay_back(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=Politeness(DELAY, 2))
+    assert frontier.begin_errand(A, NOW) == 0.0
+    assert frontier.begin_errand(A, NOW + DELAY) == 0.0
+    frontier.end_errand(A, NOW + DELAY + 1)
+    frontier.end_errand(A, NOW + DELAY + 1, was_asked=False)
+    assert frontier.begin_errand(A, NOW + DELAY + 2) > 0
+    frontier.close()
+
+
 MOVES = (
     *("lease", "lease", "lease", "sent", "unasked", "unasked", "off", "release"),
-    *("errand", "end errand", "slower", "trouble", "untold"),
+    *("errand", "end errand", "end unasked errand", "slower", "trouble", "untold"),
 )
 
 
@@ -87,7 +113,8 @@ def test_no_request_goes_out_before_the_delay_is_over(
 def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> None:
     frontier = start(directory, default_politeness=Politeness(DELAY, concurrency, 0.5))  # type: ignore[arg-type]
     frontier.discover([page(str(number)) for number in range(90)], NOW)
-    now, delay, last, errands, resting = NOW, DELAY, 0.0, 0, 0.0
+    now, delay, resting = NOW, DELAY, 0.0
+    asked, errands = [0.0], []  # when
     about: tuple[Lease, float] | None = None  # and the delay at its hand-out
     out: list[Lease] = []
     for move, seconds in moves:
@@ -99,12 +126,12 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
                 assert frontier.sending(lease, now)
                 about = lease, delay
             else:
-                assert now - last >= delay - 1e-6
-                last = now
+                assert now - max(asked) >= delay - 1e-6
+                asked.append(now)
                 out.append(lease)
         elif move == "sent" and about is not None:
-            assert now - last >= about[1] - 1e-6
-            last = now
+            assert now - max(asked) >= about[1] - 1e-6
+            asked.append(now)
             frontier.sent(about[0], now)
             out.append(about[0])
             about = None
@@ -117,11 +144,13 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
         elif move == "release" and out:
             frontier.release(out.pop(0), FETCHED, now)
         elif move == "errand" and not frontier.begin_errand(A, now):
-            assert now - last >= delay - 1e-6
-            last, errands = now, errands + 1
-        elif move == "end errand" and errands:
-            frontier.end_errand(A, now)
-            errands -= 1
+            assert now - max(asked) >= delay - 1e-6
+            asked.append(now)
+            errands.append(now)
+        elif move in ("end errand", "end unasked errand") and errands:
+            was_asked, begun = move == "end errand", errands.pop()
+            frontier.end_errand(A, now, was_asked)
+            asked[asked.index(begun)] *= was_asked
         elif move == "slower":
             delay = 2 * DELAY if frontier.site_delay(A, 2 * DELAY, now) else delay
         elif move == "trouble":

@@ -60,6 +60,7 @@ class Clocks:
     _give_up_rule: GiveUpRule | None
     _rng: random.Random  # draws the pauses of hosts that have a jitter
     _holds: dict[str, float] = field(default_factory=dict, init=False)  # until a known time, or over since
+    _errands: dict[str, tuple[float, float]] = field(default_factory=dict, init=False)  # see `end_errand`
     _given_up: list[GivenUpPages] = field(default_factory=list, init=False)  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
@@ -169,9 +170,8 @@ class Clocks:
         """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then ask
         again; 0: it begins now, and `end_errand` has to follow.
 
-        It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
-        the next run too. Of a blocked (infinite) or held host nothing is fetched; *despite_hold* is for
-        robots.txt. Raises `FrontierUnwritable`.
+        It obeys the host's clock and concurrency like a page; the delay after it outlives the run. Nothing is
+        fetched of a host blocked (infinite) or held, *despite_hold* robots.txt. Raises `FrontierUnwritable`.
         """
         self._batch.check()
         host = self._table.get(name)
@@ -183,19 +183,23 @@ class Clocks:
         elif not has_room(host):
             wait = max(wait, _BUSY)
         if not wait:
+            self._errands[name] = FOREVER if host.in_flight else now, host.visited
             self.visit(host, now)
             self._batch.touch(host)
         self._table.put_or_forget(host, now)
         return wait
 
-    def end_errand(self, name: str, now: float) -> None:
-        """An errand has ended; its host has room again. The delay counts from here: it opened the connection,
-        which takes long. Nothing for a host that is not in memory."""
+    def end_errand(self, name: str, now: float, was_asked: bool = True) -> None:
+        """An errand has ended; its host has room again. The delay counts from here: to connect takes long.
+        With *was_asked* false nothing went out: where no other request was under way, the clock is as before.
+        Nothing for a host not in memory."""
+        begun_at, before = self._errands.pop(name, (FOREVER, 0.0))
         host = self._hosts.find(name)
         if host is None:
             return
         host.in_flight -= 1
-        host.visited = now
+        is_undone = not was_asked and not host.in_flight and host.visited == begun_at
+        host.visited = before if is_undone else now
         host.reset_clock()
         self._batch.touch(host)
         self._table.put_or_forget(host, now)
@@ -302,13 +306,11 @@ class Clocks:
         return found
 
     def release_hold(self, name: str, now: float) -> None:
-        """End a `hold`: its pages may be had again, when its clock allows. Nothing for a host not in
-        memory."""
+        """End a `hold`: its pages may be had when its clock allows. Nothing for a host not in memory."""
         self.hold(name, now, 0.0, None)
 
     def held(self, now: float) -> dict[str, float]:
-        """Hosts held until a known time, and that time (POSIX seconds); O(hosts held since this was asked
-        last)."""
+        """Hosts held until a known time, and that time (POSIX seconds); O(hosts held since the last call)."""
         holds, by_name = self._holds.items(), self._hosts.by_name
         self._holds = {
             name: until

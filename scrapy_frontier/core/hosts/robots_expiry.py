@@ -97,6 +97,14 @@ class Answer(NamedTuple):
     was_conditional: bool = False
 
 
+def replayed(answer: Answer) -> Answer:
+    """*answer* of a cache that stands for the web: nobody can be asked for a file that is not in it, so that
+    its site counts as one without, as by Scrapy's own middleware."""
+    if verdict(answer.status) is Verdict.PARSE:
+        return answer
+    return answer._replace(status=404, retry_after=0.0, error="", failure=None)
+
+
 def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
     """What is known after an *answer*, given what was known *before*.
 

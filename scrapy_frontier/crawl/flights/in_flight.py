@@ -23,6 +23,7 @@ from ...core.parse.validators import kept
 from ...core.revisits.visits import Fetched, new_fetched
 from ...core.store.link_rows import INTERNAL
 from ...core.transitions import FETCHED, Event, event_at
+from ..hosts.response_troubles import CACHED
 from ..meta_keys import DUPLICATE, LATENCY
 from ..requests.pattern_and_force import is_forced
 from ..responses.digests import digest_of, of_content
@@ -44,7 +45,6 @@ _LONGEST_REASON = 200  # characters
 # Flags of a response whose body broke off. One without a length whose connection was closed ("partial") may
 # be whole, and as a rule is.
 _BROKEN = frozenset(("dataloss", "download_stopped"))
-CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
 
 
 class Consumed(IgnoreRequest):

@@ -16,6 +16,7 @@ from ...core.hosts.cooldown import Trouble, asked_pause, trouble_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
 OWN_PAUSE = 10.0  # seconds until a host is asked again that this machine could not ask
 _FEWER = "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"
 _BIND = "set DOWNLOAD_BIND_ADDRESS, or bindaddress in the meta of requests, to an address of this machine"

@@ -13,13 +13,13 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
-from ...core.hosts.robots_expiry import MAX_REDIRECTS, Answer, why_not_awaited
+from ...core.hosts.robots_expiry import MAX_REDIRECTS, Answer, replayed, why_not_awaited
 from ...core.parse.headers import REDIRECTS, location
 from ...core.parse.robots_txt import BODY_LIMIT
 from ...core.parse.urls import host_of
 from ...core.store.site_rows import RobotsCopy, Verdict
 from ..hosts.private_network import comes_from_inside
-from ..hosts.response_troubles import own_fault, pause_in
+from ..hosts.response_troubles import CACHED, own_fault, pause_in
 from ..meta_keys import ERRAND, FROM_PUBLIC, SLOT
 from ..scrapy_internals import compat
 from ..stats import count
@@ -47,8 +47,9 @@ class RobotsFetcher:
     does."""
 
     _services: RobotsServices
-    # Bytes so far, by id of a request that the fetch keeps alive.
+    # By id of a request that the fetch keeps alive: its bytes so far, and those that the network was given.
     _read: dict[int, int] = field(default_factory=dict, init=False)
+    _given: set[int] = field(default_factory=set, init=False)
 
     def wait(self, host: str) -> float:
         """Seconds until *host* may be asked; 0: now, its place is taken, and then `fetch` has to be called.
@@ -69,7 +70,8 @@ class RobotsFetcher:
         host, by *sleep*. From a public host none leads into a private network: `PrivateNetworkMiddleware`
         sees to it.
         """
-        error, from_public, headers, failure = "", False, _conditions(before), None
+        error, from_public = "", False
+        headers = {} if self._services.settings.replays else _conditions(before)  # else the cache's own count
         try:
             for hop in range(MAX_REDIRECTS + 1):
                 response = await self._download(url, host, from_public, headers)
@@ -90,12 +92,17 @@ class RobotsFetcher:
                 if self._services.is_closed:
                     break
         except Exception as raised:
-            error = f"{type(raised).__name__}: {raised}".rstrip(": ")
-            if not isinstance(raised, IgnoreRequest):
-                count(self._services.crawler, f"robotstxt/exception_count/{type(raised)}")
-            is_of_another = hop > 0 and own_fault(raised) is None
-            failure = None if isinstance(raised, IgnoreRequest) or is_of_another else raised
-        return Answer(None, error=error, failure=failure)
+            return self._no_answer(raised, is_direct=not hop)
+        return Answer(None, error=error)
+
+    def _no_answer(self, raised: Exception, is_direct: bool) -> Answer:
+        error = f"{type(raised).__name__}: {raised}".rstrip(": ")
+        if isinstance(raised, IgnoreRequest):
+            ignored = Answer(None, error=error)
+            return replayed(ignored) if self._services.settings.replays else ignored
+        count(self._services.crawler, f"robotstxt/exception_count/{type(raised)}")
+        is_of_another = not is_direct and own_fault(raised) is None
+        return Answer(None, error=error, failure=None if is_of_another else raised)
 
     def why_not_awaited(self, host: str, wait: float) -> str:
         """`robots_expiry.why_not_awaited` of *host* as it is now, which may be asked in *wait* seconds."""
@@ -104,27 +111,43 @@ class RobotsFetcher:
         return why_not_awaited(host, wait, is_cooling)
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
-        meta = {**_META, SLOT: host, "download_timeout": self._services.settings.robots_timeout}
+        settings = self._services.settings
+        meta = {**_META, SLOT: host, "download_timeout": settings.robots_timeout}
+        # The frontier keeps the file itself: a cache would have an error, or an old file, last for ever.
+        meta["dont_cache"] = not settings.replays
         request = Request(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
         if not self._read:  # else nobody need hear of every piece of every page
-            self._services.crawler.signals.connect(self._bytes_received, signals.bytes_received)
+            self._listen(self._services.crawler.signals.connect)
         self._read[id(request)] = 0
+        is_replayed = settings.replays
         try:
             response: Response = await compat.engine_of(self._services.crawler).download_async(request)
+            is_replayed = is_replayed and CACHED in response.flags
             count(self._services.crawler, "robotstxt/response_count")
             count(self._services.crawler, f"robotstxt/response_status_count/{response.status}")
             return response
         finally:
             del self._read[id(request)]
             if not self._read:
-                self._services.crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
+                self._listen(self._services.crawler.signals.disconnect)
             count(self._services.crawler, "robotstxt/request_count")
+            was_asked = not is_replayed or id(request) in self._given
+            self._given.discard(id(request))
             if self._services.frontier is not None:
-                self._services.frontier.end_errand(host, self._services.clock())
+                self._services.frontier.end_errand(host, self._services.clock(), was_asked)
+
+    def _listen(self, connect: Callable[[Any, object], None]) -> None:
+        connect(self._bytes_received, signals.bytes_received)
+        if self._services.settings.replays:  # else all are
+            connect(self._reached_downloader, signals.request_reached_downloader)
+
+    def _reached_downloader(self, request: Request) -> None:
+        if id(request) in self._read:
+            self._given.add(id(request))
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         read = self._read.get(id(request))
@@ -141,7 +164,7 @@ class RobotsFetcher:
             return [line.decode("latin-1") for line in response.headers.getlist(name)]
 
         age = next(iter(lines("Age")), "").strip()
-        return Answer(
+        answer = Answer(
             response.status,
             response.body,
             lines("Cache-Control"),
@@ -151,6 +174,7 @@ class RobotsFetcher:
             next(iter(lines("Last-Modified")), "") if is_direct else "",
             was_conditional=was_conditional,
         )
+        return replayed(answer) if self._services.settings.replays and CACHED in response.flags else answer
 
 
 def _conditions(before: RobotsCopy | None) -> dict[str, str]:

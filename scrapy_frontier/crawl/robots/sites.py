@@ -187,7 +187,8 @@ class KnownSites:
         self._agents = Agents(self._services.crawler.settings)
         self.parsers = Parsers(self._services.crawler)
         self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
-        # Where there is no frontier to keep them.
+        # Where there is no frontier to keep them, and of a cache that stands for the web: no other run knows
+        # how old these are.
         self._copies: LruCache[str, RobotsCopy] = LruCache(lambda copy: len(copy.body))
 
     def known(self, origin: str, agent: str) -> Site | None:
@@ -264,13 +265,15 @@ class KnownSites:
     def copy(self, origin: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *origin*, None where nothing is; a lookup where there is a
         frontier."""
-        if self._services.frontier is not None:
+        copy = self._copies.get(origin)
+        if copy is None and self._services.frontier is not None:
             return self._services.frontier.robots_copy(origin)
-        return self._copies.get(origin)
+        return copy
 
     def keep(self, origin: str, copy: RobotsCopy) -> None:
-        """Keep a *copy*, in the store where there is a frontier, committed. Raises `FrontierUnwritable`."""
-        if self._services.frontier is not None:
+        """Keep a *copy*, in the store where there is a frontier, committed, and no cache stands for the web.
+        Raises `FrontierUnwritable`."""
+        if self._services.frontier is not None and not self._services.settings.replays:
             self._services.frontier.keep_robots_copy(origin, copy)
         else:
             self._copies.keep(origin, copy)
