@@ -66,7 +66,7 @@ def import_(call: Call) -> None:
         raise BadExport(
             f"{project.directory} holds a frontier already: write --dir DIR, or `scrapy frontier reset` first"
         )
-    scheme = project.own_scheme()
+    scheme = project.own_scheme("import")
     with (
         source.open("rb"),
         filling(project.directory) as empty,

@@ -61,8 +61,14 @@ _NOTE = (
 )
 _ONLY_IN_A_CRAWL = (
     "REQUEST_FINGERPRINTER_CLASS ({}) identifies no plain URL outside a crawl, and by another a page would "
-    "be fetched twice: nothing was changed; have the spider yield the URL, or use `scrapy frontier reset`"
+    "be fetched twice: nothing was changed; {}"
 )
+_INSTEAD = {  # by command
+    "add": "have the spider yield the URL",
+    "forget": "to fetch a page again have the spider yield it with `frontier_force` in its meta, or to begin "
+    "anew use `scrapy frontier reset`",
+    "import": "copy the directory of the stopped crawl, or set a fingerprinter that needs no crawl",
+}
 _ADDON_FAILS = (
     "Note: an add-on raises {}: {}; if one sets REQUEST_FINGERPRINTER_CLASS, set it in your settings"
 )
@@ -141,7 +147,7 @@ class Project:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             )
-        scheme = self.own_scheme() if create else self.identities.named_scheme if identified else ""
+        scheme = self.own_scheme("add") if create else self.identities.named_scheme if identified else ""
         if identified and scheme != self.identities.scheme:
             print(_NOTE.format(scheme), file=sys.stderr)
         anew = self.identities.named_scheme if restore else ""
@@ -174,11 +180,11 @@ class Project:
         cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
         return Identities(build_from_crawler(cls, crawler))
 
-    def own_scheme(self) -> str:
-        """The key scheme of what a command writes by who pages are. Raises `UsageError` where the project's
+    def own_scheme(self, command: str) -> str:
+        """The key scheme of what a *command* writes by who pages are. Raises `UsageError` where the project's
         fingerprinter tells that only in a crawl: by another fingerprint a page would be fetched twice."""
         if self.identities.named_scheme != self.identities.scheme:
-            raise UsageError(_ONLY_IN_A_CRAWL.format(self.identities.named_scheme))
+            raise UsageError(_ONLY_IN_A_CRAWL.format(self.identities.named_scheme, _INSTEAD[command]))
         return self.identities.scheme
 
     def find(self, store: Store, url: str) -> PageId | None:

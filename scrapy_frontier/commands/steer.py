@@ -168,7 +168,7 @@ def forget(call: Call) -> int:
     if bool(call.arguments) == (call.options.host is not None):
         raise UsageError("write the URL of a page, or --host HOST")
     project, count = call.project, 0
-    project.own_scheme()
+    project.own_scheme("forget")
     with project.open(identified=True) as store, project.frontier(store) as frontier:
         host = call.host(store)
         page_id = project.find(store, call.arguments[0]) if host is None else None

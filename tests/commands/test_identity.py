@@ -128,12 +128,12 @@ def test_no_page_is_written_by_a_fingerprint_that_stands_in(
     if is_there:
         crawled(directory, AskingTheEngine)
     frontiers = Frontiers(directory, capsys, **named(AskingTheEngine))
-    for command in (
-        ("add", URL),
-        ("forget", URL),
-        *(() if is_there else (("import", str(tmp_path / "pages")),)),
+    for command, instead in (
+        (("add", URL), "have the spider yield the URL"),
+        (("forget", URL), "frontier_force"),
+        *(() if is_there else ((("import", str(tmp_path / "pages")), "copy the directory"),)),
     ):
-        with pytest.raises(UsageError, match="identifies no plain URL outside a crawl"):
+        with pytest.raises(UsageError, match=f"identifies no plain URL outside a crawl.*; .*{instead}"):
             frontiers(*command)
     assert directory.exists() == is_there
 
