@@ -84,6 +84,8 @@ def test_a_page_is_forced_by_the_second_of_its_last_visit(when: float) -> None:
     """That of its record, where none is kept of visits; a requeue forgets how the page ended."""
     assert was_visited_before(Page(URL, changed=100), when) == (when >= 101)
     assert was_visited_before(Page(URL, changed=0, visits=Visits(first=90, last=100)), when) == (when >= 101)
+    by_cache = Page(URL, changed=100, visits=Visits(first=90, last=90))
+    assert was_visited_before(by_cache, when) == (when >= 101), "it ended by what a cache had"
     assert was_visited_before(Page(URL), when), "it never was"
     assert was_visited_before(Page(URL, changed=int(when)), after_visits_until(when)), "just now"
     assert not was_visited_before(Page(URL, changed=int(when + 1)), after_visits_until(when)), "by that force"

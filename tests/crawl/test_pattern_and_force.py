@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
+    from changing import JumpingClock
     from conftest import Crawl
     from server import Web
 
@@ -187,6 +188,27 @@ def test_force_fetches_all_inside_its_pattern_once(
     page, old = (found[site.url("/docs/a")] for found in (pages(), before))
     assert page.discovered == old.discovered
     assert page.visits is None or old.visits is None or page.visits.visits == old.visits.visits + 1
+
+
+def test_force_ends_where_scrapys_http_cache_answers(
+    web: Web, run: Callable[..., Crawl], clock: JumpingClock, tmp_path: Path
+) -> None:
+    """Nobody is visited then, and pages that lead to each other would force each other for ever."""
+    web.link("/docs/", "/docs/a")
+    web.link("/docs/a", "/docs/")
+    settings = {
+        "FRONTIER_CLOCK": "changing.clock",
+        "FRONTIER_REVISIT": "interval",
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+        "CLOSESPIDER_PAGECOUNT": 20,
+    }
+    run(EntrySpider, settings, entries=[(web.url("/docs/"), {})])
+    clock.jump(clock() + 60)
+    entry = web.url("/docs/"), {PATTERN: "/docs/", FORCE: clock()}
+    crawl = run(EntrySpider, settings, entries=[entry])
+    assert crawl.reason == "finished"
+    assert crawl.stats["httpcache/hit"] == 2
 
 
 @pytest.mark.parametrize("copies", [False, True])

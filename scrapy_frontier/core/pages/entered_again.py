@@ -27,8 +27,10 @@ _MOST_STEPS = 256  # of a way that is followed
 
 
 def was_visited_before(page: Page, when: float) -> bool:
-    """Whether *page* was visited last before *when* (POSIX seconds), if ever."""
-    return (page.changed if page.visits is None else page.visits.last) < int(when)
+    """Whether *page* was visited last before *when* (POSIX seconds), if ever. What a cache answered is no
+    visit, but the page ended by it: pages that lead to each other must not be fetched for ever."""
+    last = page.changed if page.visits is None else max(page.visits.last, page.changed)
+    return last < int(when)
 
 
 def after_visits_until(now: float) -> int:
