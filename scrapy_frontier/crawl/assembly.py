@@ -258,6 +258,7 @@ class Crawl:
             self.alarm,
             reporter,
             failed,
+            settings.replays,
         )
         self.output = CallbackOutput(crawler, self.watch.write_soon)
         self.log = CrawlLog(frontier, clock, reporter, self.is_temporary)

@@ -68,6 +68,7 @@ class Watch:
     _alarm: Alarm
     _reporter: Reporter
     _failed: Callable[[Exception], None]
+    _replays: bool  # Scrapy's HTTP cache stands for the web
     _timer: Any = field(default=None, init=False)
     _is_closed = False
     _was_stopped = False  # by a callback that closed the spider
@@ -163,8 +164,11 @@ class Watch:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            # Any other middleware that answers may have asked the host in a way of its own.
-            is_cached = CACHED in result.flags if isinstance(result, Response) else flight.is_cached
+            # Any other middleware that answers may have asked the host in a way of its own. Where the cache
+            # stands for the web, what it does not have ends as an error.
+            is_cached = flight.is_cached or self._replays
+            if isinstance(result, Response):
+                is_cached = CACHED in result.flags
             frontier.off_wire(lease, now, response_time, flight.was_given or not is_cached)
         except Exception as error:
             self._failed(error)

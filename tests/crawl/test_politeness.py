@@ -110,6 +110,22 @@ def test_what_a_middleware_makes_of_a_page_of_the_cache_costs_no_delay(
     assert crawl.stats["elapsed_time_seconds"] < 4  # and not twelve delays
 
 
+def test_where_the_cache_stands_for_the_web_what_it_does_not_have_costs_no_delay(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    settings = {
+        "FRONTIER_DIR": None,
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_IGNORE_MISSING": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+        "DOWNLOAD_DELAY": 3,
+    }
+    crawl = run(LinkSpider, settings, start_urls=[web.url(f"/{n}") for n in range(4)])
+    assert crawl.stats["httpcache/ignore"] == 4
+    assert crawl.stats["elapsed_time_seconds"] < 6  # and not three delays
+    assert not web.visits
+
+
 @pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])
 def test_delay_outlives_the_crawl(
     web: Web, start: Callable[..., Crawl], signals: tuple[signal.Signals, ...]
