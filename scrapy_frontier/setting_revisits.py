@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .core.revisits.crawl_value import Bounds
 from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule
-from .setting_values import FrontierSetting, choice, within
+from .setting_values import FrontierSetting, choice, plain, within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +48,7 @@ def _share(settings: BaseSettings, name: str) -> float:
 
 def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[str, float], ...]]:
     """Seconds for all pages, and by pattern; an empty pattern stands for all pages."""
-    value = _plain(settings.get(name))
+    value = plain(settings.get(name))
     if value is None:
         return DEFAULT_SHELF_LIFE, ()
     if not isinstance(value, dict):
@@ -60,7 +59,7 @@ def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[
 
 def _hubs(settings: BaseSettings, name: str) -> tuple[tuple[str, float], ...]:
     """Spans by URL, by pattern, or of the seeds; a day for those of a list."""
-    value = _plain(settings.get(name))
+    value = plain(settings.get(name))
     if not value:
         return ()
     if isinstance(value, str):
@@ -84,21 +83,11 @@ def _by_pattern(name: str, value: Mapping[Any, Any]) -> dict[str, float]:
     return found
 
 
-def _plain(value: Any) -> Any:
-    """What is set on a command line is JSON, a number or text."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
 def _bounds(
     settings: BaseSettings, name: str, shelf_life: float, shelf_lives: tuple[tuple[str, float], ...]
 ) -> Bounds:
     """Two numbers of seconds. Where nothing is set, what else the settings ask for lies within them."""
-    value = _plain(settings.get(name))
+    value = plain(settings.get(name))
     if value is None:
         spans = [shelf_life, *(span for _, span in shelf_lives)]
         longest = max((span for span in spans if span < inf), default=0.0)

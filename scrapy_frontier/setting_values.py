@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 _Number = TypeVar("_Number", int, float)
 _MOST = sys.float_info.max  # all but infinity
+_is_word = re.compile(r"[^\s,\[\]{}()'\"]+").fullmatch  # no list that could not be read, either
 
 
 class FrontierSetting(FrontierError):
@@ -69,12 +72,26 @@ def choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
 
 
 def words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
-    """A set of words in lower case, from a list or from text with commas. Raises `FrontierSetting`."""
+    """A set of words in lower case, from a list, also in JSON, or from text with commas. Raises
+    `FrontierSetting`."""
     value = settings.get(name, default)
-    words = value.replace(",", " ").split() if isinstance(value, str) else value
-    if not isinstance(words, (list, tuple, set, frozenset)) or not all(type(word) is str for word in words):
-        raise FrontierSetting(f"{name} = {value!r}: set a list of words")
+    words = plain(value)
+    if isinstance(words, str):
+        words = words.replace(",", " ").split()
+    is_list = isinstance(words, (list, tuple, set, frozenset))
+    if not is_list or not all(type(word) is str and _is_word(word) for word in words):
+        raise FrontierSetting(f"{name} = {value!r}: set a list of words, as {json.dumps(default)}")
     return frozenset(word.lower() for word in words)
+
+
+def plain(value: Any) -> Any:
+    """The list or dict that *value* is in JSON, as on a command line; any other as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
 
 
 def path(settings: BaseSettings, name: str) -> str | None:

@@ -62,12 +62,30 @@ def test_attempts_are_those_that_somebody_asks_for(
         ("FRONTIER_HUBS", 5, "URLs or patterns"),
         ("FRONTIER_DIGEST", "words", "'body', 'text', 'links' or a function"),
         ("FRONTIER_UNCHANGED", "tell", "'skip', 'call'"),
+        ("FRONTIER_NOFOLLOW", "['nofollow', 'ugc']", 'a list of words, as ["nofollow"]'),
+        ("FRONTIER_NOFOLLOW", '["nofollow"', 'a list of words, as ["nofollow"]'),
+        ("FRONTIER_NOFOLLOW", '{"nofollow": true}', 'a list of words, as ["nofollow"]'),
+        ("FRONTIER_NOFOLLOW", ["nofollow ugc"], 'a list of words, as ["nofollow"]'),
     ],
 )
 def test_a_senseless_value_is_refused(name: str, value: Any, remedy: str) -> None:
     with pytest.raises(FrontierSetting, match=name) as refused:
         read(**{name: value})
     assert remedy in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ('["nofollow", "UGC"]', {"nofollow", "ugc"}),
+        ("nofollow, ugc", {"nofollow", "ugc"}),
+        (("nofollow",), {"nofollow"}),
+        ("[]", set()),
+        ("", set()),
+    ],
+)
+def test_link_types_may_be_written_as_on_a_command_line(value: Any, found: set[str]) -> None:
+    assert read(FRONTIER_NOFOLLOW=value).nofollow_rels == found
 
 
 def test_every_setting_there_is_is_known() -> None:
