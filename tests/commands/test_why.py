@@ -421,6 +421,29 @@ def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureF
     assert "a.example, and the host may be visited again in 30 s" in said(slow)
 
 
+@pytest.mark.parametrize(
+    ("backoff", "begins"),
+    [
+        (60, "It is queued: its backoff ends at 2023-11-14 22:14:20 UTC (in 60 s), but a.example rests"),
+        (86400, "It waits until 2023-11-15 22:13:20 UTC (in 24 h) for attempt 2 of 10"),
+    ],
+)
+def test_a_backoff_and_a_rest_of_the_host(frontier: Frontiers, backoff: float, begins: str) -> None:
+    """The later of the two is what the page waits for."""
+    pages = start(frontier.directory, default_politeness=Politeness(0.0, 2))
+    pages.discover([link(URL), link("http://a.example/other")], NOW)
+    fetch(pages, Outcome(Event.RETRIED, 500, "HTTP 500", delay=backoff))
+    other = pages.lease(NOW)
+    assert other is not None
+    pages.cool(other.host, Trouble("HTTP 503", 3600, sent=NOW, page_id=other.page_id), NOW)
+    pages.release(other, Outcome(Event.POSTPONED, 503, "a.example rests: HTTP 503"), NOW)
+    pages.close()
+    assert said(frontier).startswith(begins)
+    assert said(frontier).endswith("attempt 2 of 10, because the last one ended with: HTTP 500.")
+    queued = {turn["url"]: turn["at"] for turn in frontier("queue", "--json").lines}
+    assert queued[URL] >= NOW + max(3600, backoff)
+
+
 def test_a_clock_that_was_set_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The crawl waits no longer than a delay or a rest, and this is what is told, not three days."""
     ahead = NOW + 3 * 86400

@@ -115,9 +115,10 @@ def _queued(facts: Facts) -> str:
     attempt = f"attempt {facts.page.attempts + 1} of {facts.max_attempts}"
     if facts.page.reason:
         attempt += f", because the last one ended with: {facts.page.reason}"
-    if (until := place.waits_until) is not None and facts.now < until <= facts.now + TOO_LONG_TO_WAIT:
+    until = _backoff_end(facts, place)
+    if until > facts.host.ready_at:
         return f"It waits until {moment(until)} (in {span(until - facts.now)}) for {attempt}."
-    again = f"; this will be {attempt}" if facts.page.attempts else ""
+    again = f"; this will be {attempt}" if facts.page.attempts or until else ""
     return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{again}."
 
 
@@ -159,6 +160,8 @@ def _asked(facts: Facts, copy: site_rows.RobotsCopy) -> str:
 
 def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
     ahead, name = place.ahead, facts.host.host or "its host"
+    if until := _backoff_end(facts, place):
+        return f"its backoff ends at {moment(until)} (in {span(until - facts.now)})"
     if place.waits_until is not None:
         return f"its backoff has passed and it joins the queue of {name} when a crawl runs"
     if not ahead:
@@ -166,6 +169,12 @@ def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
     if place.is_far:
         return f"more than {ahead:,} pages of {name} come before it"
     return f"{ahead:,} page{'s' if ahead > 1 else ''} of {name} come{'s' if ahead == 1 else ''} before it"
+
+
+def _backoff_end(facts: Facts, place: queue_keys.QueuePlace) -> float:
+    """Until when its backoff lasts; 0 where it has none, or that has passed."""
+    until, now = place.waits_until or 0.0, facts.now
+    return until if now < until <= now + TOO_LONG_TO_WAIT else 0.0
 
 
 def _clock(facts: Facts) -> str:
