@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import fetched_of
 from ..crawl.meta_keys import CHANGED
-from ..crawl.responses.digests import LONG, digest_by
+from ..crawl.responses.digests import LONG, digest_by, of_head
 from ..crawl.revisits import calls_unchanged, end_unchanged
 from ..crawl.scrapy_internals import compat
 
@@ -41,9 +41,13 @@ class UnchangedMiddleware(Component):
         fetched = fetched_of(response) if flight is not None else None
         if crawl is None or flight is None or fetched is None:
             return response
-        if not fetched.is_body_whole or request.method == "HEAD":
+        if not fetched.is_body_whole:
             return response
-        flight.takes_digest(await self._digest_of(response, crawl.reporter))
+        if request.method == "HEAD":
+            length = response.headers.get("Content-Length") or b""
+            flight.takes_digest(of_head(fetched.etag, fetched.last_modified, length))
+        else:
+            flight.takes_digest(await self._digest_of(response, crawl.reporter))
         is_changed = flight.lease.has_changed(flight.digest)
         if is_changed is None:
             return response

@@ -50,7 +50,7 @@ def if_none_match(tag: bytes) -> bytes:
 def is_same_tag(one: bytes, other: bytes) -> bool:
     """Whether two tags name the same content: the weak comparison of RFC 9110 8.8.3.2, and whatever
     compressed it."""
-    return _opaque(one) == _opaque(other)
+    return opaque(one) == opaque(other)
 
 
 def answers(sent: bytes, received: bytes) -> bool:
@@ -59,5 +59,6 @@ def answers(sent: bytes, received: bytes) -> bool:
     return not received or not sent or is_same_tag(sent, received)
 
 
-def _opaque(tag: bytes) -> bytes:
+def opaque(tag: bytes) -> bytes:
+    """What is compared of a *tag*: without the mark of a weak one, and without what compressed the body."""
     return _COMPRESSOR.sub(b"", tag.removeprefix(b"W/"))

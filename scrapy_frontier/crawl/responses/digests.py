@@ -1,7 +1,8 @@
 """Digests of responses: what tells whether a page has changed since the last visit.
 
 Of the whole body as it is decoded (after ``Content-Encoding``), whatever names it: by ``FRONTIER_DIGEST``
-the "body", its visible "text" and where it links to, its "links" alone, or what a function makes of it.
+the "body", its visible "text" and where it links to, its "links" alone, or what a function makes of it. A
+HEAD brings no body: there it is of the validators.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 from scrapy.http import HtmlResponse, Response
 
 from ...core.parse.urls import without_session
+from ...core.parse.validators import opaque
 from .head import is_text
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 DIGEST_BYTES = 5  # one change in 2**39 is missed
 LONG = 262_144  # bytes of a body, from which on its text is read in a thread: 25 ms
 CONTENT = b"content"  # the kind of a hash that a spider gives
+_HEAD = b"head"
 
 # What nobody sees, and where tokens and advertisements are.
 _UNSEEN = frozenset(
@@ -58,6 +61,14 @@ def of_content(value: Any) -> bytes:
     if not isinstance(value, bytes):
         value = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
     return digest_of(value, CONTENT)
+
+
+def of_head(etag: bytes, last_modified: bytes, length: bytes) -> bytes:
+    """The digest of a page that was asked for with HEAD, by what its server tells of the content: its tag,
+    else its date and its ``Content-Length``. b"" without tag and date: a length says little."""
+    if etag:
+        return digest_of(opaque(etag), _HEAD)
+    return digest_of(last_modified + b" " + length, _HEAD) if last_modified else b""
 
 
 def _of_body(response: Response) -> bytes:
