@@ -12,10 +12,12 @@ from ..core.pages.not_modified import judge_same
 from ..core.revisits.policy import Result, result_by
 from ..core.revisits.visits import Conclusion, as_given
 from ..core.size_format import size
+from ..settings import UNCHANGED_CHOICES
 from .flights.in_flight import NOTHING, REASON, Flight
 from .links.callback_requests import listeners
 from .meta_keys import UNCHANGED
 from .requests import payload_facts
+from .requests.meta_values import not_obeyed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +42,13 @@ _HOW_GONE = {
 
 
 def calls_unchanged(request: Request, settings: FrontierSettings) -> bool:
-    """Whether the callback of *request* is to see its page though nothing has changed on it."""
-    return bool(request.meta.get(UNCHANGED, settings.unchanged) == "call")
+    """Whether the callback of *request* is to see its page though nothing has changed on it. What says
+    neither yes nor no is told, and the setting stands."""
+    wanted = request.meta.get(UNCHANGED)
+    if wanted is not None and wanted not in UNCHANGED_CHOICES:
+        not_obeyed(UNCHANGED, wanted, f"one of {', '.join(map(repr, UNCHANGED_CHOICES))}")
+        wanted = None
+    return (settings.unchanged if wanted is None else wanted) == "call"
 
 
 def end_unchanged(flight: Flight, status: int, fetched: Fetched, notes: Sequence[str] | None) -> None:

@@ -48,11 +48,12 @@ class UnchangedMiddleware(Component):
             flight.takes_digest(of_head(fetched.etag, fetched.last_modified, length))
         else:
             flight.takes_digest(await self._digest_of(response, crawl.reporter))
+        is_called = calls_unchanged(request, self.settings)  # a wrong value is told at the first visit
         is_changed = flight.lease.has_changed(flight.digest)
         if is_changed is None:
             return response
         request.meta[CHANGED] = is_changed
-        if not calls_unchanged(request, self.settings) and flight.outcome is None:  # else it leads elsewhere
+        if not is_called and flight.outcome is None:  # else it leads elsewhere
             end_unchanged(flight, response.status, fetched, flight.notes)
         return response
 

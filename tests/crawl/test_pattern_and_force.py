@@ -13,8 +13,10 @@ from scrapy.utils.request import fingerprint
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.requests.codec import meta_payload
+from scrapy_frontier.crawl.requests.pattern_and_force import is_forced
 from scrapy_frontier.crawl.requests.payload_facts import meta_of
 
 if TYPE_CHECKING:
@@ -272,3 +274,14 @@ def test_of_a_forced_visit_a_page_keeps_no_redirects_and_no_headers_of_middlewar
     assert meta_of(payload).items() >= meta.items(), "it was entered so, by way of these"
     assert b"redirect_" not in payload
     assert b"agent" not in payload.lower()
+
+
+def test_a_time_that_is_none_forces_nothing_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    page = Page("http://h/", State.DONE, changed=1000)
+    assert [is_forced({FORCE: when}, page) for when in (1001, "1001", 1000, None, False)] == [
+        *(True, True, False, False, False)
+    ]
+    assert caplog.messages == []
+    assert not any(is_forced({FORCE: when}, page) for when in (True, "now", float("inf"), True))
+    wanted = "in the meta of a request is not obeyed: set a time in POSIX seconds, as of time.time()"
+    assert caplog.messages == [f"{FORCE} = {value} {wanted}" for value in ("True", "'now'", "inf")]

@@ -9,6 +9,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -431,12 +432,23 @@ def test_referer_comes_back(callbacks: dict[str, Any], referer: Any) -> None:
         ({"body": b"x"}, PayloadFacts(is_plain=False)),
         ({"meta": {"frontier_shelf_life": 60, "frontier_refresh": 7.5}}, PayloadFacts(7.5, 60.0)),
         ({"meta": {"frontier_shelf_life": 10**400, "frontier_refresh": -1}}, NO_FACTS),
+        ({"meta": {"frontier_shelf_life": "inf", "frontier_refresh": "7.5"}}, PayloadFacts(7.5, inf)),
+        ({"meta": {"frontier_shelf_life": inf, "frontier_refresh": None}}, PayloadFacts(None, inf)),
         ({"meta": {"frontier_sitemap": {"depth": 0}}}, PayloadFacts(is_sitemap=True)),
         ({"meta": {"frontier_lastmod": 1}}, PayloadFacts(is_listed=True)),
     ],
 )
 def test_facts_are_read_of_what_is_written(given: dict[str, Any], facts: PayloadFacts) -> None:
     assert payload_facts.read(CODEC.encode(Request(URL, **given))) == facts
+
+
+def test_a_span_in_meta_that_is_none_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        for value in (0, "daily", True, [5]):
+            meta = {"frontier_shelf_life": value, "frontier_refresh": None}
+            assert payload_facts.read(CODEC.encode(Request(URL, meta=meta))) == NO_FACTS
+    words = "frontier_shelf_life = {} in the meta of a request is not obeyed: set seconds above 0, or inf"
+    assert caplog.messages == [words.format(value) for value in ("0", "'daily'", "True", "[5]")]
 
 
 def test_a_note_of_a_request_says_who_it_is() -> None:

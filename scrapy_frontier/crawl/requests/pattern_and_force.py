@@ -16,6 +16,7 @@ from ...core import reasons
 from ...core.pages.entered_again import after_visits_until, was_visited_before
 from ...core.reasons import LONGEST_URL
 from ..meta_keys import FORCE, PATTERN
+from .meta_values import posix_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +89,8 @@ def meta_to_force(now: float) -> dict[str, Any]:
 
 
 def is_forced(meta: Mapping[str, Any], page: Page) -> bool:
-    """Whether a request wants its known *page* fetched, which was visited last before the time it names."""
+    """Whether a request wants its known *page* fetched, which was visited last before the time it names. What
+    is no time is told."""
     force = meta.get(FORCE)
-    return isinstance(force, (int, float)) and was_visited_before(page, force)
+    when = None if force is None else posix_time(FORCE, force)
+    return when is not None and was_visited_before(page, when)

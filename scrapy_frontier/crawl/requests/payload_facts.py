@@ -13,6 +13,7 @@ from typing import Any
 from ...core.revisits.plans import NO_FACTS, PayloadFacts
 from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import LASTMOD, PATTERN, REFRESH, SHELF_LIFE, SITEMAP, START
+from .meta_values import seconds
 
 _OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
 _METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
@@ -27,7 +28,7 @@ _lastmod = re.compile(_LASTMOD + rb":(-?[0-9]+)").search
 
 def read(payload: bytes) -> PayloadFacts:
     """What a payload says of revisits, for `Frontier`: 0.2 us for most, 10 and more where JSON has to be
-    read. Of one that makes no request what can be found."""
+    read. Of one that makes no request what can be found; a span that is none is told."""
     if _OURS not in payload and _METHOD not in payload and _BODY not in payload:
         return NO_FACTS
     of_sitemaps = _SITEMAP in payload, _LASTMOD in payload
@@ -35,7 +36,9 @@ def read(payload: bytes) -> PayloadFacts:
         return _NOTHING_ELSE[of_sitemaps]
     fields = _fields(payload)
     is_plain = fields.get("method", "GET") in ("GET", "HEAD") and not fields.get("body")
-    return PayloadFacts(_seconds(fields, REFRESH), _seconds(fields, SHELF_LIFE), is_plain, *of_sitemaps)
+    meta = _meta_in(fields)
+    refresh, shelf_life = (seconds(key, meta.get(key)) for key in (REFRESH, SHELF_LIFE))
+    return PayloadFacts(refresh, shelf_life, is_plain, *of_sitemaps)
 
 
 def _fields(payload: bytes) -> dict[str, Any]:
@@ -46,21 +49,14 @@ def _fields(payload: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _seconds(fields: dict[str, Any], key: str) -> float | None:
+def _meta_in(fields: dict[str, Any]) -> dict[str, Any]:
     meta = fields.get("meta")
-    value = meta.get(key) if isinstance(meta, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        return None
-    try:
-        return float(value)
-    except OverflowError:  # a whole number may be any
-        return None
+    return meta if isinstance(meta, dict) else {}
 
 
 def meta_of(payload: bytes) -> dict[str, Any]:
     """The ``meta`` of the request, as it is written: 10 us and more. Empty where it cannot be read."""
-    meta = _fields(payload).get("meta")
-    return meta if isinstance(meta, dict) else {}
+    return _meta_in(_fields(payload))
 
 
 def is_sitemap(payload: bytes) -> bool:
