@@ -99,7 +99,8 @@ class Project:
             try:
                 self.spider = get_spider_loader(settings).load(spider)
             except KeyError:
-                raise UsageError(f"this project has no spider {spider!r}; see `scrapy list`") from None
+                jobdir = directory or settings["FRONTIER_DIR"] or settings["JOBDIR"]
+                raise UsageError(_no_spider(spider, jobdir)) from None
             self.spider.update_settings(self.settings)
         self.frontier_settings = FrontierSettings(self.settings)
         self.directory = self._find(directory or self.frontier_settings.directory, spider)
@@ -121,8 +122,11 @@ class Project:
             self._home = path, spider
             return jobdirs.find(path, spider)
         if len(homes) > 1:
-            names = ", ".join(home.spider or home.directory.name for home in homes)
-            raise UsageError(f"{path} holds the frontiers of several spiders ({names}): write --spider NAME")
+            names = ", ".join(f"{home.spider or 'one'} in {home.directory}" for home in homes)
+            raise UsageError(
+                f"{path} holds the frontiers of several spiders ({names}): write --spider NAME in their "
+                "project, or --dir with one of these"
+            )
         return homes[0].directory if homes else path / "frontier"
 
     def claim(self) -> None:
@@ -295,6 +299,14 @@ def _run_addons(crawler: Crawler) -> None:
         crawler.addons.load_settings(settings)
     except Exception as error:  # it may want a crawl
         print(_ADDON_FAILS.format(type(error).__name__, error), file=sys.stderr)
+
+
+def _no_spider(spider: str, jobdir: str | None) -> str:
+    words = f"this project has no spider {spider!r}; see `scrapy list`"
+    for home in jobdirs.homes(Path(jobdir)) if jobdir else ():
+        if home.spider == spider:
+            words += f", or write --dir {home.directory} without --spider for its frontier"
+    return words
 
 
 def _is_ours(name: object) -> bool:

@@ -71,10 +71,23 @@ def test_a_jobdir_of_several_spiders(tmp_path: Path) -> None:
     for arguments in ((), ("--dir", "job")):
         said = run_scrapy(tmp_path, "frontier", "stats", *arguments)
         assert said.code == 2
-        assert "job holds the frontiers of several spiders (one, two): write --spider NAME" in said.err
+        words = "job holds the frontiers of several spiders (one in job/frontier, two in job/frontier-two): "
+        assert f"{words}write --spider NAME in their project, or --dir with one of these" in said.err
     said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "new")
     assert (said.code, "no frontier in job/frontier-new" in said.err) == (1, True)
     assert not (tmp_path / "job/frontier-new").exists()
+
+
+def test_outside_a_project_the_frontiers_of_a_jobdir_are_named_by_their_directories(tmp_path: Path) -> None:
+    for number, name in enumerate(("one", "two"), 1):
+        crawl(claim(tmp_path / "job", name), pages=30 * number)
+    for place in (("--dir", "job"), ("-s", "JOBDIR=job")):
+        said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "two", *place)
+        assert (said.code, "write --dir job/frontier-two without --spider" in said.err) == (2, True)
+        other = run_scrapy(tmp_path, "frontier", "stats", "--spider", "three", *place)
+        assert "no spider 'three'; see `scrapy list`\n" in other.err
+    named = run_scrapy(tmp_path, "frontier", "stats", "--json", "--dir", "job/frontier-two")
+    assert named.json["known"] == 60
 
 
 def test_what_is_made_in_a_jobdir_for_a_spider_is_its_own(tmp_path: Path) -> None:
