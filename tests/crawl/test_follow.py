@@ -170,6 +170,31 @@ def test_without_the_add_on_somebody_says_that_nothing_is_followed(
     assert "No link is followed" in crawl.log
 
 
+class Bare(FrontierSpider):
+    """Leaves out the initialiser of its class, as Scrapy lets every spider do."""
+
+    name = "bare"
+
+    def __init__(self, urls: Any) -> None:
+        self.start_urls = urls
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class BareWithRules(Bare):
+    rules = (Rule(LinkExtractor(allow="/a"), callback="parse", follow=True),)
+
+
+@pytest.mark.parametrize("spider", [Bare, BareWithRules])
+def test_a_spider_may_leave_out_the_initialiser_of_its_class(
+    web: Web, run: Callable[..., Crawl], spider: type[Spider]
+) -> None:
+    crawl = run(spider, {"SCHEDULER": None}, urls=[web.link("/", "/a", "/b")])
+    assert crawl.reason == "finished", crawl.log
+    assert sorted(web.paths()) == (["/", "/a", "/b"] if spider is Bare else ["/", "/a"])
+
+
 class Sections(CrawlSpider):
     """Rules as they are usual: sections to follow, pages to parse, some left out."""
 

@@ -58,6 +58,8 @@ class SpiderRules:
 
     def __init__(self, spider: Any) -> None:  # of whose class nothing more is known
         self._spider = spider
+        if isinstance(spider, CrawlSpider) and not hasattr(spider, "_rules"):
+            spider._compile_rules()  # its own __init__ leaves out that of its class, as others may
         self._rules: list[Rule] = list(spider._rules) if isinstance(spider, CrawlSpider) else []
         self.is_taken_over = False
         extractors = [rule.link_extractor for rule in self._rules]
