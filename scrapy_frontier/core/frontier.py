@@ -155,7 +155,7 @@ class Frontier:
         score_of = (lambda page_id: None) if scores is None else scores.score_of
         self._queue = queue = Queue(batch, hosts, table, budgets, scores)
         self._backoffs = backoffs = Backoffs(batch, table, queue, now)
-        deferred = Deferral(batch, table, budgets, queue, scores)
+        self._deferral = deferred = Deferral(batch, table, budgets, queue, scores)
         rule = revisits or RevisitRule()  # where nothing comes back nobody asks it
         forbidden = ForbiddenPages(batch, sites)
         plans = Plans(rule, batch.read_page, read_payload)
@@ -214,8 +214,7 @@ class Frontier:
 
     @property
     def is_refilling(self) -> bool:
-        """Whether queues may be about to fill by themselves: with deferred pages for which there is room,
-        those of hosts not loaded yet, or those that are due."""
+        """Whether queues may fill by themselves: with deferred pages, those of hosts not loaded, or those due."""
         is_filling = self._earlier_runs.is_filling or self._revisit_queue.is_filling
         return is_filling or bool(self._budgets.with_room)
 
@@ -238,6 +237,7 @@ class Frontier:
 
     validators = Verb("_false_304s", False304s.validators)
     judge_304 = Verb("_false_304s", False304s.judge_304)
+    waiting_for_room = Verb("_deferral", Deferral.waiting_for_room)
     load = Verb("_earlier_runs", EarlierRuns.load)
     used_by = Verb("_batch", Batch.used_by)
     commit = Verb("_batch", Batch.commit)

@@ -261,7 +261,7 @@ class Crawl:
             settings.replays,
         )
         self.output = CallbackOutput(crawler, self.watch.write_soon)
-        self.log = CrawlLog(frontier, clock, reporter, self.is_temporary)
+        self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
 
     def _make_parts_for_links(self, spider: Spider, reporter: Reporter) -> None:
         """What takes down and follows the links of pages, for the middleware that is at work."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..core.errors import FrontierError
 from ..core.hosts.host import FOREVER
 from ..core.time_format import moment
-from ..settings import unknown_names
+from ..settings import PREFIX, unknown_names
 from .stats import Reporter, inventory, others
 
 if TYPE_CHECKING:
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ..core.frontier import Frontier
+    from ..core.hosts.budgets import Limits
     from ..core.hosts.end_of_crawl import Left
     from ..core.hosts.giving_up import GivenUpPages
+
+_MOST_COUNTED = 10_000  # pages that wait for room: 4 ms
 
 
 @dataclass(eq=False, repr=False)
@@ -32,6 +37,7 @@ class CrawlLog:
     _clock: Callable[[], float]
     _reporter: Reporter
     _is_temporary: bool
+    _limits: Limits
     _logged_until = 0.0  # for whom the crawl waits
     _interval = _progress_at = 0.0  # seconds between two lines of progress; when the next is due
     _place = "JOBDIR"  # the setting that says where the frontier lies
@@ -121,9 +127,12 @@ class CrawlLog:
 
     def log_known_seeds(self, count: int, first: str) -> None:
         """Who runs a crawl a second time must see why the feed has nothing in it: of *count* seeds, *first*
-        is one."""
+        is one. Pages that wait for room in a budget are told then, too."""
         tally, due = self._reporter.tally, self._frontier.next_due()
-        if due is not None and not (tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]):
+        has_fetched = tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]
+        if not has_fetched:
+            self._log_over_budget()
+        if due is not None and not has_fetched:
             waiting = self._frontier.totals().due
             pages = "1 page" if waiting == 1 else f"{waiting:,} pages"
             words = (
@@ -136,7 +145,7 @@ class CrawlLog:
             return
         seeds = "1 seed is" if count == 1 else f"{count} seeds are"
         known = f"{seeds} known from an earlier run ({first}{' ...' if count > 1 else ''})"
-        if tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]:
+        if has_fetched:
             self._reporter.log(logging.INFO, "%s, and not fetched again", known)
             return
         self._reporter.log(
@@ -147,6 +156,21 @@ class CrawlLog:
             ",".join(self._frontier.totals().finished),
             self._place,
         )
+
+    def _log_over_budget(self) -> None:
+        """How many pages wait for a budget of pages or of depth to grow: in one of queued pages there is room
+        again by itself."""
+        limits = self._limits._replace(host_pending=0, domain_pending=0)._asdict()
+        budgets = [f"{PREFIX}{name.upper()} ({most})" for name, most in limits.items() if most]
+        if not budgets:
+            return
+        with suppress(FrontierError):  # no crawl ends otherwise for want of this line
+            count = self._frontier.waiting_for_room(_MOST_COUNTED)
+            if count:
+                pages = "1 page waits" if count == 1 else f"{count:,} pages wait"
+                more = " or more" if count == _MOST_COUNTED else ""
+                words = "%s%s for room in a budget; set a higher %s to fetch them"
+                self._reporter.log(logging.WARNING, words, pages, more, " or ".join(budgets))
 
 
 def _left_by_scrapy(settings: BaseSettings) -> str | None:

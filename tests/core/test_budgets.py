@@ -111,6 +111,7 @@ def test_the_same_budget_brings_nothing_back(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=3)
     assert drain(frontier) == []
     assert not frontier.is_refilling
+    assert [frontier.waiting_for_room(most) for most in (5, 10)] == [5, 6]
     frontier.close()
 
 

@@ -49,6 +49,11 @@ class Deferral:
         """Whether the units of all deferred rows of earlier runs have been found; see `load`."""
         return self._to_load is None
 
+    def waiting_for_room(self, most: int) -> int:
+        """How many pages wait for room in a budget, as far as that is written: *most* stands for any more.
+        .4 us each. Raises `FrontierUnreadable`."""
+        return len(self._batch.store.keys_of(keys.DEFERRED, b"", most))
+
     def load(self, limit: int) -> None:
         """Find up to *limit* more units with deferred pages of earlier runs, one seek and one lookup each.
 
