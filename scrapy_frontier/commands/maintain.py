@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.admin.export import export_lines
-from ..core.admin.fill_directory import filling
+from ..core.admin.fill_directory import filling, refuse_held
 from ..core.admin.importer import NO_EXPORT, BadExport, Importer
 from ..core.size_format import size
 from ..crawl.store.upkeep import open_store
@@ -60,9 +60,10 @@ def export(call: Call) -> None:
 
 def import_(call: Call) -> None:
     """Fill the project's directory, which must hold no frontier, from an export; it gets nothing where that
-    fails. Raises `BadExport`."""
+    fails. Raises `BadExport`, or `FrontierLocked` where a process has a frontier there open."""
     source, project = Path(call.arguments[0]), call.project
     if project.exists:
+        refuse_held(project.directory, project.user)
         raise BadExport(
             f"{project.directory} holds a frontier already: write --dir DIR, or `scrapy frontier reset` first"
         )

@@ -173,7 +173,8 @@ def test_a_store_that_a_crawl_holds_is_named_with_its_process(tmp_path: Path) ->
         assert holder.stdout is not None
         holder.stdout.readline()
         try:
-            for arguments in (("stats",), ("check", "--repair"), ("reset", "--yes"), ("stats", "--json")):
+            commands = ("stats",), ("check", "--repair"), ("reset", "--yes"), ("import", "x")
+            for arguments in (*commands, ("stats", "--json")):
                 said = run_scrapy(tmp_path, "frontier", *arguments, "--dir", tmp_path / "frontier")
                 assert said.code == 1
                 assert f"process {holder.pid}" in said.err

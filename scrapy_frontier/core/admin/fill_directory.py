@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def refuse_held(directory: Path, user: str) -> None:
+    """Raise `FrontierLocked` where a process has the frontier in *directory* open; *user* is who asks."""
+    Lock(directory, user).close()
+
+
 @contextmanager
 def filling(directory: Path) -> Iterator[Path]:
     """A directory for a database that moves to *directory* once the block has ended well.
