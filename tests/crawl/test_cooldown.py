@@ -299,6 +299,18 @@ def test_a_response_the_spider_wants_is_passed_on_and_the_host_rests(
     assert web.gaps()[0] >= 1 - TOLERANCE
 
 
+def test_a_status_that_the_spider_asked_to_see_comes_after_scrapys_retries(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Each of which counts an attempt, and waits until the host has rested."""
+    web.on("/", Answer(429, headers={"Retry-After": "1"}), Answer(429))
+    crawl = run(WantsAllSpider, {**SOON, "RETRY_TIMES": 1}, start_urls=[web.url("/")])
+    assert crawl.stats["seen/429"] == 1
+    assert web.paths() == ["/", "/"]
+    assert web.gaps()[0] >= 1 - TOLERANCE
+    assert pages()[web.url("/")].attempts == 2
+
+
 def test_a_page_that_waited_for_robots_txt_waits_on(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
