@@ -184,6 +184,17 @@ def test_a_long_name_in_another_alphabet_makes_a_directory(tmp_path: Path) -> No
         open_store(tmp_path / ("x" * 300))
 
 
+def test_a_spider_that_is_renamed_finds_its_frontier_as_the_docs_say(tmp_path: Path) -> None:
+    """Of the first one the file `spider` is written anew, of another its directory is renamed."""
+    first, second = (claim(tmp_path, name) for name in ("one", "two"))
+    for home in (first, second):
+        open_store(home).close()
+    (first / "spider").write_text("uno\n")
+    second.rename(tmp_path / "frontier-due")
+    assert homes(tmp_path) == [Home(first, "uno"), Home(tmp_path / "frontier-due", "due")]
+    assert [claim(tmp_path, name) for name in ("uno", "due")] == [first, tmp_path / "frontier-due"]
+
+
 CLAIM = """
 import sys
 from pathlib import Path
