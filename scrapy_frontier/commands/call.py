@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.errors import FrontierError, UnreadableRow
+from .hosts_as_written import host_argument
 from .output import Output
-from .project import Project, host_argument
+from .project import Project
 
 if TYPE_CHECKING:
     import argparse

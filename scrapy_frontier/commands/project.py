@@ -16,13 +16,12 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import build_from_crawler, load_object
-from w3lib.url import safe_url_string
 
 from .. import addon
 from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
-from ..core.parse.urls import clean_host, escaped_fragment, host_of
+from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl.hosts.politeness_key import PolitenessKeys, registered_domain
 from ..crawl.ranking.choose_scorer import load_scorer
 from ..crawl.requests import codec as request_codec
@@ -318,38 +317,3 @@ def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
     fingerprint depends on them. Raises `callback_names.Unreadable`."""
     return _CODEC.decode(page.url, page.priority, payload_edits.without_callbacks(page.payload))
-
-
-def host_argument(project: Project, store: Store, text: str) -> str:
-    """The host that a user means: a name as it is written where *store* has it, as any a ``download_slot``
-    gives; else that of a host name or a URL, as it stands in URLs that are requested. A name of which nothing
-    is known stays as it is written, too, where a function of the *project* gives names, or where it has
-    blanks; a port or a path may stand behind the name of a host.
-
-    Raises `UsageError` where there is none.
-    """
-    written, name = clean_host(text), _host_in(text)
-    if written and (written == name or facts.is_there(store, written)):
-        return written
-    if name and ("://" in text or facts.is_there(store, name)):
-        return name
-    has_own_names = callable(project.frontier_settings.politeness_key) and "://" not in text
-    if text.strip() and (has_own_names or (name and len(text.split()) > 1)):
-        return written
-    if not name:
-        raise UsageError(f"{text!r} names no host: write the name of a host, as www.example.com")
-    return name
-
-
-def _host_in(text: str) -> str:
-    """The host in the name of one, in an address, or in a URL; empty where there is none."""
-    bare = text.strip()
-    if "://" in text:
-        url = text
-    else:
-        is_bare_address = bare.count(":") > 1 and not bare.startswith("[")
-        url = f"http://[{bare}]/" if is_bare_address else f"http://{bare}/"
-    if not text.isascii():
-        with contextlib.suppress(ValueError):
-            url = safe_url_string(url)  # which writes bücher.example as xn--bcher-kva.example
-    return host_of(url)

@@ -22,8 +22,9 @@ from ..crawl.requests.codec import meta_payload
 from ..crawl.requests.pattern_and_force import is_forced, meta_to_force
 from ..crawl.requests.payload_edits import own_of, with_meta
 from ..crawl.store.upkeep import forget_filter
+from .hosts_as_written import host_argument
 from .output import progress
-from .project import NoFrontier, host_argument
+from .project import NoFrontier
 from .show import pattern_of
 
 if TYPE_CHECKING:

@@ -214,7 +214,7 @@ class Frontier:
 
     @property
     def is_refilling(self) -> bool:
-        """Whether queues may fill by themselves: with deferred pages, those of hosts not loaded, or those due."""
+        """Whether queues may fill by themselves: with pages deferred, of hosts not loaded, or due."""
         is_filling = self._earlier_runs.is_filling or self._revisit_queue.is_filling
         return is_filling or bool(self._budgets.with_room)
 

@@ -245,23 +245,26 @@ class Crawl:
         self.alarm = Alarm(crawler)
         self.standstill = Standstill(frontier, clock)
         self.loading = Loading(crawler, frontier, clock, self.flights, failed)
-        self.watch = Watch(
-            crawler,
-            frontier,
-            clock,
+        self.watch = self._make_watch(reporter, failed)
+        self.output = CallbackOutput(crawler, self.watch.write_soon)
+        self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
+
+    def _make_watch(self, reporter: Reporter, failed: Callable[[Exception], None]) -> Watch:
+        return Watch(
+            self._crawler,
+            self.frontier,
+            self.clock,
             self.flights,
-            identities,
-            requests,
+            self.identities,
+            self.requests,
             self.refused,
             self.links,
             self.revisits,
             self.alarm,
             reporter,
             failed,
-            settings.replays,
+            self.settings.replays,
         )
-        self.output = CallbackOutput(crawler, self.watch.write_soon)
-        self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
 
     def _make_parts_for_links(self, spider: Spider, reporter: Reporter) -> None:
         """What takes down and follows the links of pages, for the middleware that is at work."""
