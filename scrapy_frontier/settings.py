@@ -89,8 +89,9 @@ class _OfHosts:
 
     def __init__(self, settings: BaseSettings) -> None:
         self.robots_timeout: Final = min(settings.getfloat("DOWNLOAD_TIMEOUT"), ROBOTS_TIMEOUT)  # seconds
-        # Scrapy's HTTP cache stands for the web: what it does not have is not asked for.
-        self.replays: Final = all(map(settings.getbool, ("HTTPCACHE_ENABLED", "HTTPCACHE_IGNORE_MISSING")))
+        self.has_cache: Final = settings.getbool("HTTPCACHE_ENABLED")  # that of Scrapy
+        # It stands for the web: what it does not have is not asked for.
+        self.replays: Final = self.has_cache and settings.getbool("HTTPCACHE_IGNORE_MISSING")
         self.crawl_delay_max: Final = number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0)  # seconds
         # Look for the sitemaps of every host, and queue what they list.
         self.sitemaps: Final = switch(settings, "FRONTIER_SITEMAPS", False)

@@ -51,8 +51,7 @@ class ConditionalMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._has_cache = crawler.settings.getbool("HTTPCACHE_ENABLED")
-        if self._has_cache:
+        if self.settings.has_cache:
             logger.warning(
                 "HTTPCACHE_ENABLED: pages that come back are asked for unconditionally, and what the cache "
                 "has is no visit. Turn it off where FRONTIER_REVISIT is on"
@@ -72,7 +71,7 @@ class ConditionalMiddleware(Component):
     def _may_ask(self, flight: Flight) -> bool:
         request = flight.request
         return (
-            not self._has_cache
+            not self.settings.has_cache
             and request.method in ("GET", "HEAD")
             and not request.body
             and not flight.is_forced

@@ -1,13 +1,16 @@
-"""robots.txt beside Scrapy's HTTP cache: asked past it, but where it stands for the web."""
+"""robots.txt from Scrapy's HTTP cache: where that counts, and where the web is asked past it."""
 
 from __future__ import annotations
 
+import gzip
+from dataclasses import replace
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import read_pages
 from scrapy import Spider
-from server import Answer
+from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.frontier import State
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 ROBOTS, DAY = "/robots.txt", 86_400.0
 FILE, TAG = "User-agent: *\nDisallow: /private", {"ETag": '"1"'}
+OTHER = "User-agent: *\nDisallow: /open"
+NOBODY = Answer(drop=True)  # that is how it looks without a network
 STOCK = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "FRONTIER_DIR": None}
 
 
@@ -53,7 +58,108 @@ def stock(settings: dict[str, Any]) -> dict[str, Any]:
 
 def replaying(settings: dict[str, Any], directory: Path) -> dict[str, Any]:
     """The same with a frontier of its own, from the cache alone."""
-    return {**settings, "HTTPCACHE_IGNORE_MISSING": True, "FRONTIER_DIR": str(directory)}
+    return {**another(settings, directory), "HTTPCACHE_IGNORE_MISSING": True}
+
+
+def dated(clock: JumpingClock, answer: Answer, **headers: str) -> Answer:
+    """*answer* as of now."""
+    date = {"Date": formatdate(clock(), usegmt=True)}
+    return replace(answer, headers={**answer.headers, **date, **headers})
+
+
+def another(settings: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """The same with a frontier that knows nothing yet, in another *directory*."""
+    return {**settings, "FRONTIER_DIR": str(directory)}
+
+
+@pytest.mark.parametrize(
+    ("robots", "forbidden"), [(Answer(200, FILE), 1), (Answer(404), 0)], ids=["file", "none"]
+)
+def test_a_crawl_of_today_is_run_again_from_the_cache(
+    web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any], robots: Answer, forbidden: int
+) -> None:
+    """As somebody does who develops a spider, without a network maybe; nor does that cost a delay."""
+    web.on(ROBOTS, dated(clock, Answer(301, "", {"Location": "/r"})), NOBODY)
+    web.on("/r", dated(clock, robots), NOBODY)
+    settings, urls = {**cached, "FRONTIER_DIR": None}, [web.url(path) for path in ("/1", "/2", "/private")]
+    run(PagesSpider, settings, start_urls=urls)
+    before = len(web.visits)
+    assert before == 5 - forbidden
+    crawl = run(PagesSpider, {**settings, "DOWNLOAD_DELAY": 5}, start_urls=urls)
+    assert crawl.reason == "finished"
+    assert crawl.stats["httpcache/hit"] == before
+    assert crawl.stats.get("robotstxt/forbidden", 0) == forbidden
+    assert crawl.stats["elapsed_time_seconds"] < 5
+    assert len(web.visits) == before
+
+
+@pytest.mark.parametrize("by_clock", [True, False], ids=["two days later", "no date"])
+def test_an_old_file_of_the_cache_serves_where_the_web_cannot_be_asked(
+    web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any], tmp_path: Path, by_clock: bool
+) -> None:
+    web.on(ROBOTS, dated(clock, Answer(200, FILE), **({} if by_clock else {"Date": "today"})), NOBODY)
+    urls = [web.url(path) for path in ("/1", "/2", "/private")]
+    run(PagesSpider, cached, start_urls=urls)
+    clock.jump(clock() + 2 * DAY * by_clock)
+    crawl = run(PagesSpider, another(cached, tmp_path / "other"), start_urls=urls)
+    assert web.paths()[3:] == [ROBOTS]
+    assert "an old copy is used" in crawl.log
+    found = {url: page.state for url, page in read_pages(tmp_path / "other").items()}
+    assert found == dict(zip(urls, (State.DONE, State.DONE, State.EXCLUDED), strict=True))
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+def test_an_old_file_of_the_cache_is_asked_for_anew(
+    web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any], tmp_path: Path, is_other: bool
+) -> None:
+    """With its validators; and the answer is obeyed, though the cache goes on having the old one."""
+    web.on(ROBOTS, dated(clock, Answer(200, FILE, TAG)), Answer(200, OTHER) if is_other else Answer(304))
+    run(PagesSpider, cached, start_urls=[web.url("/")])
+    clock.jump(clock() + 2 * DAY)
+    urls = [web.url(path) for path in ("/open", "/private")]
+    for _ in range(2):
+        run(PagesSpider, another(cached, tmp_path / "other"), start_urls=urls)
+        assert web.paths().count(ROBOTS) == 2
+    assert [visit.lines.get("if-none-match") for visit in web.visits if visit.path == ROBOTS] == [None, '"1"']
+    found = {url: page.state for url, page in read_pages(tmp_path / "other").items()}
+    states = (State.EXCLUDED, State.DONE) if is_other else (State.DONE, State.EXCLUDED)
+    assert found == dict(zip(urls, states, strict=True))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(503),
+        Answer(429),
+        Answer(304),
+        Answer(200, gzip.compress(bytes(16 << 20)), {"Content-Encoding": "gzip"}),
+    ],
+    ids=["503", "429", "304", "bomb"],
+)
+def test_what_is_no_answer_in_the_cache_is_asked_for_anew(
+    web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any], tmp_path: Path, answer: Answer
+) -> None:
+    web.on(ROBOTS, dated(clock, answer), Answer(200, FILE))
+    run(PagesSpider, cached, start_urls=[web.url("/private")])
+    crawl = run(PagesSpider, another(cached, tmp_path / "other"), start_urls=[web.url("/private")])
+    assert crawl.stats["httpcache/hit"] == 1
+    assert web.paths() == [ROBOTS, ROBOTS]
+    assert read_pages(tmp_path / "other")[web.url("/private")].state is State.EXCLUDED
+
+
+def test_where_the_cache_itself_asks_the_web_its_answer_costs_a_delay(
+    web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any], tmp_path: Path
+) -> None:
+    web.on(ROBOTS, dated(clock, Answer(200, FILE, TAG)), Answer(304))
+    policy = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
+    settings, urls = {**cached, **policy, "DOWNLOAD_DELAY": 0.5}, [web.url("/1"), web.url("/private")]
+    run(PagesSpider, settings, start_urls=urls)
+    clock.jump(clock() + 2 * DAY)
+    crawl = run(PagesSpider, another(settings, tmp_path / "other"), start_urls=urls)
+    assert crawl.stats["httpcache/revalidate"] == 1
+    assert crawl.stats["robotstxt/forbidden"] == 1
+    assert web.paths() == [ROBOTS, "/1", ROBOTS, ROBOTS, "/1"]
+    assert min(web.gaps()[2:]) >= 0.5 - TOLERANCE
 
 
 def test_an_error_does_not_last_as_long_as_the_cache(
@@ -75,7 +181,7 @@ def test_a_304_that_answers_the_frontier_is_nobody_elses(
     clock.jump(clock() + 2 * DAY)
     run(PagesSpider, cached, start_urls=[web.url("/a")])
     assert web.paths() == [ROBOTS, "/", ROBOTS, "/a"]
-    run(PagesSpider, {**cached, "FRONTIER_DIR": str(tmp_path / "other")}, start_urls=[web.url("/private")])
+    run(PagesSpider, another(cached, tmp_path / "other"), start_urls=[web.url("/private")])
     assert web.paths()[4:] == [ROBOTS], "the 304 was not kept by the cache"
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
+from ..parse.dates import http_date
 from ..parse.headers import TOO_BUSY
 from ..parse.robots_rules import Rules
 from ..parse.robots_txt import BODY_LIMIT, parse
@@ -82,7 +83,8 @@ LONGEST_REST = 60.0  # seconds for the host of a redirect: nobody else's rest of
 class Answer(NamedTuple):
     """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
     raised if that is the fault of the site itself, or of this machine. *host* is the politeness key that it
-    came from. It ``was_conditional`` if it answers a request with validators."""
+    came from. It ``was_conditional`` if it answers a request with validators. ``cached_at`` is when it was
+    given to the cache that it comes from, 0 where nobody knows; None: it is the web's."""
 
     status: int | None
     body: bytes = b""
@@ -95,6 +97,13 @@ class Answer(NamedTuple):
     host: str = ""
     failure: Exception | None = None
     was_conditional: bool = False
+    cached_at: float | None = None
+
+
+def given_at(date: str, now: float) -> float:
+    """When an answer with that Date header was given, POSIX seconds; 0 where it is none, or yet to come."""
+    when = http_date(date, now)
+    return 0.0 if when is None or when > now else when
 
 
 def replayed(answer: Answer) -> Answer:
@@ -141,6 +150,18 @@ def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
         failing_since=before.failing_since or now,
         failures=before.failures + 1,
     )
+
+
+def with_cached(before: RobotsCopy | None, answer: Answer) -> RobotsCopy | None:
+    """What is known after an *answer* of a cache, given what was known *before*: the later of both. It holds
+    as long as if it had been learnt when it was given; where that is over the web has to be asked. An error
+    in a cache says nothing, nor does a 304."""
+    cached = learnt(None, answer, answer.cached_at or 0.0)
+    if cached.verdict is Verdict.POSTPONE:
+        return before
+    if before is None or before.verdict is Verdict.POSTPONE or before.fetched < cached.fetched:
+        return cached
+    return before
 
 
 def trouble_with(answer: Answer, copy: RobotsCopy) -> Trouble | None:

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from ...core import reasons
 from ...core.errors import FrontierUnwritable
 from ...core.hosts.cooldown import Trouble
-from ...core.hosts.robots_expiry import LONGEST_REST, Answer, is_current, learnt, trouble_with
+from ...core.hosts.robots_expiry import LONGEST_REST, Answer, is_current, learnt, trouble_with, with_cached
 from ...core.parse.urls import host_of
 from ...core.time_format import span
 from ..hosts.private_network import is_led_to, leads_inside
@@ -43,14 +43,18 @@ class RobotsErrand:
     """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
 
     ``held`` are hosts that the frontier holds until it has ended.
+    ``asks_cache`` until Scrapy's HTTP cache, if there is one, had nothing that counts. Then the web is asked,
+    and ``before`` is the copy, of the frontier or the cache, that serves where that is silent.
     ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
     ``was_left``: nothing was asked, for its host has to be left alone for longer than anybody waits, or this
     machine could not send the request: then ``not_sent`` says why.
     """
 
-    def __init__(self, host: str, request: Request) -> None:
+    def __init__(self, host: str, request: Request, asks_cache: bool) -> None:
         self.host = host
         self.request = request
+        self.asks_cache = asks_cache
+        self.before: RobotsCopy | None = None
         self.failure: Exception | None = None
         self.is_meant = False
         self.was_left = False
@@ -105,7 +109,7 @@ class RobotsQueue:
         errand = self.errands.get(origin)
         is_new = errand is None
         if errand is None:
-            errand = self.errands[origin] = RobotsErrand(host, request)
+            errand = self.errands[origin] = RobotsErrand(host, request, self._services.settings.has_cache)
         if not errand.is_meant:
             errand.is_meant = self._services.settings.redirects.allows_private or not is_led_to(request)
         if is_new and errand.is_meant and not self._is_unresolved(errand):
@@ -152,7 +156,7 @@ class RobotsQueue:
                 return
             origin = self._queue.popleft()
             errand = self.errands[origin]
-            copy = self._sites.copy(origin)
+            copy = errand.before or self._sites.copy(origin)
             is_known = copy is not None and is_current(copy, self._services.clock())
             wait = 0.0 if is_known else self._fetcher.wait(errand.host)
             if wait and not errand.holds and self._is_in_vain(errand.host, wait):
@@ -197,8 +201,9 @@ class RobotsQueue:
     async def _learn(
         self, origin: str, errand: RobotsErrand, copy: RobotsCopy | None, is_known: bool
     ) -> None:
-        """Fetch, keep, parse; whatever happens, let go who waits for it."""
+        """Fetch, keep, parse; whatever happens, let go who waits for it, unless the web is asked next."""
         sites, agent = self._sites, self._sites.agent_of(errand.request)
+        asked_cache = errand.asks_cache
         try:
             if copy is None or not is_known:
                 copy = await self._fetch(origin, errand, copy)
@@ -217,16 +222,27 @@ class RobotsQueue:
             sites.learn(origin, agent, sites.read(copy, origin, agent), copy)
         finally:
             self._under_way -= 1
-            self._let_go(self.errands.pop(origin))
+            if errand.asks_cache is asked_cache:
+                self._let_go(self.errands.pop(origin))
+            else:  # by the clock of its host, as if it had not been asked
+                self._queue.appendleft(origin)
             self._begin()
 
     async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy | None:
-        """What is known of the file from now on, kept; None where this machine could not ask for it."""
-        sleep = partial(self._sleep, errand)
-        answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, sleep, before)
-        copy = learnt(before, answer, self._services.clock())
+        """What is known of the file from now on, kept; None where this machine could not ask for it, nobody
+        waits any more, or the web has to be asked, past the cache."""
+        sleep, url = partial(self._sleep, errand), f"{origin}/robots.txt"
+        answer = await self._fetcher.fetch(url, errand.host, sleep, before, errand.asks_cache)
         if self._services.is_closed:
-            return copy
+            return None
+        if answer.cached_at is None:
+            copy = learnt(before, answer, self._services.clock())
+        else:
+            cached = with_cached(before, answer)
+            if cached is None or not is_current(cached, self._services.clock()):
+                errand.before, errand.asks_cache = cached, False
+                return None
+            copy = cached
         if self._has_to_await_machine(errand, answer.failure):
             return None
         if self._services.frontier is not None:

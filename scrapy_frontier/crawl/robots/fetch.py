@@ -13,7 +13,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
-from ...core.hosts.robots_expiry import MAX_REDIRECTS, Answer, replayed, why_not_awaited
+from ...core.hosts.robots_expiry import MAX_REDIRECTS, Answer, given_at, replayed, why_not_awaited
 from ...core.parse.headers import REDIRECTS, location
 from ...core.parse.robots_txt import BODY_LIMIT
 from ...core.parse.urls import host_of
@@ -42,14 +42,32 @@ _META = {
 
 
 @dataclass(eq=False, repr=False)
+class _Way:
+    """A file on its way, over redirects.
+
+    It ``asks_cache`` if Scrapy's HTTP cache may answer. ``cached_at`` is that of its `Answer`, by the oldest
+    part that the cache had. Of the request under way: whether it ``was_given`` to the network, and the bytes
+    ``read`` of its answer.
+    """
+
+    asks_cache: bool
+    cached_at: float | None = None
+    was_given: bool = False
+    read: int = 0
+
+    def come_from_cache(self, when: float) -> None:
+        """The cache had the answer of *when*, or a redirect to it; 0: nobody knows when that was."""
+        self.cached_at = when if self.cached_at is None else min(self.cached_at, when)
+
+
+@dataclass(eq=False, repr=False)
 class RobotsFetcher:
     """Fetches files, by the clocks of their hosts if there is a frontier. Raises nothing for what a site
     does."""
 
     _services: RobotsServices
-    # By id of a request that the fetch keeps alive: its bytes so far, and those that the network was given.
-    _read: dict[int, int] = field(default_factory=dict, init=False)
-    _given: set[int] = field(default_factory=set, init=False)
+    # By id of a request that the fetch keeps alive.
+    _ways: dict[int, _Way] = field(default_factory=dict, init=False)
 
     def wait(self, host: str) -> float:
         """Seconds until *host* may be asked; 0: now, its place is taken, and then `fetch` has to be called.
@@ -59,22 +77,43 @@ class RobotsFetcher:
         return self._services.frontier.begin_errand(host, self._services.clock(), despite_hold=True)
 
     async def fetch(
-        self, url: str, host: str, sleep: Callable[[str, float], Awaitable[None]], before: RobotsCopy | None
+        self,
+        url: str,
+        host: str,
+        sleep: Callable[[str, float], Awaitable[None]],
+        before: RobotsCopy | None,
+        asks_cache: bool,
     ) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 
         The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
         *url* itself has validators, for those of a redirect's target say nothing about *url*.
 
+        Where it *asks_cache* Scrapy's HTTP cache may answer, or keep what the web answers: then nothing is
+        asked conditionally, for it would keep the 304. Else it is passed by.
+
         The place of the first request is taken already (`wait`); each further one waits for its own
         host, by *sleep*. From a public host none leads into a private network: `PrivateNetworkMiddleware`
         sees to it.
         """
+        way = _Way(asks_cache)
+        answer = await self._follow(url, host, sleep, {} if asks_cache else _conditions(before), way)
+        if self._services.settings.replays:
+            return answer  # nobody else can be asked
+        return answer._replace(cached_at=way.cached_at)
+
+    async def _follow(
+        self,
+        url: str,
+        host: str,
+        sleep: Callable[[str, float], Awaitable[None]],
+        headers: dict[str, str],
+        way: _Way,
+    ) -> Answer:
         error, from_public = "", False
-        headers = {} if self._services.settings.replays else _conditions(before)  # else the cache's own count
         try:
             for hop in range(MAX_REDIRECTS + 1):
-                response = await self._download(url, host, from_public, headers)
+                response = await self._download(url, host, from_public, headers, way)
                 target = _target(response, url)
                 if target is None or hop == MAX_REDIRECTS:
                     return self._answer(response, not hop, bool(headers))._replace(host=host)
@@ -92,6 +131,8 @@ class RobotsFetcher:
                 if self._services.is_closed:
                     break
         except Exception as raised:
+            if way.asks_cache and not way.was_given:
+                way.come_from_cache(0.0)
             return self._no_answer(raised, is_direct=not hop)
         return Answer(None, error=error)
 
@@ -110,68 +151,76 @@ class RobotsFetcher:
         is_cooling = services.frontier is not None and services.frontier.is_cooling(host, services.clock())
         return why_not_awaited(host, wait, is_cooling)
 
-    async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
+    async def _download(
+        self, url: str, host: str, from_public: bool, headers: dict[str, str], way: _Way
+    ) -> Response:
         settings = self._services.settings
         meta = {**_META, SLOT: host, "download_timeout": settings.robots_timeout}
-        # The frontier keeps the file itself: a cache would have an error, or an old file, last for ever.
-        meta["dont_cache"] = not settings.replays
+        meta["dont_cache"] = not way.asks_cache
+        if way.asks_cache:  # what it has may be compressed; on the wire there is no limit but `READ`
+            meta["download_maxsize"] = INFLATED
         request = Request(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
-        if not self._read:  # else nobody need hear of every piece of every page
+        if not self._ways:  # else nobody need hear of every piece of every page
             self._listen(self._services.crawler.signals.connect)
-        self._read[id(request)] = 0
-        is_replayed = settings.replays
+        self._ways[id(request)], way.was_given, way.read = way, False, 0
+        is_cached = settings.replays
         try:
             response: Response = await compat.engine_of(self._services.crawler).download_async(request)
-            is_replayed = is_replayed and CACHED in response.flags
+            is_cached = way.asks_cache and CACHED in response.flags
+            if is_cached:
+                way.come_from_cache(given_at(_first(response, "Date"), self._services.clock()))
             count(self._services.crawler, "robotstxt/response_count")
             count(self._services.crawler, f"robotstxt/response_status_count/{response.status}")
             return response
         finally:
-            del self._read[id(request)]
-            if not self._read:
+            del self._ways[id(request)]
+            if not self._ways:
                 self._listen(self._services.crawler.signals.disconnect)
             count(self._services.crawler, "robotstxt/request_count")
-            was_asked = not is_replayed or id(request) in self._given
-            self._given.discard(id(request))
             if self._services.frontier is not None:
+                was_asked = not is_cached or way.was_given
                 self._services.frontier.end_errand(host, self._services.clock(), was_asked)
 
     def _listen(self, connect: Callable[[Any, object], None]) -> None:
         connect(self._bytes_received, signals.bytes_received)
-        if self._services.settings.replays:  # else all are
+        if self._services.settings.has_cache:  # else all do
             connect(self._reached_downloader, signals.request_reached_downloader)
+            connect(self._left_downloader, signals.request_left_downloader)
 
     def _reached_downloader(self, request: Request) -> None:
-        if id(request) in self._read:
-            self._given.add(id(request))
+        way = self._ways.get(id(request))
+        if way is not None:
+            way.was_given = True
+            request.meta["download_maxsize"] = 0
+
+    def _left_downloader(self, request: Request) -> None:
+        if id(request) in self._ways:  # the cache may put its own in the place of what came
+            request.meta["download_maxsize"] = INFLATED
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
-        read = self._read.get(id(request))
-        if read is None:
+        way = self._ways.get(id(request))
+        if way is None:
             return
         # What is on the wire is cut here, without an error; what it inflates to has a limit from now on.
         request.meta["download_maxsize"] = INFLATED
-        self._read[id(request)] = read + len(data)
-        if read + len(data) >= READ:
+        way.read += len(data)
+        if way.read >= READ:
             raise StopDownload(fail=False)
 
     def _answer(self, response: Response, is_direct: bool, was_conditional: bool) -> Answer:
-        def lines(name: str) -> list[str]:
-            return [line.decode("latin-1") for line in response.headers.getlist(name)]
-
-        age = next(iter(lines("Age")), "").strip()
+        age = _first(response, "Age").strip()
         answer = Answer(
             response.status,
             response.body,
-            lines("Cache-Control"),
+            _lines(response, "Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
             pause_in(response, self._services.clock()),
-            next(iter(lines("ETag")), "") if is_direct else "",
-            next(iter(lines("Last-Modified")), "") if is_direct else "",
+            _first(response, "ETag") if is_direct else "",
+            _first(response, "Last-Modified") if is_direct else "",
             was_conditional=was_conditional,
         )
         return replayed(answer) if self._services.settings.replays and CACHED in response.flags else answer
@@ -183,6 +232,14 @@ def _conditions(before: RobotsCopy | None) -> dict[str, str]:
         return {}
     given = {"If-None-Match": before.etag, "If-Modified-Since": before.modified}
     return {name: value for name, value in given.items() if value}
+
+
+def _lines(response: Response, name: str) -> list[str]:
+    return [line.decode("latin-1") for line in response.headers.getlist(name)]
+
+
+def _first(response: Response, name: str) -> str:
+    return next(iter(_lines(response, name)), "")
 
 
 def _target(response: Any, url: str) -> str | None:
