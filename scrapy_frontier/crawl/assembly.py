@@ -26,12 +26,13 @@ from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
-from .clock import never_back, steady_clock
+from .clock import boot_time, never_back, steady_clock
 from .crawl_log import CrawlLog
 from .engine_watch import Watch
 from .flights.in_flight import Flights
 from .flights.redirect_links_and_retries import FollowUps
 from .hosts.politeness_key import PolitenessKeys, read_suffixes, registered_domain
+from .hosts.standstill import Standstill
 from .intake.dupefilters import DupeFilter
 from .intake.enqueue_requests import Intake
 from .intake.refused_follow_ups import RefusedFollowUps
@@ -45,7 +46,6 @@ from .requests.fingerprints import Identities
 from .requests.queued import QueuedRequests
 from .revisits import Revisits
 from .scrapy_internals import compat, compat_scraper
-from .standstill import Standstill
 from .store import jobdirs
 from .store.upkeep import Upkeep, filter_directory, open_store
 from .wake_up import Alarm
@@ -239,11 +239,12 @@ class Crawl:
             reporter,
         )
         self.refused = RefusedFollowUps(frontier, clock, identities, self.intake, follow_ups, refusals)
+        timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+        self.standstill = Standstill(frontier, clock, boot_time, timeout)
         self._make_parts_for_links(spider, reporter)
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, reporter)
         self.alarm = Alarm(crawler)
-        self.standstill = Standstill(frontier, clock)
         self.loading = Loading(crawler, frontier, clock, self.flights, failed)
         self.watch = self._make_watch(reporter, failed)
         self.output = CallbackOutput(crawler, self.watch.write_soon)
@@ -307,7 +308,8 @@ class Crawl:
             from .robots.sites import RobotsServices
 
             listed = None if self.sitemaps is None else self.sitemaps.named_by_robots
-            self.gate = Gate(RobotsServices(crawler, settings, clock, frontier, self.politeness_keys), listed)
+            about = settings, clock, frontier, self.politeness_keys, self.standstill
+            self.gate = Gate(RobotsServices(crawler, *about), listed)
 
     def close(self, reason: str) -> None:
         """Close the frontier; a temporary one is removed. To be called once. Raises `FrontierError` if the

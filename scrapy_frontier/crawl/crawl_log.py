@@ -158,10 +158,9 @@ class CrawlLog:
         )
 
     def _log_over_budget(self) -> None:
-        """How many pages wait for a budget of pages or of depth to grow: in one of queued pages there is room
-        again by itself."""
-        limits = self._limits._replace(host_pending=0, domain_pending=0)._asdict()
-        budgets = [f"{PREFIX}{name.upper()} ({most})" for name, most in limits.items() if most]
+        """How many pages wait for room in a budget, and which budgets there are: each page has its own."""
+        limits = self._limits._asdict().items()
+        budgets = [f"{PREFIX}{name.upper()} = {most}" for name, most in limits if most]
         if not budgets:
             return
         with suppress(FrontierError):  # no crawl ends otherwise for want of this line
@@ -169,8 +168,11 @@ class CrawlLog:
             if count:
                 pages = "1 page waits" if count == 1 else f"{count:,} pages wait"
                 more = " or more" if count == _MOST_COUNTED else ""
-                words = "%s%s for room in a budget; set a higher %s to fetch them"
-                self._reporter.log(logging.WARNING, words, pages, more, " or ".join(budgets))
+                words = (
+                    "%s%s for room in a budget (%s): `scrapy frontier why URL` says in which; raise that "
+                    "to fetch them"
+                )
+                self._reporter.log(logging.WARNING, words, pages, more, ", ".join(budgets))
 
 
 def _left_by_scrapy(settings: BaseSettings) -> str | None:

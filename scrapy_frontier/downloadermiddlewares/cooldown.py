@@ -26,6 +26,7 @@ from ..crawl.hosts.response_troubles import (
     trouble_in,
     trouble_of,
 )
+from ..crawl.hosts.standstill import MEANWHILE
 from ..crawl.hosts.strikes import cool
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
 from ..crawl.stats import count
@@ -100,21 +101,21 @@ class CooldownMiddleware(Component):
             return None
         fault = own_fault(exception)
         if fault is not None:
-            return self._await_machine(crawl, request, fault, exception)
+            return self._await(crawl, request, fault, exception)
         trouble = None if request.meta.get("proxy") or ERRAND in request.meta else trouble_of(exception)
-        if trouble is None or (lease is not None and crawl.standstill.was_during(lease.leased_at)):
+        if trouble is None:
             return None
-        trouble = trouble._replace(is_silent=True, failure=exception)
-        back = self._cool(crawl, request, trouble)
+        if crawl.standstill.was_during(None if lease is None else lease.leased_at):
+            back = postponed(flight, request, reasons.NOT_SENT(cause=MEANWHILE))
+        else:
+            back = self._cool(crawl, request, trouble._replace(is_silent=True, failure=exception))
         if back is None or request.meta.get("dont_retry"):
             return None
         forget_frames(exception)
         count(self.crawler, "frontier/cooldown/postponed")
         return back
 
-    def _await_machine(
-        self, crawl: Crawl, request: Request, fault: OwnFault, exception: Exception
-    ) -> Request | None:
+    def _await(self, crawl: Crawl, request: Request, fault: OwnFault, error: Exception) -> Request | None:
         """Have no host rest for what is this machine's *fault*: it is asked again in a while, in the next run
         at once. The request postponed, or None where it must take its usual way."""
         words = "This machine cannot send requests (%s): %s; the pages wait meanwhile (said once)"
@@ -123,12 +124,12 @@ class CooldownMiddleware(Component):
         # One with an address of its own would meet that for ever.
         if flight is None or ERRAND in meta or "bindaddress" in meta or meta.get("dont_retry"):
             return None
-        trouble = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=exception)
+        trouble = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
         back = postponed(flight, request, trouble.reason)
         if back is not None:
             now = crawl.clock()
             crawl.frontier.hold(flight.lease.host, now, now + OWN_PAUSE, trouble)
-            forget_frames(exception)
+            forget_frames(error)
             count(self.crawler, "frontier/cooldown/postponed")
         return back
 

@@ -119,7 +119,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if led is Led.FORBIDDEN:
             count(self.crawler, "frontier/nofollow/links")
             target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
-        elif reason := crawl.refused.reason_of_target(flight, target):
+        elif reason := crawl.refused.reason_of_refresh(target):
             flight.note(reason)
             return
         else:

@@ -36,7 +36,7 @@ def test_a_seed_is_tried_again_that_failed_or_was_redirected_until_that_was_enou
     assert is_tried_again(Page(URL, state=state)) == (state is State.FAILED)
     for refused in REFUSALS:
         page = Page(URL, state=state, reason=NOT_FOLLOWED(why=refused.reason, url=URL))
-        goes_on = state is State.EXCLUDED and refused in (LOOP, TOO_LONG)
+        goes_on = state in (State.EXCLUDED, State.REDIRECTED) and refused in (LOOP, TOO_LONG)
         assert is_tried_again(page) == (state is State.FAILED or goes_on)
 
 
@@ -44,8 +44,9 @@ def test_a_seed_that_led_over_a_limit_is_tried_again() -> None:
     """It may be higher by now."""
     budgets = BUDGET(most="1,000 pages", whose="host a.example"), BEHIND(whose="domain a.example")
     for why in (*WORDS.values(), *budgets):
-        page = Page(URL, state=State.EXCLUDED, reason=NOT_FOLLOWED(why=why, url=f"{URL}?(a)"))
+        page = Page(URL, state=State.REDIRECTED, reason=NOT_FOLLOWED(why=why, url=f"{URL}?(a)"))
         assert is_tried_again(page)
+        assert not is_tried_again(page._replace(state=State.DONE)), "a refresh is no more than a note"
 
 
 def test_a_way_goes_round_that_leads_back_or_where_it_was_enough() -> None:
@@ -84,8 +85,10 @@ def test_a_page_is_forced_by_the_second_of_its_last_visit(when: float) -> None:
     """That of its record, where none is kept of visits; a requeue forgets how the page ended."""
     assert was_visited_before(Page(URL, changed=100), when) == (when >= 101)
     assert was_visited_before(Page(URL, changed=0, visits=Visits(first=90, last=100)), when) == (when >= 101)
-    by_cache = Page(URL, changed=100, visits=Visits(first=90, last=90))
+    by_cache = Page(URL, State.DONE, changed=100, visits=Visits(first=90, last=90))
     assert was_visited_before(by_cache, when) == (when >= 101), "it ended by what a cache had"
+    for state in (State.FAILED, State.EXCLUDED):
+        assert was_visited_before(by_cache._replace(state=state), when) == (when >= 91), "it showed nothing"
     assert was_visited_before(Page(URL), when), "it never was"
     assert was_visited_before(Page(URL, changed=int(when)), after_visits_until(when)), "just now"
     assert not was_visited_before(Page(URL, changed=int(when + 1)), after_visits_until(when)), "by that force"

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from changing import DAY
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.resolver import CachingThreadedResolver
@@ -17,6 +18,7 @@ from scrapy_frontier.core.store.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from changing import ChangingWeb, JumpingClock
     from conftest import Crawl
 
     from scrapy_frontier.core.store.page_rows import Page
@@ -118,7 +120,7 @@ def test_a_run_that_fetches_nothing_names_the_budget_that_is_used_up(
     web: Web, run: Callable[..., Crawl]
 ) -> None:
     seed, settings = web.link("/", "/a", "/b", "/c"), {"FRONTIER_HOST_PAGES": 2, "FRONTIER_HOST_PENDING": 50}
-    told = "2 pages wait for room in a budget; set a higher FRONTIER_HOST_PAGES (2) to fetch them"
+    told = "2 pages wait for room in a budget (FRONTIER_HOST_PAGES = 2, FRONTIER_HOST_PENDING = 50): `scrapy"
     assert "room in a budget" not in run(LinkSpider, settings, start_urls=[seed]).log
     assert told in run(LinkSpider, settings, start_urls=[seed]).log
     assert len(web.visits) == 2
@@ -202,7 +204,7 @@ def test_a_seed_that_leads_into_a_trap_is_named_in_the_log_and_tried_again(
     assert crawl.stats["frontier/traps/repeated_segments"] == 1
     found = pages()[seed]
     assert (found.state, found.reason) == (
-        State.EXCLUDED,
+        State.REDIRECTED,
         "redirect refused: its path repeats itself (" + endless.url("/y/y/y") + ")",
     )
     for _ in range(2):
@@ -220,7 +222,7 @@ def test_a_seed_that_leads_where_enough_is_kept_is_fetched_when_there_is_room(
     crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 1}, start_urls=[*full, seed])
     assert crawl.reason == "finished"
     assert "WARNING: Counted but not kept" in crawl.log
-    assert pages()[seed].state is State.EXCLUDED
+    assert pages()[seed].state is State.REDIRECTED
     run(LinkSpider, start_urls=[*full, seed])
     assert pages()[there].state is State.DONE
 
@@ -393,3 +395,28 @@ def test_what_a_spider_says_of_its_pages_hides_no_duplicates(
     crawl = run(ToldSpider, settings, start_urls=[endless.url("/two")])
     assert crawl.stats["frontier/duplicates"] == 1
     assert pages()[endless.url("/two")].reason == f"same content as {endless.url('/one')}"
+
+
+@pytest.mark.parametrize("status", [301, 302])
+def test_a_page_that_led_over_a_budget_comes_back_as_one_that_was_redirected(
+    changing: ChangingWeb, clock: JumpingClock, run: Callable[..., Crawl], status: int
+) -> None:
+    settings = {**ADDON, "FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
+    changing.on("/lead", Answer(status, headers={"Location": "/a/a/a"}))
+    seed = changing.link("/", "/lead")
+    run(LinkSpider, {**settings, "FRONTIER_REPEATED_SEGMENTS": 3}, start_urls=[seed])
+    assert changing.paths().count("/lead") == 1
+    clock.jump(clock() + 30 * DAY)
+    run(LinkSpider, {**settings, "FRONTIER_REPEATED_SEGMENTS": 0}, start_urls=[seed])
+    assert changing.paths().count("/lead") == 2
+    assert changing.paths().count("/a/a/a") == 1
+
+
+def test_a_refresh_is_judged_by_its_url_without_the_session(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    there = f"/there?PHPSESSID={'0123456789abcdef' * 2}"
+    seed = endless.on("/", body=f'<meta http-equiv="refresh" content="0;url={there}">')
+    longest = len(endless.url("/there")) + 10
+    run(LinkSpider, {**ADDON, "URLLENGTH_LIMIT": longest}, start_urls=[seed])
+    assert pages()[endless.url("/there")].state is State.DONE

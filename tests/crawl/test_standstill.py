@@ -12,7 +12,8 @@ from conftest import wait_until
 from scrapy import Spider
 from server import PATIENCE, Answer
 
-from scrapy_frontier.crawl import clock, scheduler, standstill
+from scrapy_frontier.crawl import clock, scheduler
+from scrapy_frontier.crawl.hosts import standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +42,9 @@ class ImpatientSpider(Spider):
         pass
 
 
-def stop_and_continue(crawl: Crawl, web: Web) -> None:
-    """Stop the process of *crawl* when its first page is under way, and let it go on in a while."""
-    wait_until(lambda: "/" in web.paths())
+def stop_and_continue(crawl: Crawl, web: Web, path: str = "/") -> None:
+    """Stop the process of *crawl* when *path* is under way, and let it go on in a while."""
+    wait_until(lambda: path in web.paths())
     crawl.process.send_signal(signal.SIGSTOP)
     time.sleep(STOPPED)
     crawl.process.send_signal(signal.SIGCONT)
@@ -66,15 +67,29 @@ def test_a_page_under_way_is_not_asked_for_again(start: Callable[..., Crawl], we
 def test_a_host_does_not_rest_for_a_connection_that_timed_out_meanwhile(
     start: Callable[..., Crawl], web: Web
 ) -> None:
+    """Nor is the page, which may have no tries left."""
     web.on("/", Answer(delay=PATIENCE), Answer())
-    settings = {"ADDONS": ADDONS, "DOWNLOAD_TIMEOUT": STOPPED - 1}
+    settings = {"ADDONS": ADDONS, "DOWNLOAD_TIMEOUT": STOPPED - 1, "RETRY_ENABLED": False}
     crawl = start(ImpatientSpider, settings, start_urls=[web.url("/")])
     stop_and_continue(crawl, web)
 
     assert crawl.wait().reason == "finished", crawl.log
     assert web.paths().count("/") == 2
-    assert crawl.stats["retry/count"] == 1
-    assert not [name for name in crawl.stats if name.startswith("frontier/cooldown")], crawl.stats
+    assert crawl.stats["frontier/pages/done"] == 1
+    assert "frontier/cooldown/strikes" not in crawl.stats
+
+
+def test_no_site_is_shut_for_a_robots_txt_that_timed_out_meanwhile(
+    start: Callable[..., Crawl], web: Web
+) -> None:
+    web.on("/robots.txt", Answer(delay=PATIENCE), Answer(404))
+    settings = {"ADDONS": ADDONS, "DOWNLOAD_TIMEOUT": STOPPED - 1, "ROBOTSTXT_OBEY": True}
+    crawl = start(ImpatientSpider, {**settings, "FRONTIER_END_WAIT": 1}, start_urls=[web.url("/")])
+    stop_and_continue(crawl, web, "/robots.txt")
+
+    assert crawl.wait().reason == "finished", crawl.log
+    assert web.paths() == ["/robots.txt", "/robots.txt", "/"]
+    assert "frontier/robots/unreachable" not in crawl.stats
 
 
 def test_the_clock_of_a_crawl_goes_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..parse.redirect_chains import LOOP, TOO_LONG
 from ..reasons import BEHIND, BUDGET, NOT_FOLLOWED
-from ..store.states import EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
+from ..store.states import DONE, EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
 from . import traps
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # In which states a known page is queued again that a request forces: one that waits is fetched anyway, and
 # one that is only seen comes in as a new one does.
 FORCED = FINISHED
+_SHOWN = (DONE, REDIRECTED)  # the states of pages that lead on
 # Of seeds that are known from an earlier run: which, if not queued again, are left.
 LEFT = (SEEN, *FINISHED)
 _ROUND = LOOP.reason, TOO_LONG.reason
@@ -28,9 +29,12 @@ _MOST_STEPS = 256  # of a way that is followed
 
 def was_visited_before(page: Page, when: float) -> bool:
     """Whether *page* was visited last before *when* (POSIX seconds), if ever. What a cache answered is no
-    visit, but the page ended by it: pages that lead to each other must not be fetched for ever."""
-    last = page.changed if page.visits is None else max(page.visits.last, page.changed)
-    return last < int(when)
+    visit, but the page ended by it: pages that lead to each other must not be fetched for ever. One that
+    failed, is gone, or was not to be asked for, leads nowhere."""
+    if page.visits is None:
+        return page.changed < int(when)
+    shown = page.changed if page.state in _SHOWN else 0
+    return max(page.visits.last, shown) < int(when)
 
 
 def after_visits_until(now: float) -> int:
@@ -42,7 +46,7 @@ def after_visits_until(now: float) -> int:
 def is_tried_again(page: Page) -> bool:
     """Whether a seed whose *page* ended so in an earlier run is fetched again: it failed, or was redirected
     until that was enough, as sites do on a bad day, or to a trap, or over a budget."""
-    if page.state is not EXCLUDED:
+    if page.state not in (EXCLUDED, REDIRECTED):
         return page.state is FAILED
     found = NOT_FOLLOWED.read(page.reason)
     return found is not None and _may_be_over(found["why"])
@@ -105,7 +109,7 @@ def goes_round(
         page = page_of(page.target)
     if page is None or not or_elsewhere:
         return False
-    if page.state is EXCLUDED:
+    if page.state in (EXCLUDED, REDIRECTED):  # it led to nothing that is known
         return is_tried_again(page)
     return page.state is QUEUED and not met.isdisjoint(tried_again)
 

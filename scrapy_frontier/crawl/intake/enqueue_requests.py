@@ -313,7 +313,7 @@ class Intake:
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
 
-    def host_and_depth(self, request: Request, flight: Flight) -> tuple[str, int]:
+    def host_and_depth(self, request: Request, flight: Flight | None) -> tuple[str, int]:
         """Politeness key and depth of the link that *request*, to which *flight* leads, is."""
         return self._host_key(request, flight)[0], times(request, "depth") if self.has_depth else 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...core.frontier import Link
+from ...core.frontier import Event, Link, Outcome
 from ..flights.redirect_links_and_retries import is_once_more, not_followed
 
 if TYPE_CHECKING:
@@ -43,11 +43,20 @@ class RefusedFollowUps:
             return ""
         if self._frontier.find(self._identities.of(follow_up)) == flight.lease.page_id:
             return self._follow_ups.end_for_nothing(flight, follow_up)
-        return self.reason_of_target(flight, follow_up)
+        reason = self._reason(follow_up, flight)
+        if reason:  # it leads away all the same, as a page that comes back has to be told
+            flight.ends_as(Outcome(Event.REDIRECTED, flight.status, reason))
+        return reason
 
-    def reason_of_target(self, flight: Flight, target: Request) -> str:
-        """Why *target*, to which *flight* leads, would be refused as a link, which is counted and logged: for
-        the record of its page. Empty where it would not be, or is known."""
+    def reason_of_refresh(self, target: Request) -> str:
+        """Why *target*, to which a page that is read leads by a refresh, would be refused as a link: for the
+        record of that page. Empty where it would not be, or is known."""
+        url = self._intake.without_session(target.url)
+        return self._reason(target if url == target.url else target.replace(url=url), None)
+
+    def _reason(self, target: Request, flight: Flight | None) -> str:
+        """Why *target*, to which *flight* leads if there is one, would be refused; that is counted, and
+        logged."""
         host, depth = self._intake.host_and_depth(target.copy(), flight)  # its slot may be taken off
         link = Link(self._identities.of(target), target.url, host, depth=depth)
         answer = self._frontier.refusal(link, self._clock())

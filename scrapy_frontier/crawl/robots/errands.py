@@ -266,11 +266,15 @@ class RobotsQueue:
         of it, and nobody who is under way is kept. `CooldownMiddleware` logs it; where there is none, a file
         that cannot be had is learnt as such."""
         services = self._services
-        fault = own_fault(failure) if failure is not None else None
-        if fault is None or services.frontier is None or not services.settings.cooldown.first:
+        if failure is None or services.frontier is None or not services.settings.cooldown.first:
+            return False
+        fault = own_fault(failure)
+        if fault is not None:
+            errand.not_sent = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=failure)
+        elif services.standstill is None or not services.standstill.was_during():
             return False
         forget_frames(failure)
-        errand.was_left, errand.not_sent = True, Trouble(reasons.NOT_SENT(cause=fault.cause), failure=failure)
+        errand.was_left = True
         return True
 
     def _cool(self, copy: RobotsCopy, answer: Answer) -> None:

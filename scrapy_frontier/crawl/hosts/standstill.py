@@ -6,17 +6,17 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from ..core.time_format import span
-from .clock import boot_time
+from ...core.time_format import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.frontier import Frontier
+    from ...core.frontier import Frontier
 
 logger = logging.getLogger(__name__)
 
 STOOD_STILL = 60.0  # seconds without a sign of life, which come every five: more than a busy machine takes
+MEANWHILE = "it stood still meanwhile"  # why nothing came of a request
 
 
 class Standstill:
@@ -25,19 +25,28 @@ class Standstill:
     blame for it.
 
     `look` is to be called every few seconds, and before anything at or after ``next`` (by the crawl's
-    *clock*) that depends on how long a page is under way.
+    *clock*) that depends on how long a page is under way. *boot_time* is that of the machine, and *timeout*
+    how long a request may take, both in seconds.
     """
 
-    def __init__(self, frontier: Frontier, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        clock: Callable[[], float],
+        boot_time: Callable[[], float],
+        timeout: float,
+    ) -> None:
         self._frontier = frontier
         self._clock = clock
+        self._boot_time = boot_time
+        self._timeout = timeout
         self._last = math.inf  # by the machine's clock: the crawl's may be told to jump
         self._over = -math.inf  # when the last one was noticed
         self.next = math.inf
 
     def look(self) -> None:
         """Notice one that is just over: the leases that are out last as if they had been granted now."""
-        last, self._last = self._last, boot_time()
+        last, self._last = self._last, self._boot_time()
         now = self._clock()
         self.next = now + STOOD_STILL
         if self._last - last < STOOD_STILL:
@@ -47,8 +56,9 @@ class Standstill:
         words = "The process stood still for %s: no host is blamed for the pages that were under way"
         logger.info(words, span(self._last - last))
 
-    def was_during(self, since: float) -> bool:
-        """Whether there was one since *since*, a moment of the crawl's clock."""
+    def was_during(self, begun_at: float | None = None) -> bool:
+        """Whether there was one since *begun_at*, by the crawl's clock; None: while anything may have been
+        under way that ends now."""
         if self.next < math.inf:
             self.look()
-        return since <= self._over
+        return (self._clock() - self._timeout if begun_at is None else begun_at) <= self._over
