@@ -600,3 +600,26 @@ def test_gaps_are_counted_from_the_answer_of_robots(web: Web, run: Run) -> None:
     assert robots_visit.end is not None
     assert first.begin - robots_visit.end >= 0.8 - TOLERANCE
     assert all(after - before >= 0.8 - TOLERANCE for before, after in pairwise([first.begin, second.begin]))
+
+
+class ProxySpider(LinkSpider):
+    """Has its seeds asked for by a proxy, and with headers of their own."""
+
+    proxy = ""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, headers={"X-Key": "secret"}, meta={"proxy": self.proxy})
+
+
+def test_robots_goes_by_the_proxy_of_the_page_that_waits(web: Web, run: Run, pages: Pages) -> None:
+    """The names resolve nowhere: the proxy alone, which wants a password, leads to the sites."""
+    site, moved = "http://site.invalid", "http://other.invalid/robots.txt"
+    web.on(f"{site}{ROBOTS}", status=301, headers={"Location": moved})
+    web.on(moved, body="User-agent: *\nDisallow: /no\n")
+    proxy = web.url("").replace("//", "//user:word@")
+    run(ProxySpider, OBEY, start_urls=[f"{site}/yes", f"{site}/no"], proxy=proxy)
+    assert web.paths() == [f"{site}{ROBOTS}", moved, f"{site}/yes"]
+    assert {visit.lines["proxy-authorization"] for visit in web.visits} == {"Basic dXNlcjp3b3Jk"}
+    assert ["x-key" in visit.headers for visit in web.visits] == [False, False, True]
+    assert pages()[f"{site}/no"].state is State.EXCLUDED

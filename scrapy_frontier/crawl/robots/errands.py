@@ -232,7 +232,7 @@ class RobotsQueue:
         """What is known of the file from now on, kept; None where this machine could not ask for it, nobody
         waits any more, or the web has to be asked, past the cache."""
         sleep, url = partial(self._sleep, errand), f"{origin}/robots.txt"
-        answer = await self._fetcher.fetch(url, errand.host, sleep, before, errand.asks_cache)
+        answer = await self._fetcher.fetch(url, errand.host, sleep, before, errand.request, errand.asks_cache)
         if self._services.is_closed:
             return None
         if answer.cached_at is None:

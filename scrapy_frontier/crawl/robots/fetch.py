@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
 INFLATED = 4 << 20  # bytes that a compressed file may grow to
+PROXY_HEADER = "Proxy-Authorization"  # the password
 
 _META = {
     **dict.fromkeys((ERRAND, "allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
@@ -43,13 +44,14 @@ _META = {
 
 @dataclass(eq=False, repr=False)
 class _Way:
-    """A file on its way, over redirects.
+    """A file on its way, over redirects, for a ``page`` that waits.
 
     It ``asks_cache`` if Scrapy's HTTP cache may answer. ``cached_at`` is that of its `Answer`, by the oldest
     part that the cache had. Of the request under way: whether it ``was_given`` to the network, and the bytes
     ``read`` of its answer.
     """
 
+    page: Request
     asks_cache: bool
     cached_at: float | None = None
     was_given: bool = False
@@ -82,9 +84,11 @@ class RobotsFetcher:
         host: str,
         sleep: Callable[[str, float], Awaitable[None]],
         before: RobotsCopy | None,
+        page: Request,
         asks_cache: bool,
     ) -> Answer:
-        """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
+        """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2), all by
+        the proxy that the *page* that waits names, if any.
 
         The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
         *url* itself has validators, for those of a redirect's target say nothing about *url*.
@@ -96,7 +100,7 @@ class RobotsFetcher:
         host, by *sleep*. From a public host none leads into a private network: `PrivateNetworkMiddleware`
         sees to it.
         """
-        way = _Way(asks_cache)
+        way = _Way(page, asks_cache)
         answer = await self._follow(url, host, sleep, {} if asks_cache else _conditions(before), way)
         if self._services.settings.replays:
             return answer  # nobody else can be asked
@@ -162,6 +166,7 @@ class RobotsFetcher:
         request = Request(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
+        go_by_proxy_of(way.page, request)
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
         if not self._ways:  # else nobody need hear of every piece of every page
@@ -224,6 +229,15 @@ class RobotsFetcher:
             was_conditional=was_conditional,
         )
         return replayed(answer) if self._services.settings.replays and CACHED in response.flags else answer
+
+
+def go_by_proxy_of(page: Request, request: Request) -> None:
+    """Have *request* go by the proxy that the *page* names, with the password for it: there may be no other
+    way to the site. One of the environment is for Scrapy to choose, for each request."""
+    if "proxy" in page.meta and "_scheme_proxy" not in page.meta:
+        request.meta["proxy"] = page.meta["proxy"]
+        if PROXY_HEADER in page.headers:  # Scrapy has taken it out of the URL
+            request.headers[PROXY_HEADER] = page.headers[PROXY_HEADER]
 
 
 def _conditions(before: RobotsCopy | None) -> dict[str, str]:
