@@ -33,7 +33,7 @@ from .scrapy_internals import compat
 from .stats import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -59,9 +59,9 @@ class Sitemaps:
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
-    def contact(self, request: Request) -> None:
+    def contact(self, request: Request, flight: Flight | None) -> None:
         """A page of a site is about to be fetched: queue the site's sitemaps, or the first guess, if it is
-        the first. A lookup for a site not met lately."""
+        the first, by the proxy that it names. A lookup for a site not met lately."""
         parts = urlparse_cached(request)
         site = parts.scheme, parts.netloc
         if site in self._contacted:
@@ -70,7 +70,7 @@ class Sitemaps:
         if origin is not None:
             sitemaps = self._frontier.sitemaps_of(origin)
             if not sitemaps.is_contacted:
-                self._follow(origin, sitemap_sites.contact(sitemaps, origin))
+                self._follow(origin, sitemap_sites.contact(sitemaps, origin), _proxy_of(flight))
         if len(self._contacted) >= CONTACTED:
             self._contacted.clear()
         self._contacted.add(site)
@@ -83,23 +83,23 @@ class Sitemaps:
         sitemaps = self._frontier.sitemaps_of(origin)
         found = sitemap_sites.named_by_robots(sitemaps, urls)
         if found.sitemaps != sitemaps:
-            self._follow(origin, found)
+            self._follow(origin, found, {})
 
-    def queue(self, wanted: Iterable[tuple[str, SitemapTask]]) -> None:
-        """Queue sitemaps, each with its task; what is offsite or no URL is left out, what is known not queued
-        twice."""
+    def queue(self, wanted: Iterable[tuple[str, SitemapTask]], meta: Mapping[str, Any]) -> None:
+        """Queue sitemaps, each with its task and *meta* besides; what is offsite or no URL is left out, what
+        is known not queued twice."""
         scope = Scope(self._crawler)
         files = (
-            Listed(url, {SITEMAP: task.to_meta()}, sitemap_sites.FILE_BUCKET)
+            Listed(url, {SITEMAP: task.to_meta(), **meta}, sitemap_sites.FILE_BUCKET)
             for url, task in wanted
             if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
         self._intake.enqueue_listed(files, None)
         scope.report()
 
-    def _follow(self, origin: str, found: SitemapsToRead) -> None:
+    def _follow(self, origin: str, found: SitemapsToRead, meta: Mapping[str, Any]) -> None:
         task = SitemapTask(origin, guess=0 if found.is_guess else None)
-        self.queue((url, task) for url in found.queue)
+        self.queue(((url, task) for url in found.queue), meta)
         for url in found.read_again:
             self._read_again(url)
         self._frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
@@ -115,8 +115,9 @@ class Sitemaps:
         """Read a sitemap that is not as it was. Raises `Consumed` but for a page that is none and that a
         redirect led to; and `FrontierUnwritable`."""
         task = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
+        proxy = _proxy_of(flight)
         if not 200 <= response.status < 300:
-            self._try_next_guess(task)
+            self._try_next_guess(task, proxy)
             raise Consumed(ended_with(response.status))
         if flight is not None and self._revisits_pages:
             flight.takes_digest(digest_of(response.body))
@@ -126,12 +127,12 @@ class Sitemaps:
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             take = partial(self._take, self._frontier.find(self._identities.of(request)))
-            reading = SitemapReading(self._crawler, self._frontier, take, request, response, task)
+            reading = SitemapReading(self._crawler, self._frontier, take, request, response, task, proxy)
             await reading.run()
         finally:
             self._lock.release()
         if reading.kind is Kind.UNKNOWN:
-            self._try_next_guess(task)
+            self._try_next_guess(task, proxy)
             if request.meta.get("redirect_urls"):  # to the front page, say: that is the spider's
                 del request.meta[SITEMAP]
                 if flight is not None:
@@ -170,16 +171,16 @@ class Sitemaps:
         frontier.commit()
         return due
 
-    def _try_next_guess(self, task: SitemapTask) -> None:
+    def _try_next_guess(self, task: SitemapTask, meta: Mapping[str, Any]) -> None:
         following = task.next_guess()
         if following is not None:
-            self.queue([following])
+            self.queue([following], meta)
 
 
 @dataclass(eq=False, repr=False)
 class SitemapReading:
     """One sitemap, from its first slice to its `outcome`. What it lists is queued by *queue*, which says how
-    much of it was new, and how many known pages are due."""
+    much of it was new, and how many known pages are due; it goes by the same *proxy*."""
 
     _crawler: Crawler
     _frontier: Frontier
@@ -187,12 +188,13 @@ class SitemapReading:
     request: InitVar[Request]
     _response: Response
     _task: SitemapTask
+    proxy: InitVar[dict[str, str]]
 
-    def __post_init__(self, request: Request) -> None:
+    def __post_init__(self, request: Request, proxy: dict[str, str]) -> None:
         frontier, names = self._frontier, (self._response.url, *request.meta.get("redirect_urls", ()))
         self._judge = SitemapScope(names, self._task.speaks_for, lambda of: frontier.sitemaps_of(of).listed)
         self._pattern_and_force = given = pattern_and_force_of(request)
-        self._inherited = {} if given is None else given.inherited
+        self._inherited = proxy if given is None else given.inherited | proxy
         self._scope = Scope(self._crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0
@@ -267,6 +269,12 @@ class SitemapReading:
         if self._problem:
             reason = reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
         return Outcome(Event.FETCHED, status, reason, fetched=fetched_of(self._response))
+
+
+def _proxy_of(flight: Flight | None) -> dict[str, str]:
+    """What has a request go by the proxy of a page, as that was yielded: what a middleware chose for a try of
+    it, it chooses anew."""
+    return {} if flight is None else payload_facts.proxy_in(own_of(flight.lease.page.payload))
 
 
 def _lastmod(entry: Entry) -> dict[str, Any]:

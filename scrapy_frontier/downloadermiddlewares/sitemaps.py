@@ -42,7 +42,7 @@ class SitemapsMiddleware(Component):
             crawl = self.crawl
             if crawl is not None and crawl.sitemaps is not None:
                 with self.left_to_scheduler():
-                    crawl.sitemaps.contact(request)
+                    crawl.sitemaps.contact(request, self.flights.get(id(request)))
                     return
                 raise IgnoreRequest(_UNUSABLE)
 

@@ -234,6 +234,32 @@ def test_a_sitemap_that_robots_txt_names_later_is_added(web: Web, run: Callable[
     assert [counts[path] for path in ("/old.xml", "/old", "/new.xml", "/new")] == [1, 1, 1, 1]
 
 
+class ProxySpider(SiteSpider):
+    """Has its seeds asked for by a proxy."""
+
+    proxy = ""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, meta={"proxy": self.proxy})
+
+
+def test_sitemaps_and_what_they_list_go_by_the_proxy_of_the_page_that_led_to_them(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    """The name resolves nowhere: the proxy alone, which wants a password, leads to the site."""
+    site = "http://site.invalid"
+    web.on(f"{site}/sitemap.xml", status=404)
+    web.on(f"{site}/sitemap_index.xml", body=index(f"{site}/1.xml"))
+    web.on(f"{site}/1.xml", body=urlset(f"{site}/a"))
+    proxy = web.url("").replace("//", "//user:word@")
+    crawl = run(ProxySpider, {**ON, "FRONTIER_COOLDOWN": 0}, start_urls=[f"{site}/"], proxy=proxy)
+    assert parsed(crawl) == {"/", "/a"}
+    paths = ["/", "/sitemap.xml", "/sitemap_index.xml", "/1.xml", "/a"]
+    assert web.paths() == [f"{site}{path}" for path in paths]
+    assert {visit.lines["proxy-authorization"] for visit in web.visits} == {"Basic dXNlcjp3b3Jk"}
+
+
 def test_a_sitemap_that_robots_txt_forbids_is_left_alone(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:

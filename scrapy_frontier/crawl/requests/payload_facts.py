@@ -17,7 +17,7 @@ from .meta_values import seconds
 
 _OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
 _METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
-_DEPTH = b'"depth":'
+_DEPTH, _PROXY = b'"depth":', b'"proxy":'
 _PATTERN, _START = f'"{PATTERN}"'.encode(), f'"{START}"'.encode()
 _SITEMAP, _LASTMOD = f'"{SITEMAP}"'.encode(), f'"{LASTMOD}"'.encode()
 _READ = (_METHOD, _BODY, f'"{SHELF_LIFE}"'.encode(), f'"{REFRESH}"'.encode())
@@ -68,6 +68,13 @@ def lastmod_of(payload: bytes) -> int | None:
     """When a sitemap says that the page changed last (POSIX seconds); None where none does."""
     found = _lastmod(payload)
     return None if found is None else int(found[1])
+
+
+def proxy_in(payload: bytes) -> dict[str, str]:
+    """What the ``meta`` of a request has to say to go by the proxy that this one names; empty where it names
+    none."""
+    proxy = meta_of(payload).get("proxy") if _PROXY in payload else None
+    return {"proxy": proxy} if isinstance(proxy, str) else {}
 
 
 def is_seed(payload: bytes) -> bool:
