@@ -52,8 +52,10 @@ class DirectiveRules(Component):
         crawl, request = self.crawl, response.request
         flight = self.flights.get(id(request))
         found = self._without_flight(response) if flight is None else flight.consequences
-        if found.drops_items and request is not None and is_error(self.crawler, response, request):
-            found = found._replace(drops_items=False)
+        if found.drops_items and request is not None:
+            is_refused = flight is not None and not flight.is_let_through
+            if is_refused or is_error(self.crawler, response, request):
+                found = found._replace(drops_items=False)
         outcome = None if flight is None else flight.outcome
         leads_on = outcome is not None and outcome.event is Event.REDIRECTED  # and is not refused, say
         inherited = pattern_and_force_of(request)
@@ -62,6 +64,12 @@ class DirectiveRules(Component):
             return None
         may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback)
         return PageRules(self, response, found, leads_on, may_add, inherited)
+
+    def note_input(self, response: Response) -> None:
+        """Note that the spider middlewares before ours let *response* pass, on its way to the callback."""
+        flight = self.flights.get(id(response.request))
+        if flight is not None:
+            flight.is_let_through = True
 
     def _without_flight(self, response: Response) -> Consequences:
         directives = response.meta.get(DIRECTIVES) if response.request is not None else None

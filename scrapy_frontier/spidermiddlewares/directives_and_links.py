@@ -61,7 +61,8 @@ class FrontierSpiderMiddleware(Component):
         return None if self.crawl is None else self.crawl.follow
 
     def process_spider_input(self, response: Response) -> None:
-        """Note by which ways the links of *response* are followed, if they are."""
+        """Note that *response* came as far as here, and by which ways its links are followed, if they are."""
+        self._directive_rules.note_input(response)
         follow = self._follow
         if follow is None or response.request is None:
             return

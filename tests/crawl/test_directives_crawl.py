@@ -126,6 +126,21 @@ def test_an_error_has_no_content_to_be_indexed_unless_the_callback_reads_it(
     assert pages()[url + "?seen"].state is seen
 
 
+class Refuser:
+    """A spider middleware that refuses pages, as one that knows a captcha does."""
+
+    def process_spider_input(self, response: Any) -> None:
+        raise ValueError("a captcha")
+
+
+def test_what_a_spider_middleware_refuses_has_no_content_to_be_indexed(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    settings = {"SPIDER_MIDDLEWARES": {"test_directives_crawl.Refuser": 60}}
+    crawl = run(DeadLinkSpider, settings, start_urls=[web.on("/captcha", body=page(NOINDEX))])
+    assert arrived(crawl) == {"/ValueError"}
+
+
 def test_the_switch_for_noindex(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page(NOINDEX))
     crawl = run(LinkSpider, {"FRONTIER_NOINDEX": "ignore"}, start_urls=[web.url("/")])

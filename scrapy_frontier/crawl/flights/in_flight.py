@@ -96,6 +96,7 @@ class Flight:
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None  # taken off the request, which may be the user's own object
     payload: bytes | None = None  # of its page from now on; None: as it was
+    is_let_through: bool = False  # the spider middlewares before ours let its response pass, to the callback
 
     @property
     def is_given_up(self) -> bool:
