@@ -9,12 +9,13 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request
 
 from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
-from ..core.parse.urls import absolute, host_of
+from ..core.parse.urls import absolute, escaped_fragment, host_of
 from ..settings import FrontierSettings
 from .assembly import Component
 from .flights.redirect_links_and_retries import not_followed, times
 from .hosts.private_network import is_from_private
 from .meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REDIRECTED_BY, START
+from .requests.fingerprints import is_same_page
 from .stats import count
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Limited(BaseRedirectMiddleware, Component):
 
     def __init__(self, settings: BaseSettings) -> None:
         super().__init__(settings)
-        self.limits = FrontierSettings.of_component(settings).redirects
+        own = FrontierSettings.of_component(settings)
+        self.limits, self._has_ajax = own.redirects, own.ajax
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -44,6 +46,9 @@ class Limited(BaseRedirectMiddleware, Component):
     def limited(self, target: Request, request: Request, response: Response) -> Request | ChainRefusal:
         """*target*, to which *request* leads, fit to be followed, without a foreign password and with its
         depth; or why it is not. Counts nothing."""
+        url = self.as_asked(target.url, request)
+        if url != target.url:
+            target = target.replace(url=url)
         chain = [*request.meta.get("redirect_urls", ()), request.url]
         from_private = is_from_private(request, response)
         refusing = refusal(chain, target.url, self.limits, from_private)
@@ -58,6 +63,12 @@ class Limited(BaseRedirectMiddleware, Component):
         if not from_private and host_of(url) != host_of(request.url):
             target.meta[FROM_PUBLIC] = host_of(url)
         return target
+
+    def as_asked(self, url: str, request: Request) -> str:
+        """*url*, to which *request* leads, with its AJAX state where the server sees it, if that is wanted.
+        Not where *request* asked for just that: its site sends such a page on to that for people."""
+        form = escaped_fragment(url) if self._has_ajax else None
+        return url if form is None or is_same_page(form, request.url) else form
 
     def to_follow(self, target: Request, request: Request, response: Response) -> Request:
         """*target* as `limited` makes it fit to be followed. Raises `IgnoreRequest` where it may not be,

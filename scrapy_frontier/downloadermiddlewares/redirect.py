@@ -109,7 +109,8 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
     def _discover(
         self, crawl: Crawl, flight: Flight, found: Refresh, request: Request, response: Response
     ) -> None:
-        if absolute(found.url) is not None and is_same_page(found.url, request.url):
+        url = self.as_asked(found.url, request)
+        if absolute(url) is not None and is_same_page(url, request.url):
             return
         target = self.refreshed(found, request, response)
         if isinstance(target, ChainRefusal):

@@ -379,6 +379,26 @@ def test_ajax_pages_are_fetched_where_the_server_sees_their_state(
     ]
 
 
+def test_where_a_redirect_or_a_refresh_leads_has_an_ajax_form_too(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    moved = [web.on(f"/{n}", status=302, headers={"Location": f"/app#!{n}"}) for n in "ab"]
+    refresh = '<meta http-equiv="refresh" content="5;url=/page#!c">'
+    urls = [*moved, web.on("/page", body=page(refresh))]
+    run(LinkSpider, {"FRONTIER_AJAX": True}, start_urls=urls)
+    forms = ["/app?_escaped_fragment_=a", "/app?_escaped_fragment_=b", "/page?_escaped_fragment_=c"]
+    assert sorted(web.paths()) == ["/a", *forms[:2], "/b", "/page", forms[2]]
+
+
+def test_an_ajax_form_that_leads_to_the_page_for_people_is_left_for_that(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    form = "/app?_escaped_fragment_=a"
+    web.on(form, status=301, headers={"Location": "/app#!a"})
+    run(LinkSpider, {"FRONTIER_AJAX": True}, start_urls=[web.url("/app#!a")])
+    assert web.paths() == [form, "/app"]
+
+
 def test_ajax_crawling_is_off(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page('<meta name="fragment" content="!">', anchors("/app#!a=1")))
     run(LinkSpider, start_urls=[web.url("/")])
