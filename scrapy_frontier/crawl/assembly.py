@@ -222,7 +222,7 @@ class Crawl:
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         refusals = Refusals(reporter)
         have_fail = partial(compat_scraper.have_fail, crawler)
-        follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
+        self.follow_ups = follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
         self.seeds = Seeds(frontier, clock, requests, follow_ups, settings.comes_back)
         self.intake = Intake(
             settings,

@@ -116,6 +116,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if isinstance(target, ChainRefusal):
             flight.note(self.refuse(target, found.url))
             return
+        target = crawl.follow_ups.as_link(flight, target)
         led = found.led(response.status, self._forbids_links(request, response))
         if led is Led.FORBIDDEN:
             count(self.crawler, "frontier/nofollow/links")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -506,3 +507,32 @@ def test_inline_requests_are_led_on_as_ever(web: Web, run: Callable[..., Crawl],
     assert web.paths() == ["/", path, "/target"]
     assert crawl.stats["test/inline/target"] == 1
     assert crawl.stats["item_scraped_count"] == 1
+
+
+class TokenMiddleware:
+    """Puts into requests what is for one visit."""
+
+    def process_request(self, request: Request) -> None:
+        request.headers["X-Token"] = request.meta["token"] = request.url
+
+
+class OwnMetaSpider(RedirectSpider):
+    """Has a header and a meta key of its own."""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, headers={"X-Own": "1"}, meta={"own": 2})
+
+
+def test_a_refresh_takes_along_what_the_spider_said_and_not_what_middlewares_did(
+    web: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    target = web.url("/to")
+    web.on("/", body=refresh(f"5;url={target}"))
+    settings = {"DOWNLOADER_MIDDLEWARES": {"test_redirects.TokenMiddleware": 610}}
+    run(OwnMetaSpider, settings, start_urls=[web.url("/")])
+    assert (web.visits[1].lines["x-own"], web.visits[1].lines["x-token"]) == ("1", target)
+    fields = json.loads(pages()[target].payload)
+    assert sorted(fields["headers"]) == ["Referer", "X-Own"]
+    assert fields["meta"]["own"] == 2
+    assert fields["meta"].keys().isdisjoint(("token", "download_latency", "download_slot"))

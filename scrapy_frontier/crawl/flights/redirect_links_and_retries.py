@@ -10,7 +10,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
-from ..meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, REDIRECTED_BY, START
+from ..meta_keys import AUTO_SLOT, MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, REDIRECTED_BY, SLOT, START
 from ..requests.callback_names import Unreadable
 from ..requests.fingerprints import is_same_page
 from ..requests.payload_edits import insists, own_of, with_own
@@ -135,6 +135,22 @@ def use_up_retries(request: Request, retry_times: int) -> None:
     request.meta["retry_times"] = max(made, retry_times if most is None else most)
 
 
+def without_additions(follow_up: Request, source: Request, sent: Request) -> Request:
+    """*follow_up*, made of a request as it was *sent*, without what came into that since it was as its
+    *source*."""
+    headers = {
+        name: follow_up.headers.getlist(name)
+        for name in follow_up.headers
+        if name in source.headers or follow_up.headers.getlist(name) != sent.headers.getlist(name)
+    }
+    meta = {
+        name: value
+        for name, value in follow_up.meta.items()
+        if name in source.meta or name not in sent.meta or value != sent.meta[name]
+    }
+    return follow_up.replace(headers=headers, meta=meta)
+
+
 @dataclass(eq=False, repr=False)
 class FollowUps:
     """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *have_fail*
@@ -185,24 +201,33 @@ class FollowUps:
         """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page has
         when it has ended, to come back or be queued again by: without what middlewares put into the request
         before it, on its way out, and without the redirects that led there this time."""
-        page, sent = flight.lease.page, flight.request
-        try:
-            source = self._requests.codec.decode(page.url, page.priority, own_of(page.payload))
-        except Unreadable:
+        source = self._as_yielded(flight)
+        if source is None:
             return payload
-        headers = {
-            name: follow_up.headers.getlist(name)
-            for name in follow_up.headers
-            if name in source.headers or follow_up.headers.getlist(name) != sent.headers.getlist(name)
-        }
-        meta = {
-            name: value
-            for name, value in follow_up.meta.items()
-            if name not in REDIRECTED_BY
-            and (name in source.meta or name not in sent.meta or value != sent.meta[name])
-        }
-        own, is_stored = self._requests.payload_of(follow_up.replace(headers=headers, meta=meta))
+        target = without_additions(follow_up, source, flight.request)
+        for name in REDIRECTED_BY:
+            target.meta.pop(name, None)
+        own, is_stored = self._requests.payload_of(target)
         return with_own(payload, own) if is_stored else payload
+
+    def as_link(self, flight: Flight, target: Request) -> Request:
+        """*target*, to which the page of *flight* refreshes, as a link from there would be: with what the
+        request for the page was yielded with, and without what middlewares put into it on its way out. Only a
+        slot of theirs is taken out where no more is known of that request than that this process has it."""
+        source = self._as_yielded(flight)
+        if source is not None:
+            return without_additions(target, source, flight.request)
+        if AUTO_SLOT in target.meta:  # the spider chose none
+            target.meta.pop(SLOT, None)
+        return target
+
+    def _as_yielded(self, flight: Flight) -> Request | None:
+        """The request of the page of *flight*, before its tries; None where it cannot be read."""
+        page = flight.lease.page
+        try:
+            return self._requests.codec.decode(page.url, page.priority, own_of(page.payload))
+        except Unreadable:
+            return None
 
     def end_for_nothing(self, flight: Flight, follow_up: Request) -> str:
         """End *flight* as failed, if *follow_up*, which asks for its page again, would get the same answer:
