@@ -258,6 +258,7 @@ class Crawl:
             self.flights,
             self.identities,
             self.requests,
+            self.seeds,
             self.refused,
             self.links,
             self.revisits,

@@ -20,7 +20,7 @@ from ..core.pages.leases import WRITTEN_WITHIN, Outcome
 from ..core.transitions import FETCHED, Event
 from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
 from .hosts.response_troubles import CACHED
-from .meta_keys import POSTPONED, POSTPONED_FOR
+from .meta_keys import POSTPONED, POSTPONED_FOR, START
 from .revisits import with_result
 from .scrapy_internals import compat, compat_downloader, compat_scraper
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, PageId
     from .intake.refused_follow_ups import RefusedFollowUps
+    from .intake.seeds import Seeds
     from .links.outlinks import Outlinks
     from .requests.fingerprints import Identities
     from .requests.queued import QueuedRequests
@@ -62,6 +63,7 @@ class Watch:
     _flights: Flights
     _identities: Identities
     _requests: QueuedRequests
+    _seeds: Seeds
     _refused: RefusedFollowUps
     _links: Outlinks | None
     _revisits: Revisits
@@ -234,6 +236,8 @@ class Watch:
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             self.write_soon()
+        if START in flight.request.meta and outcome.event is not FETCHED and not released.is_queued:
+            self._seeds.visited(lease.page_id)
         if released.visit is not None:
             self._revisits.report(outcome, released.visit)
         if outcome.reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Crawl
+    from server import Web
 
     from scrapy_frontier.core.store.page_rows import Page
 
@@ -226,6 +228,40 @@ def test_a_seed_that_is_yielded_again_renews_its_request(site: ChangingWeb, run:
     crawl = run(Renamed, INTERVAL, url=site.url("/"))
     assert f"renamed: {site.url('/')}" in crawl.log, "it asks for a day, which has passed"
     assert site.statuses("/page") == [200]
+
+
+class LateSeed(Follower):
+    """Reads its seed from somewhere slow: so many responses come first."""
+
+    responses = 0
+
+    def __init__(self, url: str, responses: int) -> None:
+        super().__init__(url)
+        self.responses = responses
+
+    async def start(self) -> Any:
+        assert self.crawler.stats
+        while self.crawler.stats.get_value("downloader/response_count", 0) < self.responses:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # their pages end
+        yield Request(self.url)
+
+
+@pytest.mark.parametrize("answers", [{"/s": 500}, {"/s": "/b", "/b": "/c", "/c": "/b"}])
+def test_a_seed_that_came_back_before_it_is_yielded_is_not_tried_again(
+    web: Web, clock: JumpingClock, run: Run, answers: dict[str, int | str]
+) -> None:
+    """It failed, or went round, in this run too."""
+    for path, answer in answers.items():
+        is_error = isinstance(answer, int)
+        web.on(path, status=answer if is_error else 302, headers={} if is_error else {"Location": answer})
+    settings = {**INTERVAL, "RETRY_TIMES": 0}
+    run(LateSeed, settings, url=web.url("/s"), responses=0)
+    for _ in range(2):
+        before = len(web.visits)
+        clock.jump(clock() + 8 * DAY)
+        assert run(LateSeed, settings, url=web.url("/s"), responses=len(answers)).reason == "finished"
+        assert sorted(web.paths()[before:]) == sorted(answers)
 
 
 class Insistent(Follower):

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ..flights.redirect_links_and_retries import FollowUps
     from ..requests.queued import QueuedRequests
 
+VISITED = 100_000  # pages that are remembered as visited, 100 bytes each; beyond that some are tried twice
+
 
 @dataclass(eq=False, repr=False)
 class Seeds:
@@ -47,8 +49,19 @@ class Seeds:
     _follow_ups: FollowUps
     _revisits_pages: bool
     _tried_again: set[PageId] = field(default_factory=set, init=False)  # in this run, once each
+    # Pages of earlier runs whose visits ended in this one and showed nothing: their times are whole seconds,
+    # and may be those of the run before.
+    _visited: set[PageId] = field(default_factory=set, init=False)
     left = 0
     first = ""
+
+    def visited(self, page_id: PageId) -> None:
+        """A page of a seed failed, or was redirected: in this run it is not tried again for that."""
+        if self._frontier.is_of_this_run(page_id):
+            return
+        if len(self._visited) >= VISITED:
+            self._visited.clear()
+        self._visited.add(page_id)
 
     def note(self, known: PageId | None, request: Request) -> None:
         """A seed was not queued: count it if it is *known* from an earlier run, and nothing brings it back.
@@ -90,10 +103,11 @@ class Seeds:
 
     def retry_failed(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
         """The *known* page of a seed if it is queued again, because it failed in an earlier run, or was sent
-        away and did not come back. So is one on that way, which is not named but led to: it is the place that
-        was mended, perhaps, and has its own request again after that."""
+        away and did not come back, and was not visited in this run yet, being due. So is one on that way,
+        which is not named but led to: it is the place that was mended, perhaps, and has its own request again
+        after that."""
         page = self._of_earlier_run(known)
-        if known is None or page is None or known in self._tried_again:
+        if known is None or page is None or known in self._tried_again or known in self._visited:
             return None
         tried_again = () if is_named else self._tried_again
         is_wanted = goes_round(known, page, self._frontier.page, tried_again=tried_again)
