@@ -54,6 +54,7 @@ FOREIGN = {
     "isPermaLink": "an attribute of RSS",
     "IdnaTestV2": "a file of the Unicode consortium",
     "PageMethod": "scrapy-playwright",
+    "SeleniumRequest": "scrapy-selenium",
 }
 
 

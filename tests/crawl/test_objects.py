@@ -15,7 +15,7 @@ import pytest
 from scrapy import Field, Item, Request, Spider
 from scrapy.http import JsonRequest, Response
 from scrapy.utils.request import RequestFingerprinter
-from test_requests import LabelRequest, Size
+from test_requests import LabelRequest, Size, Waiting
 
 from scrapy_frontier.crawl.requests.fingerprints import Identities
 from scrapy_frontier.crawl.requests.queued import LIVE, QueuedRequests, mutable_in
@@ -83,3 +83,13 @@ def test_of_very_many_stored_requests_the_last_are_kept_and_all_that_cannot_be_s
     assert list(requests.in_memory.values()) == queued[1::2]
     requests.replace(1, queued[0])
     assert 1 not in requests.in_memory, "there is a payload of it now"
+
+
+@pytest.mark.parametrize("is_temporary", [False, True])
+def test_a_request_of_somebodys_own_class_is_the_very_object_where_nothing_outlives_the_crawl(
+    is_temporary: bool,
+) -> None:
+    spider, identities = Spider("a"), Identities(RequestFingerprinter())
+    requests = QueuedRequests(spider, identities, Reporter(logging.getLogger(__name__)), is_temporary)
+    assert requests.payload_of(JsonRequest(URL, data=[1]))[1] is True
+    assert requests.payload_of(Waiting(url=URL))[1] is not is_temporary

@@ -281,6 +281,9 @@ def test_a_field_that_a_named_tuple_got_since_has_its_default() -> None:
     assert Codec(Spider("a")).decode(URL, 0, text.encode()).meta["value"] == Place("a")
 
 
+STOP = {"CLOSESPIDER_PAGECOUNT": 4, "CONCURRENT_REQUESTS": 1}
+
+
 class StepSpider(Spider):
     """Tells a plugin what is to be done with each page, and where a callback finds what it needs."""
 
@@ -302,8 +305,38 @@ class StepSpider(Spider):
 def test_pages_with_objects_of_plugins_outlive_a_clean_stop(web: Web, run: Callable[..., Crawl]) -> None:
     linked = [f"/{number}" for number in range(20)]
     url = web.link("/", *linked)
-    stop = {"CLOSESPIDER_PAGECOUNT": 4, "CONCURRENT_REQUESTS": 1}
-    crawls = [run(StepSpider, stop, start_urls=[url]), run(StepSpider, start_urls=[url])]
+    crawls = [run(StepSpider, STOP, start_urls=[url]), run(StepSpider, start_urls=[url])]
     assert sorted(web.paths()) == sorted(["/", *linked])
     assert sum(crawl.stats["item_scraped_count"] for crawl in crawls) == 20
     assert not any("scheduler/unserializable" in crawl.stats for crawl in crawls)
+
+
+class Rendered(Request):
+    """As browser plugins have them: what is to be done comes first, and is kept on the request."""
+
+    def __init__(self, script: Any = None, *given: Any, **named: Any) -> None:
+        self.script = script
+        super().__init__(*given, **named)
+
+
+class RenderedSpider(Spider):
+    name = "rendered"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(60):
+            yield Rendered(("go", number), response.urljoin(f"/{number}"), self.parse_rendered)
+
+    def parse_rendered(self, response: Response) -> Iterator[Any]:
+        request = response.request
+        assert isinstance(request, Rendered)
+        assert request.script == ("go", int(response.url.rpartition("/")[2]))
+        yield {"url": response.url}
+
+
+@pytest.mark.parametrize("runs", [[STOP, {}], [{"FRONTIER_DIR": None}]], ids=["kept", "temporary"])
+def test_pages_of_a_request_class_of_its_own_are_fetched_with_all_it_says(
+    web: Web, run: Callable[..., Crawl], runs: list[dict[str, Any]]
+) -> None:
+    crawls = [run(RenderedSpider, settings, start_urls=[web.url("/")]) for settings in runs]
+    assert sorted(web.paths()) == sorted(["/", *(f"/{number}" for number in range(60))])
+    assert sum(crawl.stats["item_scraped_count"] for crawl in crawls) == 60

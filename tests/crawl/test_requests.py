@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,9 @@ from scrapy_frontier.crawl.requests.callback_names import Unreadable
 from scrapy_frontier.crawl.requests.class_paths import Unstorable
 from scrapy_frontier.crawl.requests.codec import Codec, meta_payload
 from scrapy_frontier.crawl.requests.fingerprints import plain_fingerprint
-from scrapy_frontier.crawl.requests.plain_data import from_plain, to_plain
+from scrapy_frontier.crawl.requests.plain_data import dumps, from_plain, to_plain
 from scrapy_frontier.crawl.requests.queued import memory_payload
+from scrapy_frontier.crawl.requests.request_classes import own_attributes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,6 +167,72 @@ def test_every_attribute_comes_back(kind: type[Request], given: dict[str, Any]) 
 )
 def test_subclasses_come_back(request_: Request) -> None:
     assert_same(round_trip(request_), request_)
+
+
+class Waiting(Request):
+    """As plugins have them: no URL in front, and what is waited for is no attribute by Scrapy's word."""
+
+    def __init__(self, wait_time: Any = None, *given: Any, **named: Any) -> None:
+        self.wait_time = wait_time
+        super().__init__(*given, **named)
+
+
+class Query(Request):
+    """Makes its URL and its body itself, and keeps one thing in a slot."""
+
+    __slots__ = ("page",)
+    base = "http://example.com/api"
+
+    def __init__(self, path: str, query: str, page: Any = None) -> None:
+        self.page = page
+        super().__init__(self.base + path, method="POST", body=json.dumps({"query": query}), meta={"a": (1,)})
+
+
+class Lined(JsonRequest):
+    @cached_property
+    def lines(self) -> list[bytes]:
+        return self.body.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("request_", "kept"),
+    [
+        (Waiting(url=URL, callback=SPIDER.parse, priority=3, headers={"A": "b"}), {"wait_time": None}),
+        (Waiting((1, {"a"}), url=URL), {"wait_time": (1, {"a"})}),
+        (Query("/a", "{ all }", {1: b"x"}), {"page": {1: b"x"}}),
+        (Lined(URL, data=[1]), {"_dumps_kwargs": {"sort_keys": True}}),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_request_of_any_class_comes_back_with_all_it_keeps(request_: Request, kept: dict[str, Any]) -> None:
+    if isinstance(request_, Lined):
+        assert request_.lines
+    assert own_attributes(request_) == kept
+    found = round_trip(request_)
+    assert_same(found, request_)
+    assert own_attributes(found) == kept
+
+
+def test_a_request_of_a_class_is_read_as_earlier_versions_wrote_it() -> None:
+    payload = json.dumps({"class": f"{__name__}.LabelRequest", "method": "POST", "extra": {"label": [1]}})
+    assert_same(CODEC.decode(URL, 0, payload.encode()), LabelRequest(URL, method="POST", label=[1]))
+
+
+def test_what_a_request_keeps_and_cannot_be_stored_is_not_dropped() -> None:
+    request = Waiting(url=URL)
+    for name, value in (("lock", object()), ("replace", 1)):
+        vars(request)[name] = value
+        with pytest.raises(Unstorable):
+            CODEC.encode(request)
+        del vars(request)[name]
+    assert own_attributes(round_trip(request)) == {"wait_time": None}
+
+
+@pytest.mark.parametrize("name", ["callback", "_url", "replace", "__class__", 1])
+def test_what_every_request_has_is_none_of_what_it_keeps(name: Any) -> None:
+    fields = {"class": f"{__name__}.Waiting", "kept": {"!": "dict", "v": [[name, "x"]]}}
+    with pytest.raises(Unreadable):
+        CODEC.decode(URL, 0, dumps(fields).encode())
 
 
 def test_spider_of_the_next_run_gets_its_own_methods() -> None:
@@ -365,7 +432,19 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
 )
 FIELDS = st.sampled_from(
-    [*Request.attributes, "class", "extra", "callback", "headers", "!", "v", "priority", "unknown", ""]
+    [
+        *Request.attributes,
+        "class",
+        "extra",
+        "kept",
+        "callback",
+        "headers",
+        "!",
+        "v",
+        "priority",
+        "unknown",
+        "",
+    ]
 )
 TAGGED = st.fixed_dictionaries(
     {"!": st.sampled_from(["dict", "tuple", "set", "bytes", "datetime", "date", "frozenset", "x"]), "v": JSON}

@@ -40,6 +40,10 @@ class Trap:
         raise SystemError("the trap was called")
 
 
+class Labelled(Request):
+    pass
+
+
 class Helper:
     def steal(self, response: Response) -> None:
         raise SystemError("the helper was called")
@@ -126,6 +130,7 @@ NOT_ALLOWED = {
         "class": "scrapy.FormRequest",
         "extra": {"callback": {**ITEM, "class": "test_strangers.Trap"}},
     },
+    "callback-by-what-a-class-keeps": {"class": "test_strangers.Labelled", "kept": {"callback": "x"}},
     "item-not-imported": {"meta": {"x": {**ITEM, "class": "burglar.Loot"}}},
     "item-that-acts": {"meta": {"x": {**ITEM, "class": "test_strangers.Trap"}}},
     "unknown-field": {"class": "scrapy.http.request.form.FormRequest", "formdata": {"a": "b"}},

@@ -21,9 +21,17 @@ from scrapy.http.headers import Headers
 from ..meta_keys import AUTO_SLOT, NOT_STORED, SLOT, chosen_slot
 from ..scrapy_internals import compat
 from .callback_names import Callbacks, Unreadable
-from .class_paths import Unstorable, class_at, class_path
+from .class_paths import Unstorable, class_path
 from .fingerprints import is_plain
 from .plain_data import TAG, TAGGED, dumps, from_plain, to_plain
+from .request_classes import (
+    BASE_ATTRIBUTES,
+    arguments_of,
+    is_scrapys,
+    of_class,
+    own_attributes,
+    request_class,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +41,6 @@ _MOST_NAMES = 100
 _quote = json.encoder.encode_basestring
 # `json.loads` without its three calls and a search for white space
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # set when it is made
-BASE_ATTRIBUTES = frozenset(Request.attributes)
 OWN_PAYLOAD = "own"  # field: what its page had before, see `payload_edits`
 _PLAIN_FIELDS = BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "headers"}
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
@@ -154,8 +161,7 @@ class Codec:
             fields["encoding"] = request.encoding
         if type(request) is not Request:
             fields["class"] = class_path(type(request))
-            names = [name for name in type(request).attributes if name not in BASE_ATTRIBUTES]
-            fields["extra"] = {name: to_plain(getattr(request, name)) for name in names}
+            fields["extra" if is_scrapys(type(request)) else "kept"] = to_plain(own_attributes(request))
         return fields
 
     def decode(self, url: str, priority: int, payload: bytes) -> Request:
@@ -178,8 +184,8 @@ class Codec:
 
     def _build(self, url: str, priority: int, fields: dict[str, Any], is_tagged: bool) -> Request:
         arguments: dict[str, Any] = {}
-        headers = None
-        cls = _request_class(fields["class"]) if "class" in fields else None
+        headers = own = None
+        cls = request_class(fields["class"]) if "class" in fields else None
         for name, value in fields.items():
             if name == "callback" or name == "errback":
                 arguments[name] = self.callbacks.named(value)
@@ -188,34 +194,21 @@ class Codec:
             elif name in _PLAIN_FIELDS:
                 arguments[name] = from_plain(value) if is_tagged else value
             elif cls is not None and name == "extra":
-                arguments.update(_of_class(cls, from_plain(value)))
+                arguments.update(arguments_of(cls, from_plain(value)))
+            elif cls is not None and name == "kept":
+                own = from_plain(value)
             elif name not in ("class", OWN_PAYLOAD):
                 raise Unreadable(f"a request has no {name!r}")
         meta = arguments.get("meta")
         if meta and not NOT_STORED.isdisjoint(meta):
             arguments["meta"] = _without_ours(meta)
-        if cls is None:
+        if cls is None or own is not None:
             request = _request(url, priority, arguments)
-        else:
-            request = cls(url, priority=priority, **arguments)
+        else:  # of Scrapy, or as earlier versions wrote all
+            request = cls(url=url, priority=priority, **arguments)
         if headers is not None:
             request.headers = headers
-        return request
-
-
-def _request_class(path: str) -> type[Request]:
-    cls = class_at(path)
-    if not issubclass(cls, Request):
-        raise Unreadable(f"{path} is not a Request class")
-    return cls
-
-
-def _of_class(cls: type[Request], extra: dict[str, Any]) -> dict[str, Any]:
-    """*extra*, all of it attributes that *cls* adds to those of every request."""
-    for name in extra:
-        if name in BASE_ATTRIBUTES or name not in cls.attributes:
-            raise Unreadable(f"{cls.__name__} adds no {name!r}")
-    return extra
+        return request if cls is None or own is None else of_class(cls, request, own)
 
 
 _VERBATIM = "verbatim_url"

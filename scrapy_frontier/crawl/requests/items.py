@@ -7,15 +7,12 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 from inspect import getattr_static
 from types import FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Item
 from scrapy.utils.python import global_object_name
 
 from .class_paths import Unstorable, class_path, own_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CLASSES = 200  # of which it is kept what they are
 _ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
@@ -49,7 +46,7 @@ def taken_apart(value: Any) -> tuple[str, str, dict[str, Any]]:
         return "item", class_path(kind), fields
     if not _is_plain_class(kind):
         raise Unstorable(f"{global_object_name(kind)} is not plain data")
-    return "object", own_path(kind), _attributes(value, kind)
+    return "object", own_path(kind), attributes_of(value, kind)
 
 
 def item_of(cls: type, fields: dict[str, Any]) -> Any:
@@ -63,18 +60,21 @@ def item_of(cls: type, fields: dict[str, Any]) -> Any:
     if issubclass(cls, tuple):
         kept = {**getattr(cls, "_field_defaults", {}), **fields}
         return tuple.__new__(cls, [kept[name] for name in names])
-    return _without_hash(cls, _with_fields(cls, names, fields))
-
-
-def _with_fields(cls: type, names: Iterable[str], fields: dict[str, Any]) -> Any:
     item: Any = object.__new__(cls)
-    slots = _slots(cls)
-    for name in names:
-        if name in slots and name in fields:
-            slots[name].__set__(item, fields[name])
-        elif name in fields:  # also behind a property, which may do more than set it
-            vars(item)[name] = fields[name]
-    return item
+    set_attributes(item, {name: fields[name] for name in names if name in fields})
+    return _without_hash(cls, item)
+
+
+def set_attributes(made: Any, attributes: dict[str, Any]) -> None:
+    """Give *made* the *attributes* where it keeps them, in its slots or its ``__dict__``: also those behind a
+    property, which may do more than set them."""
+    cls: type = type(made)
+    slots = slots_of(cls)
+    for name, value in attributes.items():
+        if name in slots:
+            slots[name].__set__(made, value)
+        else:
+            made.__dict__[name] = value
 
 
 def object_of(cls: type, attributes: Any) -> Any:
@@ -121,7 +121,7 @@ def _is_bare(cls: type) -> bool:
 
 
 @lru_cache(CLASSES)
-def _slots(cls: type) -> dict[str, MemberDescriptorType]:
+def slots_of(cls: type) -> dict[str, MemberDescriptorType]:
     """The slots of objects of *cls*, but for those in which attrs keeps what it works out from the fields."""
     slots: dict[str, MemberDescriptorType] = {}
     for base in reversed(cls.__mro__):
@@ -132,11 +132,11 @@ def _slots(cls: type) -> dict[str, MemberDescriptorType]:
     return slots
 
 
-def _attributes(value: Any, kind: type) -> dict[str, Any]:
+def attributes_of(value: Any, kind: type) -> dict[str, Any]:
     """What an object has, in its ``__dict__`` and its slots."""
     own = vars(value) if kind.__dictoffset__ else {}
     found = {name: part for name, part in own.items() if name not in _BESIDE}
-    for name, slot in _slots(kind).items():
+    for name, slot in slots_of(kind).items():
         with suppress(AttributeError):  # not set yet
             found[name] = slot.__get__(value, kind)
     return found
@@ -148,7 +148,7 @@ def _fields_of(value: Any, kind: type) -> dict[str, Any] | None:
     names = field_names(kind)
     if names is None:
         return None
-    more = _attributes(value, kind)
+    more = attributes_of(value, kind)
     fields: dict[str, Any] | None
     if issubclass(kind, Item):
         fields = more.pop("_values", None)

@@ -6,19 +6,20 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, Spider
-
 from ...core.frontier import Discovered, Fate, PageId
 from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import NOT_STORED, SITEMAP, START
 from ..scrapy_internals import compat
 from .callback_names import Unreadable
 from .class_paths import Unstorable
-from .codec import BASE_ATTRIBUTES, Codec
+from .codec import Codec
 from .payload_edits import own_of, without_callbacks
 from .plain_data import FIXED, dumps, is_mutable
+from .request_classes import is_scrapys, own_attributes
 
 if TYPE_CHECKING:
+    from scrapy import Request, Spider
+
     from ...core.store.page_rows import Page
     from ..stats import Reporter
     from .fingerprints import Identities
@@ -119,11 +120,11 @@ class QueuedRequests:
 
     def _look(self, request: Request) -> None:
         """See to what *request* hands on that can be changed: itself where nothing outlives the crawl, so
-        raises `Unstorable`; else a copy, which is said once."""
+        raises `Unstorable`, also for one of a class of somebody's own; else a copy, which is said once."""
         if self._is_copy_logged:
             return
         found = mutable_in(request)
-        if found and self._is_temporary:
+        if self._is_temporary and (found or not is_scrapys(type(request))):
             raise Unstorable(found)
         if found:
             self._is_copy_logged = True
@@ -139,8 +140,7 @@ def mutable_in(request: Request) -> str:
     """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty.
     Looks no further than the first."""
     *_, meta, _, arguments, _ = compat.attributes(request)
-    attributes = () if type(request) is Request else type(request).attributes
-    own = {name: getattr(request, name) for name in attributes if name not in BASE_ATTRIBUTES}
+    own = own_attributes(request)
     for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):
         for key, value in values.items() if values else ():
             if type(value) not in FIXED and key not in _NOBODYS and is_mutable(value):
