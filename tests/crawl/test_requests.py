@@ -242,6 +242,41 @@ def test_spider_of_the_next_run_gets_its_own_methods() -> None:
     assert (found.callback, found.errback) == (other.parse, other.failed)
 
 
+class HandlingSpider(PayloadSpider):
+    """Keeps one of its methods, and one of another, under names that come before those of the class."""
+
+    def __init__(self, handler: str, others: Delegate) -> None:
+        super().__init__()
+        self.a_handler = getattr(self, handler)
+        self.another = others.parse
+
+    def parse_book(self, response: Response) -> None:
+        pass
+
+    def parse_film(self, response: Response) -> None:
+        pass
+
+
+def test_a_method_is_known_by_its_own_name_whatever_the_spider_keeps() -> None:
+    first, second = (HandlingSpider(name, Delegate()) for name in ("parse_book", "parse_film"))
+    codec = Codec(first)
+    payloads = [codec.encode(Request(URL, first.a_handler))]
+    first.a_handler = first.parse_film
+    payloads.append(codec.encode(Request(URL, first.a_handler)))
+    found = [Codec(second).decode(URL, 0, payload).callback for payload in payloads]
+    assert found == [second.parse_book, second.parse_film]
+
+
+def test_a_callback_is_not_taken_for_another_that_the_spider_kept_under_its_name() -> None:
+    spider = HandlingSpider("parse_book", Delegate())
+    codec, kept = Codec(spider), spider.another
+    payload = codec.encode(Request(URL, kept))
+    spider.another = Delegate().parse
+    with pytest.raises(Unstorable, match="another"):
+        codec.encode(Request(URL, spider.another))
+    assert codec.decode(URL, 0, payload).callback == kept
+
+
 def test_plain_request_is_no_bytes_at_all() -> None:
     assert CODEC.encode(Request(URL, priority=3)) == b""
 

@@ -41,11 +41,14 @@ class Callbacks:
         return method
 
     def name_of(self, callback: Callable[..., Any]) -> str:
-        """The name under which *callback* is found again; raises `Unstorable` if there is none. Looked up
-        once."""
+        """The name under which *callback* is found again; raises `Unstorable` if there is none, or the spider
+        kept another under it before. Looked up once."""
         name = self._names.get(callback)
         if name is None:
-            name = self._names[callback] = self._find(callback)
+            name = self._find(callback)
+            if self._methods.setdefault(name, callback) != callback:
+                raise Unstorable(f"callback {callback!r} is not all that the spider keeps as {name!r}")
+            self._names[callback] = name
         return name
 
     def may_be_called_again(self, callback: Callable[..., Any] | None) -> bool:
@@ -61,7 +64,9 @@ class Callbacks:
     def _find(self, callback: Any) -> str:
         spider = self._spider
         if getattr(callback, "__self__", None) in (spider, type(spider)):
-            for name, member in inspect.getmembers(spider, inspect.ismethod):
+            members = inspect.getmembers(spider, inspect.ismethod)
+            members.sort(key=lambda member: member[0] in vars(spider))  # what a spider keeps it may change
+            for name, member in members:
                 if member.__func__ is callback.__func__ and own_method(spider, name) is not None:
                     return name
         for name, member in vars(spider).items():
