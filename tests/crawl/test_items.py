@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -158,15 +159,31 @@ class Note(Noted):
     number: int = 1
 
 
-def noted() -> Note:
-    note = Note()
-    note.note = "a"
-    return note
+@attrs.define
+class Listing(Noted):
+    """As the items of zyte-common-items."""
+
+    number: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        self.note = {}
 
 
-@pytest.mark.parametrize(
-    "value", [Row(), Rows(), Numbers(), Named("a"), Counted(2), Trouble(), noted()], ids=repr
-)
+@pytest.mark.parametrize("kind", [Note, Listing])
+def test_what_an_item_has_in_a_slot_beside_its_fields_comes_back(kind: type) -> None:
+    item = kind(2)
+    item.note = {"unknown": (1,)}
+    found = round_trip([item, item])
+    assert found == [item, item]
+    assert [each.note for each in found] == [{"unknown": (1,)}] * 2
+    item.note = threading.Lock()
+    with pytest.raises(Unstorable):
+        round_trip(item)
+    del item.note
+    assert not hasattr(round_trip(item), "note")
+
+
+@pytest.mark.parametrize("value", [Row(), Rows(), Numbers(), Named("a"), Counted(2), Trouble()], ids=repr)
 def test_items_that_are_more_than_their_fields_cannot_be_stored(value: Any) -> None:
     with pytest.raises(Unstorable):
         round_trip(value)

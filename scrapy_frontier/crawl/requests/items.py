@@ -50,9 +50,9 @@ def taken_apart(value: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 def item_of(cls: type, fields: dict[str, Any]) -> Any:
-    """An item of *cls* with these fields, those it still has; no method of it is called. Raises `ValueError`
-    for any other class."""
-    names = field_names(cls)
+    """An item of *cls* with these fields and slots, those it still has; no method of it is called. Raises
+    `ValueError` for any other class."""
+    names, slots = field_names(cls), slots_of(cls)
     if names is None:
         raise ValueError(f"{cls!r} is no class of items")
     if issubclass(cls, Item):
@@ -61,7 +61,7 @@ def item_of(cls: type, fields: dict[str, Any]) -> Any:
         kept = {**getattr(cls, "_field_defaults", {}), **fields}
         return tuple.__new__(cls, [kept[name] for name in names])
     item: Any = object.__new__(cls)
-    set_attributes(item, {name: fields[name] for name in names if name in fields})
+    set_attributes(item, {name: fields[name] for name in (*names, *slots) if name in fields})
     return _without_hash(cls, item)
 
 
@@ -143,9 +143,10 @@ def attributes_of(value: Any, kind: type) -> dict[str, Any]:
 
 
 def _fields_of(value: Any, kind: type) -> dict[str, Any] | None:
-    """The fields of an item that are set; None where it has attributes besides that are not worked out from
-    these, and for what is no item. Raises `Unstorable` where a field is kept in another place."""
-    names = field_names(kind)
+    """The fields of an item that are set, and the slots beside these; None where it has attributes besides
+    that are not worked out from them, and for what is no item. Raises `Unstorable` where a field is kept in
+    another place."""
+    names, slots = field_names(kind), slots_of(kind)
     if names is None:
         return None
     more = attributes_of(value, kind)
@@ -155,10 +156,10 @@ def _fields_of(value: Any, kind: type) -> dict[str, Any] | None:
     elif issubclass(kind, tuple):
         fields = dict(zip(names, tuple.__iter__(value), strict=True))
     else:
-        fields = {name: more.pop(name) for name in names if name in more}
+        fields = {name: more.pop(name) for name in (*names, *slots) if name in more}
     if not all(isinstance(getattr(kind, name, None), cached_property) for name in more):
         return None
-    if has_fields(kind) and fields is not None and len(fields) < len(names):
+    if has_fields(kind) and fields is not None:
         _see_to_unset(kind, set(names) - fields.keys())
     return fields
 
