@@ -33,6 +33,7 @@ from scrapy_frontier.crawl.requests.callback_names import Unreadable
 from scrapy_frontier.crawl.requests.class_paths import Unstorable
 from scrapy_frontier.crawl.requests.codec import Codec, meta_payload
 from scrapy_frontier.crawl.requests.fingerprints import plain_fingerprint
+from scrapy_frontier.crawl.requests.payload_edits import with_meta, without_meta
 from scrapy_frontier.crawl.requests.plain_data import dumps, from_plain, to_plain
 from scrapy_frontier.crawl.requests.queued import memory_payload
 from scrapy_frontier.crawl.requests.request_classes import own_attributes
@@ -558,11 +559,40 @@ def test_facts_are_read_of_what_is_written(given: dict[str, Any], facts: Payload
 
 def test_a_span_in_meta_that_is_none_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        for value in (0, "daily", True, [5]):
+        for value in (0, "daily", True, [5], (5,)):
             meta = {"frontier_shelf_life": value, "frontier_refresh": None}
             assert payload_facts.read(CODEC.encode(Request(URL, meta=meta))) == NO_FACTS
     words = "frontier_shelf_life = {} in the meta of a request is not obeyed: set seconds above 0, or inf"
-    assert caplog.messages == [words.format(value) for value in ("0", "'daily'", "True", "[5]")]
+    assert caplog.messages == [words.format(value) for value in ("0", "'daily'", "True", "[5]", "(5,)")]
+
+
+@pytest.mark.parametrize("key", [Size.LARGE, 1, (1, "a"), "!"])
+def test_what_meta_says_counts_beside_keys_that_are_no_text(key: Any) -> None:
+    meta = {key: [1], "frontier_shelf_life": 60, "frontier_lastmod": 5, "max_retry_times": 12}
+    payload = CODEC.encode(Request(URL, meta=meta))
+    assert payload_facts.read(payload) == PayloadFacts(None, 60.0, is_listed=True)
+    assert payload_facts.lastmod_of(payload) == 5
+    assert payload_facts.meta_of(payload)["max_retry_times"] == 12
+    assert not payload_facts.is_bare(payload)
+    told = with_meta(payload, {"frontier_lastmod": 7, "frontier_force": 8}) or b""
+    assert CODEC.decode(URL, 0, told).meta == {**meta, "frontier_lastmod": 7, "frontier_force": 8}
+    assert payload_facts.lastmod_of(told) == 7
+    del meta["frontier_lastmod"]
+    assert CODEC.decode(URL, 0, without_meta(payload, "frontier_lastmod")).meta == meta
+
+
+def test_meta_can_be_taken_out_of_any_payload() -> None:
+    for key in ("a", 1):
+        payload = CODEC.encode(Request(URL, meta={key: 1, "frontier_sitemap": 2}))
+        assert CODEC.decode(URL, 0, without_meta(payload, "frontier_sitemap")).meta == {key: 1}
+    for meta in ({"!": 1}, {"frontier_sitemap": 2}, {}):
+        payload = without_meta(without_meta(CODEC.encode(Request(URL, meta=meta)), "!"), "frontier_sitemap")
+        assert payload == b""
+    for text in ('{"meta":{"!":"dict","v":5,"a":0}}', '{"meta":{"!":"dict","a":0}}', '{"meta":["a"]}', "[1]"):
+        payload = text.encode()
+        assert without_meta(payload, "a") == payload
+        assert payload_facts.meta_of(payload) == {}
+        assert with_meta(payload, {"a": 1}) is None
 
 
 def test_a_note_of_a_request_says_who_it_is() -> None:

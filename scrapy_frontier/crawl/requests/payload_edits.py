@@ -15,15 +15,14 @@ _HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
     """*payload* with plain *meta* besides, which wins, also in what it goes back to; None where that cannot
-    be, since only a process has the request, its keys are no text, or it cannot be read."""
+    be, since only a process has the request, or it cannot be read."""
     try:
         fields = _read(payload)
-        kept = fields.get("meta", {})
-        if TAG in fields or TAG in kept:  # only a process has it, or its keys are no text
+        if TAG in fields:  # only a process has it
             return None
-    except (ValueError, AttributeError, TypeError):
+        changed = _write({**fields, "meta": _with(fields.get("meta", {}), meta)})
+    except (ValueError, LookupError, AttributeError, TypeError):
         return None
-    changed = _write({**fields, "meta": {**kept, **meta}})
     own = own_of(payload)
     return changed if own is payload else renewed(changed, with_meta(own, meta) or own)
 
@@ -34,10 +33,28 @@ def without_meta(payload: bytes, key: str) -> bytes:
         return payload
     try:
         fields = _read(payload)
-        del fields["meta"][key]
-    except (ValueError, LookupError, TypeError):
+        meta = _without(fields["meta"], [key])
+    except (ValueError, LookupError, AttributeError, TypeError):
         return payload
-    return _write({name: value for name, value in fields.items() if name != "meta" or value})
+    if not (meta.get("v") if TAG in meta else meta):
+        del fields["meta"]
+        return _write(fields)
+    return _write({**fields, "meta": meta})
+
+
+def _with(meta: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """*meta* as it is written with *more*, which wins; pairs behind a tag where not all keys are text."""
+    if TAG not in meta:
+        return {**meta, **more}
+    kept = _without(meta, list(more))
+    return {**kept, "v": [*kept["v"], *map(list, more.items())]}
+
+
+def _without(meta: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    """*meta* as it is written without *keys*."""
+    if TAG not in meta:
+        return {key: value for key, value in meta.items() if key not in keys}
+    return {**meta, "v": [pair for pair in meta["v"] if pair[0] not in keys]}
 
 
 def without_callbacks(payload: bytes) -> bytes:

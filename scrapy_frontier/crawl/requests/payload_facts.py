@@ -14,16 +14,18 @@ from ...core.revisits.plans import NO_FACTS, PayloadFacts
 from ...core.store.meta_rows import IN_MEMORY
 from ..meta_keys import LASTMOD, PATTERN, REFRESH, SHELF_LIFE, SITEMAP, START
 from .meta_values import seconds
+from .plain_data import TAG, from_plain
 
 _OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
 _METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
 _DEPTH, _PROXY = b'"depth":', b'"proxy":'
+_OTHER_KEYS = f'{{"meta":{{"{TAG}":'.encode()
 _PATTERN, _START = f'"{PATTERN}"'.encode(), f'"{START}"'.encode()
 _SITEMAP, _LASTMOD = f'"{SITEMAP}"'.encode(), f'"{LASTMOD}"'.encode()
 _READ = (_METHOD, _BODY, f'"{SHELF_LIFE}"'.encode(), f'"{REFRESH}"'.encode())
 _ANOTHER_PAGE = (_METHOD, _BODY, _CLASS, b'"verbatim_url"', IN_MEMORY)
 _NOTHING_ELSE = {found: PayloadFacts(None, None, True, *found) for found in product((False, True), repeat=2)}
-_lastmod = re.compile(_LASTMOD + rb":(-?[0-9]+)").search
+_lastmod = re.compile(_LASTMOD + rb"[:,](-?[0-9]+)").search
 
 
 def read(payload: bytes) -> PayloadFacts:
@@ -37,7 +39,7 @@ def read(payload: bytes) -> PayloadFacts:
     fields = _fields(payload)
     is_plain = fields.get("method", "GET") in ("GET", "HEAD") and not fields.get("body")
     meta = _meta_in(fields)
-    refresh, shelf_life = (seconds(key, meta.get(key)) for key in (REFRESH, SHELF_LIFE))
+    refresh, shelf_life = (seconds(key, _as_given(meta.get(key))) for key in (REFRESH, SHELF_LIFE))
     return PayloadFacts(refresh, shelf_life, is_plain, *of_sitemaps)
 
 
@@ -51,11 +53,25 @@ def _fields(payload: bytes) -> dict[str, Any]:
 
 def _meta_in(fields: dict[str, Any]) -> dict[str, Any]:
     meta = fields.get("meta")
-    return meta if isinstance(meta, dict) else {}
+    if not isinstance(meta, dict) or TAG not in meta:
+        return meta if isinstance(meta, dict) else {}
+    try:  # pairs: not all keys are text
+        return {key: value for key, value in meta["v"] if isinstance(key, str)}
+    except (LookupError, ValueError, TypeError):
+        return {}
+
+
+def _as_given(value: Any) -> Any:
+    """The *value* in a ``meta`` that is written so; itself where nothing can be made of it."""
+    try:
+        return from_plain(value)
+    except Exception:  # anybody may have written it
+        return value
 
 
 def meta_of(payload: bytes) -> dict[str, Any]:
-    """The ``meta`` of the request, as it is written: 10 us and more. Empty where it cannot be read."""
+    """The ``meta`` of the request, as it is written, where its keys are text: 10 us and more. Empty where it
+    cannot be read."""
     return _meta_in(_fields(payload))
 
 
@@ -85,7 +101,7 @@ def is_seed(payload: bytes) -> bool:
 def is_bare(payload: bytes) -> bool:
     """Whether there is nothing but ``meta``, as of what is added by command; the link of a page has its
     ``Referer`` besides, or its depth."""
-    return payload.startswith(b'{"meta":') and _DEPTH not in payload
+    return payload.startswith(b'{"meta":') and _DEPTH not in payload and not payload.startswith(_OTHER_KEYS)
 
 
 def has_pattern(payload: bytes) -> bool:
