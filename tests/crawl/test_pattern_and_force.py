@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.requests.codec import meta_payload
-from scrapy_frontier.crawl.requests.pattern_and_force import is_forced
+from scrapy_frontier.crawl.requests.pattern_and_force import PatternAndForce, is_forced
 from scrapy_frontier.crawl.requests.payload_facts import meta_of
 
 if TYPE_CHECKING:
@@ -107,6 +108,18 @@ def test_a_pattern_that_is_none_lets_nothing_pass(site: Web, run: Callable[..., 
     crawl = run(EntrySpider, entries=[(site.url("/docs/"), {PATTERN: "("})])
     assert fetched(site) == ["/docs/"]
     assert crawl.log.count("is no regular expression") == 1
+
+
+@pytest.mark.parametrize(
+    "pattern", [["/a"], ("/a", []), 5, b"/a", re.compile(b"/a"), "a{99999999999999}"], ids=repr
+)
+def test_what_can_be_no_pattern_lets_nothing_pass_and_is_told_once(
+    pattern: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = PatternAndForce(Request("http://h/", meta={PATTERN: pattern}))
+    assert not any(said.admits(url) for url in ("http://h/a", "http://h/b"))
+    (line,) = caplog.messages
+    assert line.startswith(f"{PATTERN} = {pattern!r} is no regular expression (")
 
 
 def test_the_first_entry_of_a_page_stands_but_before_a_seed(site: Web, run: Callable[..., Crawl]) -> None:

@@ -19,7 +19,7 @@ from ..meta_keys import FORCE, PATTERN
 from .meta_values import posix_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from scrapy import Request
 
@@ -28,15 +28,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=100)
-def _search(pattern: Any) -> Any:
+def _search(pattern: Any) -> Callable[[str], object]:
     """Finds *pattern* in a URL; nothing where it is none, for it was meant to keep the crawl in."""
     try:
-        return re.compile(pattern).search
-    except (re.error, TypeError) as error:
-        words = "%s = %r is no regular expression (%s), and no link is followed: set another"
-        logger.error(words, PATTERN, pattern, error)
-        return lambda _: None
+        return _compiled(pattern)
+    except TypeError:  # it has no hash, as a list
+        return _found_nowhere(repr(pattern), "no text")
+
+
+@lru_cache(maxsize=100)
+def _compiled(pattern: Any) -> Callable[[str], object]:
+    try:
+        search = re.compile(pattern).search
+        search("")  # raises for one of bytes
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
+        return _found_nowhere(repr(pattern), str(error))
+    return search
+
+
+@lru_cache(maxsize=100)
+def _found_nowhere(pattern: str, reason: str) -> Callable[[str], object]:
+    """What finds nothing, for a *pattern* that is none, which is said once."""
+    words = "%s = %s is no regular expression (%s), and no link is followed: set another"
+    logger.error(words, PATTERN, pattern, reason)
+    return lambda _: None
 
 
 class PatternAndForce:
