@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from scrapy import Field, Item, Request, Spider
@@ -54,10 +55,35 @@ def test_what_can_be_changed_is_found_wherever_a_callback_gets_it(value: Any) ->
     assert mutable_in(LabelRequest(URL, label=value)) == "attribute['label']"
 
 
+class Zone(tzinfo):
+    """Of no class that a payload can name."""
+
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        return timedelta(hours=1)
+
+
+class Text(str):
+    pass
+
+
+def text_with_a_tag() -> Text:
+    text = Text("a")
+    text.tag = "h1"
+    return text
+
+
+@pytest.mark.parametrize(
+    "value", [text_with_a_tag(), datetime(2026, 1, 2, tzinfo=Zone()), time(1, tzinfo=Zone())], ids=repr
+)
+def test_what_would_come_back_with_less_is_as_what_can_be_changed(value: Any) -> None:
+    assert mutable_in(Request(URL, meta={"a": value})) == "meta['a']"
+
+
 @pytest.mark.parametrize(
     "value",
     [
         *("a", 1, 1.5, True, None, b"a", date(2026, 1, 2), Decimal(1), Colour.RED, Size.LARGE),
+        *(Text("a"), datetime(2026, 1, 2), time(1, tzinfo=ZoneInfo("UTC")), ZoneInfo("UTC")),
         *((1, ("a", None)), frozenset({1}), Price(Decimal(1), ("a",)), Shop, timedelta(1), Path("a")),
     ],
     ids=repr,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import threading
 from abc import ABC
@@ -10,10 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta, timezone
 from enum import Flag
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -153,6 +156,35 @@ def holders(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.dictionaries(texts, inner, max_size=3).map(lambda items: defaultdict(int, items)),
         st.lists(inner, max_size=3),
     )
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            datetime(2026, 10, 25, 2, 30, fold=fold, tzinfo=zone)
+            for fold in (0, 1)
+            for zone in (None, BERLIN)
+        ),
+        *(datetime(2026, 10, 25, 2, fold=1, tzinfo=timezone.utc), datetime.max.replace(tzinfo=BERLIN)),
+        *(time(2, 30, fold=1), time(2, tzinfo=BERLIN), BERLIN),
+    ],
+    ids=repr,
+)
+def test_times_come_back_with_their_zone_and_which_of_two_hours_they_are(value: Any) -> None:
+    found = round_trip(value)
+    assert repr(found) == repr(value)
+    assert getattr(found, "tzinfo", None) is getattr(value, "tzinfo", None) or not isinstance(value, datetime)
+
+
+def test_a_zone_that_has_no_key_is_not_stored() -> None:
+    head = b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4)
+    zone = ZoneInfo.from_file(BytesIO(head + bytes(6) + b"UTC\0"))
+    with pytest.raises(Unstorable):
+        round_trip(datetime(2026, 1, 2, tzinfo=zone))
 
 
 @given(st.recursive(st.one_of(*LEAVES), holders, max_leaves=8))

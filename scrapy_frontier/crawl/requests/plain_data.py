@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from scrapy.utils.python import global_object_name
 
@@ -31,8 +32,8 @@ TAGGED = b'"!":'  # stands in the text of all data that has a tag
 TAG = "!"
 _SCALARS = (str, int, float, bool, type(None))
 _PATH, _PURE_PATH = type(Path()), type(PurePath())  # of this platform
-_TIMES = datetime, date, time, timedelta, timezone
-# Types of values that nobody can change.
+_TIMES = date, timedelta, timezone, ZoneInfo
+# Types of values that nobody can change; a time may be of a zone of any kind.
 FIXED = frozenset((*_SCALARS, *_TIMES, bytes, Decimal, UUID, complex, range, _PATH, _PURE_PATH))
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
@@ -58,7 +59,7 @@ def to_plain(value: Any) -> Any:
         return {TAG: kind.__name__, "v": sorted((to_plain(item) for item in value), key=repr)}
     if kind is bytes:
         return {TAG: "bytes", "v": b64encode(value).decode()}
-    if kind is datetime or kind is date:
+    if kind is date or (kind is datetime and not _is_zoned(value)):
         return {TAG: kind.__name__, "v": value.isoformat()}
     return _rare_to_plain(value, kind)
 
@@ -127,8 +128,12 @@ def _held_by(value: Any, parts: dict[str, Any]) -> Any:
 def is_mutable(value: Any) -> bool:
     """Whether *value* is or holds something that can be changed, so that it matters which copy one has."""
     kind = type(value)
-    if kind in FIXED or isinstance(value, (str, int, float, Enum, type)):
+    if kind in FIXED or isinstance(value, (Enum, type)):
         return False
+    if isinstance(value, (str, int, float)):  # of a class of its own, and with attributes
+        return bool(getattr(value, "__dict__", None))
+    if kind is datetime or kind is time:
+        return is_mutable(value.tzinfo)
     if isinstance(value, tuple) or kind is frozenset:
         return any(map(is_mutable, value))
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
@@ -163,6 +168,19 @@ def _instance(cls: type, value: Any) -> Any:
     return item_of(cls, from_plain(value))
 
 
+def _is_zoned(value: datetime) -> bool:
+    """Whether the offset from UTC does not say all of *value*: its zone has others, or repeats the hour. Of a
+    zone of another class nothing else can be written."""
+    zone = type(value.tzinfo)
+    return zone is ZoneInfo or (value.fold == 1 and zone in FIXED)
+
+
+def _zone_key(zone: ZoneInfo) -> tuple[str]:
+    if zone.key is None:  # from a file
+        raise Unstorable("a time zone without a key is not plain data")
+    return (zone.key,)
+
+
 def _zone_arguments(zone: timezone) -> tuple[Any, ...]:
     offset, name = zone.utcoffset(None), zone.tzname(None)
     return (offset,) if name == timezone(offset).tzname(None) else (offset, name)
@@ -188,7 +206,9 @@ _FACTORIES: dict[str, Callable[[], Any]] = {
 }
 # The simple types of the standard library: a tag, and the arguments that make such a value.
 _SIMPLE: dict[type, tuple[str, Callable[[Any], Iterable[Any]]]] = {
-    time: ("time", lambda v: (v.hour, v.minute, v.second, v.microsecond, v.tzinfo)),
+    datetime: ("zoned", lambda v: (v.replace(tzinfo=None, fold=0).isoformat(), v.fold, v.tzinfo)),
+    time: ("time", lambda v: (v.hour, v.minute, v.second, v.microsecond, v.tzinfo, *[1] * v.fold)),
+    ZoneInfo: ("ZoneInfo", _zone_key),
     timedelta: ("timedelta", lambda v: (v.days, v.seconds, v.microseconds)),
     timezone: ("timezone", _zone_arguments),
     UUID: ("UUID", lambda v: (str(v),)),
@@ -205,6 +225,8 @@ _SIMPLE: dict[type, tuple[str, Callable[[Any], Iterable[Any]]]] = {
 }
 _MADE_BY: dict[str, Callable[..., Any]] = {
     **{tag: cls for cls, (tag, _) in _SIMPLE.items()},
+    "zoned": lambda text, fold, zone: datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone),
+    "time": lambda *parts: time(*parts[:5], fold=parts[5] if len(parts) > 5 else 0),
     "defaultdict": _default_of,
     "SimpleNamespace": lambda attributes: SimpleNamespace(**attributes),
 }
