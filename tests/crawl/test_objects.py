@@ -73,7 +73,9 @@ def text_with_a_tag() -> Text:
 
 
 @pytest.mark.parametrize(
-    "value", [text_with_a_tag(), datetime(2026, 1, 2, tzinfo=Zone()), time(1, tzinfo=Zone())], ids=repr
+    "value",
+    [text_with_a_tag(), datetime(2026, 1, 2, tzinfo=Zone()), time(1, tzinfo=Zone())],
+    ids=["text", "datetime", "time"],
 )
 def test_what_would_come_back_with_less_is_as_what_can_be_changed(value: Any) -> None:
     assert mutable_in(Request(URL, meta={"a": value})) == "meta['a']"
