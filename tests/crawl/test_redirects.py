@@ -536,3 +536,39 @@ def test_a_refresh_takes_along_what_the_spider_said_and_not_what_middlewares_did
     assert sorted(fields["headers"]) == ["Referer", "X-Own"]
     assert fields["meta"]["own"] == 2
     assert fields["meta"].keys().isdisjoint(("token", "download_latency", "download_slot"))
+
+
+class SignedRequest(Request):
+    """Signs its URL whenever it is made."""
+
+    def __init__(self, url: str, *given: Any, **named: Any) -> None:
+        super().__init__(f"{url}?key=1", *given, **named)
+
+
+class SignedSpider(RedirectSpider):
+    """Has its seeds go by a proxy with a password where there is one."""
+
+    proxy = ""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield SignedRequest(url, meta={"proxy": self.proxy} if self.proxy else {})
+
+
+def test_no_constructor_has_its_way_twice_with_the_target_of_a_refresh(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    web.on("/?key=1", body=refresh("5;url=/to"))
+    run(SignedSpider, start_urls=[web.url("/")])
+    assert web.paths() == ["/?key=1", "/to?key=1"]
+
+
+def test_where_a_page_refreshes_to_goes_by_its_proxy_with_the_password(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    site = "http://site.invalid"
+    web.on(f"{site}/?key=1", body=refresh("5;url=/to"))
+    proxy = web.url("").replace("//", "//user:word@")
+    run(SignedSpider, start_urls=[f"{site}/"], proxy=proxy)
+    assert web.paths() == [f"{site}/?key=1", f"{site}/to?key=1"]
+    assert {visit.lines.get("proxy-authorization") for visit in web.visits} == {"Basic dXNlcjp3b3Jk"}

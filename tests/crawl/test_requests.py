@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+import threading
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -735,3 +736,36 @@ def test_the_key_of_a_page_is_its_fingerprint(url: str) -> None:
     assert fingerprints.page_fingerprint(url) == fingerprint(Request(url))
     assert fingerprints.is_same_page(url, url)
     assert not fingerprints.is_same_page(url, "http://b.example/")
+
+
+class LoggingRequest(LabelRequest):
+    """Has its constructor make what cannot be stored, of what it is given."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.lock = threading.Lock()
+        self.size = len(self.label or "")
+
+
+def test_what_a_constructor_makes_that_cannot_be_stored_it_makes_anew() -> None:
+    request = LoggingRequest("http://a.example/", label="name", meta={"a": 1}, headers={"X": "1"})
+    found = round_trip(request)
+    assert_same(found, request)
+    assert (found.label, found.size, found.lock.locked()) == ("name", 4, False)
+    request.size = 5
+    with pytest.raises(Unstorable, match="lock"):
+        CODEC.encode(request)
+
+
+class ShopRequest(Request):
+    """Calls its URL something else."""
+
+    def __init__(self, shop_url: str, *given: Any, **named: Any) -> None:
+        super().__init__(shop_url, *given, **named)
+
+
+def test_a_request_that_an_earlier_version_wrote_of_any_class_is_read() -> None:
+    path = f"{__name__}.ShopRequest"
+    payload = json.dumps({"class": path, "extra": {}}).encode()
+    found = CODEC.decode("http://a.example/", 3, payload)
+    assert (type(found), found.url, found.priority) == (ShopRequest, "http://a.example/", 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -623,3 +624,30 @@ def test_robots_goes_by_the_proxy_of_the_page_that_waits(web: Web, run: Run, pag
     assert {visit.lines["proxy-authorization"] for visit in web.visits} == {"Basic dXNlcjp3b3Jk"}
     assert ["x-key" in visit.headers for visit in web.visits] == [False, False, True]
     assert pages()[f"{site}/no"].state is State.EXCLUDED
+
+
+@pytest.mark.parametrize("proxy", ["closed", "forbids"])
+def test_a_page_with_a_dead_proxy_shuts_no_site(web: Web, run: Run, proxy: str) -> None:
+    """The file is had directly then, and the pages that name no proxy are fetched."""
+    seeds = [web.on("/b"), web.on("/c")]
+    asked = {"proxied": web.url("/a"), "proxy": web.url("", 1)}
+    for path in (ROBOTS, "/a"):
+        web.on(web.url(path), status=407, host=1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if proxy == "closed":
+            asked["proxy"] = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        settings = {**OBEY, "RETRY_ENABLED": False, "FRONTIER_END_WAIT": 1}
+        run(DeadProxySpider, settings, start_urls=seeds, **asked)
+    assert web.paths(host=0) == [ROBOTS, "/b", "/c"]
+
+
+class DeadProxySpider(LinkSpider):
+    """Has one of its seeds asked for by a proxy, before all others."""
+
+    proxied = proxy = ""
+
+    async def start(self) -> Any:
+        yield Request(self.proxied, meta={"proxy": self.proxy}, priority=1)
+        for url in self.start_urls:
+            yield Request(url)

@@ -80,6 +80,12 @@ LONGEST_REST = 60.0  # seconds for the host of a redirect: nobody else's rest of
 # -- answers -----------------------------------------------------------------------------------------------
 
 
+def is_proxy_to_blame(status: int | None) -> bool:
+    """Whether an answer by a proxy with this *status*, None where there was none, may be its own fault:
+    without it the site may answer otherwise (RFC 9110 15.5.8, 15.6)."""
+    return status is None or status == 407 or status >= 500
+
+
 class Answer(NamedTuple):
     """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
     raised if that is the fault of the site itself, or of this machine. *host* is the politeness key that it

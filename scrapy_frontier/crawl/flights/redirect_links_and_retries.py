@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -137,18 +138,23 @@ def use_up_retries(request: Request, retry_times: int) -> None:
 
 def without_additions(follow_up: Request, source: Request, sent: Request) -> Request:
     """*follow_up*, made of a request as it was *sent*, without what came into that since it was as its
-    *source*."""
-    headers = {
-        name: follow_up.headers.getlist(name)
-        for name in follow_up.headers
-        if name in source.headers or follow_up.headers.getlist(name) != sent.headers.getlist(name)
-    }
-    meta = {
-        name: value
-        for name, value in follow_up.meta.items()
-        if name in source.meta or name not in sent.meta or value != sent.meta[name]
-    }
-    return follow_up.replace(headers=headers, meta=meta)
+    *source*: of all that was handed on it has what that said. No constructor is called once more, which may
+    do to the URL what it has done before."""
+    made = copy(follow_up)
+    made.headers = follow_up.headers.copy()
+    made._meta = dict(follow_up.meta)
+    _take_back(made.headers, sent.headers, source.headers)
+    _take_back(made.meta, sent.meta, source.meta)
+    return made
+
+
+def _take_back(now: dict[Any, Any], sent: dict[Any, Any], source: dict[Any, Any]) -> None:
+    for name in list(now):
+        if name in sent and dict.get(now, name) == dict.get(sent, name):  # not of the step that led here
+            if name in source:  # a proxy with its password, which Scrapy takes out
+                dict.__setitem__(now, name, dict.get(source, name))
+            else:
+                dict.pop(now, name)
 
 
 @dataclass(eq=False, repr=False)

@@ -14,7 +14,15 @@ from twisted.internet.defer import Deferred
 from ...core import reasons
 from ...core.errors import FrontierUnwritable
 from ...core.hosts.cooldown import Trouble
-from ...core.hosts.robots_expiry import LONGEST_REST, Answer, is_current, learnt, trouble_with, with_cached
+from ...core.hosts.robots_expiry import (
+    LONGEST_REST,
+    Answer,
+    is_current,
+    is_proxy_to_blame,
+    learnt,
+    trouble_with,
+    with_cached,
+)
 from ...core.parse.urls import host_of
 from ...core.time_format import span
 from ..hosts.private_network import is_led_to, leads_inside
@@ -22,7 +30,7 @@ from ..hosts.response_troubles import OWN_PAUSE, forget_frames, own_fault
 from ..hosts.strikes import cool
 from ..scrapy_internals import compat
 from ..stats import count
-from .fetch import RobotsFetcher
+from .fetch import RobotsFetcher, names_proxy
 from .sites import LARGE_FILE, KnownSites, LruCache, RobotsServices
 
 if TYPE_CHECKING:
@@ -45,6 +53,7 @@ class RobotsErrand:
     ``held`` are hosts that the frontier holds until it has ended.
     ``asks_cache`` until Scrapy's HTTP cache, if there is one, had nothing that counts. Then the web is asked,
     and ``before`` is the copy, of the frontier or the cache, that serves where that is silent.
+    ``by_proxy`` as the page names one, until that was silent: then directly, for it may be dead.
     ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
     ``was_left``: nothing was asked, for its host has to be left alone for longer than anybody waits, or this
     machine could not send the request: then ``not_sent`` says why.
@@ -54,6 +63,7 @@ class RobotsErrand:
         self.host = host
         self.request = request
         self.asks_cache = asks_cache
+        self.by_proxy = names_proxy(request)
         self.before: RobotsCopy | None = None
         self.failure: Exception | None = None
         self.is_meant = False
@@ -203,7 +213,7 @@ class RobotsQueue:
     ) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it, unless the web is asked next."""
         sites, agent = self._sites, self._sites.agent_of(errand.request)
-        asked_cache = errand.asks_cache
+        stage = errand.asks_cache, errand.by_proxy
         try:
             if copy is None or not is_known:
                 copy = await self._fetch(origin, errand, copy)
@@ -222,7 +232,7 @@ class RobotsQueue:
             sites.learn(origin, agent, sites.read(copy, origin, agent), copy)
         finally:
             self._under_way -= 1
-            if errand.asks_cache is asked_cache:
+            if (errand.asks_cache, errand.by_proxy) == stage:
                 self._let_go(self.errands.pop(origin))
             else:  # by the clock of its host, as if it had not been asked
                 self._queue.appendleft(origin)
@@ -232,10 +242,14 @@ class RobotsQueue:
         """What is known of the file from now on, kept; None where this machine could not ask for it, nobody
         waits any more, or the web has to be asked, past the cache."""
         sleep, url = partial(self._sleep, errand), f"{origin}/robots.txt"
-        answer = await self._fetcher.fetch(url, errand.host, sleep, before, errand.request, errand.asks_cache)
+        page = errand.request if errand.by_proxy else None
+        answer = await self._fetcher.fetch(url, errand.host, sleep, before, page, errand.asks_cache)
         if self._services.is_closed:
             return None
         if answer.cached_at is None:
+            if errand.by_proxy and is_proxy_to_blame(answer.status):
+                errand.by_proxy = False
+                return None
             copy = learnt(before, answer, self._services.clock())
         else:
             cached = with_cached(before, answer)

@@ -51,7 +51,7 @@ class _Way:
     ``read`` of its answer.
     """
 
-    page: Request
+    page: Request | None
     asks_cache: bool
     cached_at: float | None = None
     was_given: bool = False
@@ -84,7 +84,7 @@ class RobotsFetcher:
         host: str,
         sleep: Callable[[str, float], Awaitable[None]],
         before: RobotsCopy | None,
-        page: Request,
+        page: Request | None,
         asks_cache: bool,
     ) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2), all by
@@ -231,10 +231,15 @@ class RobotsFetcher:
         return replayed(answer) if self._services.settings.replays and CACHED in response.flags else answer
 
 
-def go_by_proxy_of(page: Request, request: Request) -> None:
+def names_proxy(page: Request) -> bool:
+    """Whether the *page* names a proxy. One of the environment is for Scrapy to choose, for each request."""
+    return "proxy" in page.meta and "_scheme_proxy" not in page.meta
+
+
+def go_by_proxy_of(page: Request | None, request: Request) -> None:
     """Have *request* go by the proxy that the *page* names, with the password for it: there may be no other
-    way to the site. One of the environment is for Scrapy to choose, for each request."""
-    if "proxy" in page.meta and "_scheme_proxy" not in page.meta:
+    way to the site."""
+    if page is not None and names_proxy(page):
         request.meta["proxy"] = page.meta["proxy"]
         if PROXY_HEADER in page.headers:  # Scrapy has taken it out of the URL
             request.headers[PROXY_HEADER] = page.headers[PROXY_HEADER]
