@@ -102,11 +102,8 @@ def test_commands_know_the_pages_of_the_crawl(
 ) -> None:
     crawled(tmp_path / "frontier", kind)
     frontiers = Frontiers(tmp_path / "frontier", capsys, JOBDIR=str(tmp_path / "job"), **settings)
-    for command, url in (
-        ("why", URL),
-        ("page", URL),
-    ):
-        said = frontiers(command, url)
+    for command in ("why", "page"):
+        said = frontiers(command, URL)
         assert said.code == 0, said
         assert noted in said.err
         assert said.err.count("Note:") == bool(noted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from ..meta_keys import AUTO_SLOT, MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, 
 from ..requests.callback_names import Unreadable
 from ..requests.fingerprints import is_same_page
 from ..requests.payload_edits import insists, own_of, with_own
+from ..requests.request_classes import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,11 +138,8 @@ def use_up_retries(request: Request, retry_times: int) -> None:
 
 def without_additions(follow_up: Request, source: Request, sent: Request) -> Request:
     """*follow_up*, made of a request as it was *sent*, without what came into that since it was as its
-    *source*: of all that was handed on it has what that said. No constructor is called once more, which may
-    do to the URL what it has done before."""
-    made = copy(follow_up)
-    made.headers = follow_up.headers.copy()
-    made._meta = dict(follow_up.meta)
+    *source*: of all that was handed on it has what that said."""
+    made = copied(follow_up)
     _take_back(made.headers, sent.headers, source.headers)
     _take_back(made.meta, sent.meta, source.meta)
     return made

@@ -8,6 +8,7 @@ one has made what cannot be stored.
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,15 @@ def _storable(own: dict[str, Any], names: Iterable[str] | None = None) -> dict[s
         with suppress(Unstorable):
             found[name] = to_plain(own[name])
     return found
+
+
+def copied(request: Request) -> Request:
+    """A copy of *request* with headers and a ``meta`` of its own. Its constructor is not called, which may do
+    to the URL once more what it has done before."""
+    made = copy(request)
+    made.headers = request.headers.copy()
+    made._meta = dict(request.meta)
+    return made
 
 
 def request_class(path: str) -> type[Request]:

@@ -44,7 +44,7 @@ _META = {
 
 @dataclass(eq=False, repr=False)
 class _Way:
-    """A file on its way, over redirects, for a ``page`` that waits.
+    """A file on its way, over redirects, by the proxy of the ``page`` that waits; directly for None.
 
     It ``asks_cache`` if Scrapy's HTTP cache may answer. ``cached_at`` is that of its `Answer`, by the oldest
     part that the cache had. Of the request under way: whether it ``was_given`` to the network, and the bytes
@@ -88,7 +88,7 @@ class RobotsFetcher:
         asks_cache: bool,
     ) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2), all by
-        the proxy that the *page* that waits names, if any.
+        the proxy that the *page* that waits names; directly for None.
 
         The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
         *url* itself has validators, for those of a redirect's target say nothing about *url*.
@@ -166,7 +166,8 @@ class RobotsFetcher:
         request = Request(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
-        go_by_proxy_of(way.page, request)
+        if way.page is not None:
+            _go_by_proxy_of(way.page, request)
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
         if not self._ways:  # else nobody need hear of every piece of every page
@@ -236,13 +237,12 @@ def names_proxy(page: Request) -> bool:
     return "proxy" in page.meta and "_scheme_proxy" not in page.meta
 
 
-def go_by_proxy_of(page: Request | None, request: Request) -> None:
+def _go_by_proxy_of(page: Request, request: Request) -> None:
     """Have *request* go by the proxy that the *page* names, with the password for it: there may be no other
     way to the site."""
-    if page is not None and names_proxy(page):
-        request.meta["proxy"] = page.meta["proxy"]
-        if PROXY_HEADER in page.headers:  # Scrapy has taken it out of the URL
-            request.headers[PROXY_HEADER] = page.headers[PROXY_HEADER]
+    request.meta["proxy"] = page.meta["proxy"]
+    if PROXY_HEADER in page.headers:  # Scrapy has taken it out of the URL
+        request.headers[PROXY_HEADER] = page.headers[PROXY_HEADER]
 
 
 def _conditions(before: RobotsCopy | None) -> dict[str, str]:
