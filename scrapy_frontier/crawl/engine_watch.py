@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .stats import Reporter
     from .wake_up import Alarm
 
+HELD_UP = 0.1  # seconds; callbacks that compute, and wait for nothing, end one by one meanwhile
+
 
 class _Watched(set["Request"]):
     """The engine's set of requests in progress; says when one is removed, which no signal does."""
@@ -72,6 +74,7 @@ class Watch:
     _failed: Callable[[Exception], None]
     _replays: bool  # Scrapy's HTTP cache stands for the web
     _timer: Any = field(default=None, init=False)
+    _landed = 0.0  # when the last of the requests under way came back from the network
     _is_closed = False
     _was_stopped = False  # by a callback that closed the spider
     _is_watching = False  # an engine, and no stand-in for one
@@ -108,6 +111,16 @@ class Watch:
     def is_under_way(self, request: Request) -> bool:
         """Whether the engine has this very object, which it could not tell from another."""
         return id(request) in self._flights or request in self._in_progress
+
+    def is_held_up(self, now: float) -> bool:
+        """Whether all that is under way waits in callbacks and pipelines, perhaps for a page that is queued:
+        nothing has been on the network for `HELD_UP` seconds. The engine asks again when it may be so."""
+        if not all(flight.has_landed for flight in self._flights.values()):
+            return False
+        until = self._landed + HELD_UP
+        if until > now:
+            self._alarm.set(until, now)
+        return until <= now
 
     def sweep(self) -> None:
         """End what has left the engine unseen, which is counted. O(requests under way)."""
@@ -161,6 +174,7 @@ class Watch:
         if self._is_closed:
             return result
         frontier, now = self._frontier, self._clock()
+        self._landed = now
         try:
             if self._follows_throttle and OPERATOR not in lease.asked:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)

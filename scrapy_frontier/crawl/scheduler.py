@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 
 from ..core import reasons
@@ -30,7 +29,7 @@ from .stats import Reporter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Spider
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
@@ -184,25 +183,20 @@ class FrontierScheduler(BaseScheduler):
         self._error, self._enqueue = error, _refuse
         self._reporter.log(logging.ERROR, "%s", error)
         compat.fail(self.crawler)
-        engine = compat.engine_of(self.crawler)
-        if engine is not None and getattr(engine, "running", False):
+        if compat.engine_of(self.crawler) is not None:
             compat.close_spider(self.crawler, error.reason)
-        else:
-            self.crawler.signals.connect(self._close_for_error, signals.engine_started)
-
-    def _close_for_error(self) -> None:
-        if self._error is not None:
-            compat.close_spider(self.crawler, self._error.reason)
 
     # -- requests out -----------------------------------------------------------------------------------
 
     def _next(self) -> Request | None:
         crawl = self._crawl
-        if crawl is None or self._error is not None or len(crawl.flights) >= self._most:
+        if crawl is None or self._error is not None:
+            return None
+        frontier, now = crawl.frontier, crawl.clock()
+        if len(crawl.flights) >= self._most and not crawl.watch.is_held_up(now):
             return None
         if crawl.loading.is_by_hand:
             crawl.loading.step()
-        frontier, now = crawl.frontier, crawl.clock()
         if now >= crawl.standstill.next:
             crawl.standstill.look()
         if self._last:

@@ -120,7 +120,7 @@ class Sitemaps:
             self._try_next_guess(task, proxy)
             raise Consumed(ended_with(response.status))
         if flight is not None and self._revisits_pages:
-            flight.takes_digest(digest_of(response.body))
+            flight.digest = digest_of(response.body)
             fetched = fetched_of(response)
             if fetched is not None:
                 revisits.end_unchanged(flight, response.status, fetched, notes=None)
@@ -136,7 +136,7 @@ class Sitemaps:
             if request.meta.get("redirect_urls"):  # to the front page, say: that is the spider's
                 del request.meta[SITEMAP]
                 if flight is not None:
-                    flight.becomes(without_meta(own_of(flight.lease.page.payload), SITEMAP))
+                    flight.payload = without_meta(own_of(flight.lease.page.payload), SITEMAP)
                 return response
         raise Consumed(reading.outcome())
 

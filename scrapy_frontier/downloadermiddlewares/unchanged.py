@@ -45,9 +45,9 @@ class UnchangedMiddleware(Component):
             return response
         if request.method == "HEAD":
             length = response.headers.get("Content-Length") or b""
-            flight.takes_digest(of_head(fetched.etag, fetched.last_modified, length))
+            flight.digest = of_head(fetched.etag, fetched.last_modified, length)
         else:
-            flight.takes_digest(await self._digest_of(response, crawl.reporter))
+            flight.digest = await self._digest_of(response, crawl.reporter)
         is_called = calls_unchanged(request, self.settings)  # a wrong value is told at the first visit
         is_changed = flight.lease.has_changed(flight.digest)
         if is_changed is None:

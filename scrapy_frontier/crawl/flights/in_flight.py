@@ -104,6 +104,11 @@ class Flight:
         return self.lease.given_up is not None and not self.request.meta.get("proxy")
 
     @property
+    def has_landed(self) -> bool:
+        """Whether the downloader and its middlewares are done with it."""
+        return self.is_fetched or self.error is not None or self.follow_up is not None
+
+    @property
     def is_forced(self) -> bool:
         """Whether its page is asked for unconditionally, and its callback called: the request wants that."""
         return is_forced(self.request.meta, self.lease.page)
@@ -136,10 +141,6 @@ class Flight:
             if value:
                 request.headers.pop(name, None)
 
-    def takes_digest(self, digest: bytes) -> None:
-        """What was fetched has this *digest*; b"" where it could not be made."""
-        self.digest = digest
-
     def gather_links(self, url: str) -> PageLinks:
         """What the links of its page, found at *url*, gather on: its callback is about to run."""
         if self.links is None:
@@ -163,10 +164,6 @@ class Flight:
         """Have the page end with *outcome*, whatever else is seen: a request that follows from it decides, or
         a middleware of ours."""
         self.outcome = outcome
-
-    def becomes(self, payload: bytes) -> None:
-        """Its page, if it is fetched, has this *payload* from now on."""
-        self.payload = payload
 
     def leads_to(self, target: PageId) -> None:
         """The request that follows from it is queued as the page *target*, which its outcome names from now

@@ -1,0 +1,125 @@
+"""Callbacks and pipelines that wait, perhaps for a page that is queued: the crawl goes on beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from server import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from conftest import Crawl
+    from scrapy.http import Response
+    from server import Web
+
+WAYS = {
+    "add-on": {"ADDONS": {"scrapy_frontier.Addon": 500}},
+    "alone": {"SCHEDULER": "scrapy_frontier.FrontierScheduler"},
+}
+ways = pytest.mark.parametrize("way", WAYS)
+
+
+class TokenSpider(Spider):
+    """Its first callback asks for a token, and all wait for that; with room for one page."""
+
+    name = "token"
+    token: asyncio.Future[str] | None = None
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        if self.token is None:
+            self.token = asyncio.get_running_loop().create_future()
+            yield response.follow("/token", self.parse_token, priority=100)
+        yield {"url": response.url, "token": await asyncio.shield(self.token)}
+
+    def parse_token(self, response: Response) -> None:
+        assert self.token is not None
+        self.token.set_result("T")
+
+
+class LookUpSpider(Spider):
+    """Pages of films wait for a page of prices, which comes after all of them."""
+
+    name = "look_up"
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.prices = asyncio.Event()
+        for url in self.start_urls:
+            yield Request(url)
+        yield Request(self.start_urls[0] + "/prices", self.parse_prices)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        await self.prices.wait()
+        yield {"url": response.url}
+
+    def parse_prices(self, response: Response) -> None:
+        self.prices.set()
+
+
+class SlowPipeline:
+    async def process_item(self, item: Any) -> Any:
+        await asyncio.sleep(2)
+        return item
+
+
+class SlowSpider(Spider):
+    name = "slow_items"
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url}
+
+
+class BusySpider(Spider):
+    """Computes long, and waits for nothing."""
+
+    name = "busy"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        for _ in range(3):
+            time.sleep(0.02)
+            await asyncio.sleep(0)
+        yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
+
+
+def urls_of(web: Web, number: int) -> list[str]:
+    for each in range(number):
+        web.on(f"/{each}", Answer())
+    return [web.url(f"/{each}") for each in range(number)]
+
+
+@ways
+def test_a_callback_may_wait_for_another_page(way: str, run: Callable[..., Crawl], web: Web) -> None:
+    urls = urls_of(web, 3)
+    web.on("/token", Answer())
+    crawl = run(TokenSpider, WAYS[way] | {"CONCURRENT_REQUESTS": 1}, start_urls=urls)
+    assert crawl.stats["item_scraped_count"] == 3
+
+
+@ways
+def test_more_callbacks_than_places_may_wait_for_another_page(
+    way: str, run: Callable[..., Crawl], web: Web
+) -> None:
+    urls = urls_of(web, 9)
+    web.on("/0/prices", Answer())
+    crawl = run(LookUpSpider, WAYS[way] | {"CONCURRENT_REQUESTS": 4}, start_urls=urls)
+    assert crawl.stats["item_scraped_count"] == 9
+
+
+def test_pages_are_fetched_while_pipelines_wait(run: Callable[..., Crawl], web: Web) -> None:
+    settings = {"CONCURRENT_REQUESTS": 2, "ITEM_PIPELINES": {"test_waiting_callbacks.SlowPipeline": 1}}
+    crawl = run(SlowSpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 8))
+    assert crawl.stats["item_scraped_count"] == 8
+    seconds = [visit.begin for visit in web.visits if visit.path != "/robots.txt"]
+    assert seconds[7] - seconds[0] < 3 * 2  # two by two it takes four times two seconds
+
+
+def test_callbacks_that_compute_take_no_further_places(run: Callable[..., Crawl], web: Web) -> None:
+    settings = {"CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "DEBUG"}
+    crawl = run(BusySpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 40))
+    assert crawl.stats["item_scraped_count"] == 40
+    assert "'most': 4" in crawl.log
+    assert "'most': 6" not in crawl.log
