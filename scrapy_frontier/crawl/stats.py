@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier
 
+_ENQUEUED = "scheduler/enqueued/disk", "scheduler/enqueued/memory"
+_DEQUEUED = "scheduler/dequeued/disk", "scheduler/dequeued/memory"
+
 
 def refusal_stat(kind: str) -> str:
     """The stat that counts the refusals of a *kind*, as `Discovered.kind` names it."""
@@ -63,15 +66,20 @@ class Reporter:
             self._logged.add(key)
             self.log(level, message, *values, exc_info=exc_info)
 
+    def report_requests(self, stats: StatsCollector) -> None:
+        """Bring up to date in *stats* how many requests came in and went out, which callbacks compare with a
+        limit of theirs. At each hand-out; 1 us."""
+        tally = self.tally
+        stats.set_value("scheduler/enqueued", tally[_ENQUEUED[0]] + tally[_ENQUEUED[1]])
+        stats.set_value("scheduler/dequeued", tally[_DEQUEUED[0]] + tally[_DEQUEUED[1]])
+
     def report(self, stats: StatsCollector, frontier: Frontier) -> None:
         """Bring *stats* up to date with the ``tally`` and with what *frontier* holds. Every few seconds, and
         at the end; no store read."""
         for name, value in self.tally.items():
             if value:
                 stats.set_value(name, value)
-        for name in ("scheduler/enqueued", "scheduler/dequeued"):
-            if total := self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"]:
-                stats.set_value(name, total)
+        self.report_requests(stats)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
         totals = frontier.totals()

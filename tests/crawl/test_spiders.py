@@ -276,3 +276,23 @@ def test_dead_hosts_among_others_bring_the_same_items(
     assert len(stock) >= 25
     for kind in ours:
         assert kind == stock
+
+
+class CountingSpider(Spider):
+    """Asks for no more once so many requests came in, in a chain where no other is under way."""
+
+    name = "counting"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        assert self.crawler.stats
+        stats = self.crawler.stats
+        enqueued, dequeued = (stats.get_value(f"scheduler/{name}") for name in ("enqueued", "dequeued"))
+        yield {"enqueued": enqueued, "dequeued": dequeued}
+        if enqueued < 4:
+            yield response.follow(f"/{enqueued}")
+
+
+def test_callbacks_see_how_many_requests_came_in(web: Web, items: Callable[..., list[Any]]) -> None:
+    stock, *ours = items(CountingSpider, WAYS, start_urls=[web.url("/")])
+    assert stock == [{"enqueued": number, "dequeued": number} for number in range(1, 5)]
+    assert ours == [stock, stock]
