@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request
@@ -62,8 +63,10 @@ class DirectiveRules(Component):
         is_plain = found == NO_CONSEQUENCES and inherited is None and not leads_on and not self.settings.ajax
         if is_plain and not self._may_have_rels(response):
             return None
-        may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback)
-        return PageRules(self, response, found, leads_on, may_add, inherited)
+        as_link = None
+        if crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback):
+            as_link = partial(crawl.follow_ups.as_link, flight)
+        return PageRules(self, response, found, leads_on, as_link, inherited)
 
     def note_input(self, response: Response) -> None:
         """Note that the spider middlewares before ours let *response* pass, on its way to the callback."""
@@ -127,7 +130,8 @@ def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
 
 class PageRules:
     """The rules for one page. *leads_on*: it only leads to another one at once, so it has no items.
-    *may_add*: its canonical page can be given to the same callback."""
+    *as_link* makes a request for its canonical page as a link would be; None where that cannot be given to
+    the same callback."""
 
     def __init__(
         self,
@@ -135,7 +139,7 @@ class PageRules:
         response: Response,
         found: Consequences,
         leads_on: bool,
-        may_add: bool,
+        as_link: Callable[[Request], Request] | None,
         inherited: PatternAndForce | None,
     ) -> None:
         self._rules = rules
@@ -143,7 +147,8 @@ class PageRules:
         self._inherited = inherited
         self._is_nofollow = found.is_nofollow
         self._nofollow_only: frozenset[bytes] | None = None
-        self._canonical = found.alias_of if may_add else None
+        self._canonical = found.alias_of if as_link is not None else None
+        self._as_link = as_link
         stat = "frontier/noindex/items" if found.drops_items else ""  # of items that are dropped
         self._drops_items_for = "frontier/redirects/items" if leads_on else stat
 
@@ -235,13 +240,15 @@ class PageRules:
         return request
 
     def _more(self) -> Iterator[Request]:
-        """The canonical page, to be fetched in its own turn as this one was."""
-        request, url = self._response.request, self._canonical
-        if url is None or request is None or request.method != "GET" or self._is_nofollow:
+        """The canonical page, to be fetched in its own turn as this one was yielded: a slot, say, that a
+        middleware gave this one is not its own."""
+        request, url, as_link = self._response.request, self._canonical, self._as_link
+        if url is None or as_link is None or request is None or request.method != "GET" or self._is_nofollow:
             return
         meta = {key: value for key, value in request.meta.items() if key not in NOT_INHERITED}
         if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
             meta[FROM_PUBLIC] = host_of(url)
         canonical = request.replace(url=url, meta=meta, dont_filter=False)
+        canonical = as_link(canonical)
         if self._inherited is None or not self._inherited.hand_on(canonical):
             yield canonical

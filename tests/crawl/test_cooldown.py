@@ -449,11 +449,14 @@ def test_a_ban_is_for_the_middleware_that_rotates_proxies(web: Web, run: Callabl
     assert crawl.stats["downloader/response_status_count/200"] == 1
 
 
-@pytest.mark.parametrize(("status", "header"), [(302, "Location: {}"), (200, "Refresh: 5; url={}")])
-def test_where_a_redirect_or_refresh_leads_waits_for_its_own_host_behind_a_proxy(
+@pytest.mark.parametrize(
+    ("status", "header"),
+    [(302, "Location: {}"), (200, "Refresh: 5; url={}"), (200, 'Link: <{}>; rel="canonical"')],
+)
+def test_where_a_page_leads_waits_for_its_own_host_behind_a_proxy(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], status: int, header: str
 ) -> None:
-    target = web.url("/to", 1)
+    target = web.url("/to")
     name, _, value = header.format(target).partition(": ")
     web.on("/", status=status, headers={name: value})
     assert run(LinkSpider, {"ADDONS": ADDONS, **ROTATING}, start_urls=[web.url("/")]).reason == "finished"

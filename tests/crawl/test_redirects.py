@@ -524,11 +524,12 @@ class OwnMetaSpider(RedirectSpider):
             yield Request(url, headers={"X-Own": "1"}, meta={"own": 2})
 
 
-def test_a_refresh_takes_along_what_the_spider_said_and_not_what_middlewares_did(
-    web: Web, run: Callable[..., Crawl], pages: Any
+@pytest.mark.parametrize("leads", [refresh("5;url=/to"), '<link rel="canonical" href="/to">'])
+def test_a_refresh_and_a_canonical_take_along_what_the_spider_said_and_not_what_middlewares_did(
+    web: Web, run: Callable[..., Crawl], pages: Any, leads: str
 ) -> None:
     target = web.url("/to")
-    web.on("/", body=refresh(f"5;url={target}"))
+    web.on("/", body=leads)
     settings = {"DOWNLOADER_MIDDLEWARES": {"test_redirects.TokenMiddleware": 610}}
     run(OwnMetaSpider, settings, start_urls=[web.url("/")])
     assert (web.visits[1].lines["x-own"], web.visits[1].lines["x-token"]) == ("1", target)

@@ -214,9 +214,10 @@ class FollowUps:
         return with_own(payload, own) if is_stored else payload
 
     def as_link(self, flight: Flight, target: Request) -> Request:
-        """*target*, to which the page of *flight* refreshes, as a link from there would be: with what the
-        request for the page was yielded with, and without what middlewares put into it on its way out. Only a
-        slot of theirs is taken out where no more is known of that request than that this process has it."""
+        """*target*, where the page of *flight* refreshes to or its canonical page, as a link from there would
+        be: with what the request for the page was yielded with, and without what middlewares put into it on
+        its way out. Only a slot of theirs is taken out where no more is known of that request than that this
+        process has it."""
         source = self._as_yielded(flight)
         if source is not None:
             return without_additions(target, source, flight.request)
