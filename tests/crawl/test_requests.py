@@ -569,11 +569,12 @@ def test_a_span_in_meta_that_is_none_is_told_once(caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize("key", [Size.LARGE, 1, (1, "a"), "!"])
 def test_what_meta_says_counts_beside_keys_that_are_no_text(key: Any) -> None:
-    meta = {key: [1], "frontier_shelf_life": 60, "frontier_lastmod": 5, "max_retry_times": 12}
+    meta = {key: [1], "frontier_shelf_life": 60, "frontier_lastmod": 5, "max_retry_times": 12, "proxy": "p"}
     payload = CODEC.encode(Request(URL, meta=meta))
     assert payload_facts.read(payload) == PayloadFacts(None, 60.0, is_listed=True)
     assert payload_facts.lastmod_of(payload) == 5
     assert payload_facts.meta_of(payload)["max_retry_times"] == 12
+    assert payload_facts.proxy_in(payload) == {"proxy": "p"}
     assert not payload_facts.is_bare(payload)
     told = with_meta(payload, {"frontier_lastmod": 7, "frontier_force": 8}) or b""
     assert CODEC.decode(URL, 0, told).meta == {**meta, "frontier_lastmod": 7, "frontier_force": 8}

@@ -18,7 +18,7 @@ from .plain_data import TAG, from_plain
 
 _OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
 _METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
-_DEPTH, _PROXY = b'"depth":', b'"proxy":'
+_DEPTH, _PROXY = b'"depth":', b'"proxy"'  # which a comma follows where not all keys are text
 _OTHER_KEYS = f'{{"meta":{{"{TAG}":'.encode()
 _PATTERN, _START = f'"{PATTERN}"'.encode(), f'"{START}"'.encode()
 _SITEMAP, _LASTMOD = f'"{SITEMAP}"'.encode(), f'"{LASTMOD}"'.encode()
