@@ -239,12 +239,13 @@ STORIES = {
 
 
 STORIES |= {
-    f"redirect refused: {refused.name}": Story(
-        Outcome(Event.EXCLUDED, 302, reasons.NOT_FOLLOWED(why=refused.reason, url="http://b.example/(x)")),
+    f"redirect refused: {refused.name}, {event.name}": Story(
+        Outcome(event, 302, reasons.NOT_FOLLOWED(why=refused.reason, url="http://b.example/(x)")),
         f"redirect refused: {refused.reason} (http://b.example/(x))",
         f"It led on {WHEN} to http://b.example/(x), which was not followed: {refused.reason}.",
     )
     for refused in REFUSALS
+    for event in (Event.EXCLUDED, Event.REDIRECTED)  # a trap: a seed is tried again with other limits
 }
 
 

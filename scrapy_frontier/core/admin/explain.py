@@ -212,6 +212,8 @@ def _done(facts: Facts) -> str:
 
 def _redirected(facts: Facts) -> str:
     page, steps = facts.page, facts.redirects
+    if refused := _refused(page):
+        return refused
     if reasons.LED_TO_DROPPED.read(page.reason) is not None:
         return (
             f"It led on {_when(page)} to a request that was dropped before it was queued: by the spider's "
@@ -223,6 +225,15 @@ def _redirected(facts: Facts) -> str:
         return f"It led on {_when(page)} to {target}, which is not a page of its own here."
     led = ", which led to ".join(step.url if step else "a page that is gone" for step in steps)
     return f"It led on {_when(page)} to {led}, which {_last_step(steps[-1])}."
+
+
+def _refused(page: Page) -> str:
+    """What is to be said of a page whose redirect was refused; empty of any other."""
+    refused = reasons.NOT_FOLLOWED.read(page.reason)
+    if refused is None:
+        return ""
+    target = refused["url"] or "nowhere"
+    return f"It led on {_when(page)} to {target}, which was not followed: {refused['why']}."
 
 
 def _last_step(page: Page | None) -> str:
@@ -259,9 +270,8 @@ def _failed(facts: Facts) -> str:
 
 def _excluded(facts: Facts) -> str:
     reason = facts.page.reason or "no reason was kept"
-    if refused := reasons.NOT_FOLLOWED.read(reason):
-        target = refused["url"] or "nowhere"
-        return f"It led on {_when(facts.page)} to {target}, which was not followed: {refused['why']}."
+    if refused := _refused(facts.page):
+        return refused
     if reasons.SKIPPED.read(reason) is not None:
         asked = "the page asks to be kept nowhere (noindex)"
         return f"It was fetched on {_when(facts.page)} and not given to the spider: {asked}."
