@@ -19,9 +19,11 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     Answer,
     AtDownload,
     AtHandOut,
+    asked_directly,
     at_download,
     at_hand_out,
     is_current,
+    is_proxy_to_blame,
     learnt,
     robots_status,
     trouble_with,
@@ -167,6 +169,29 @@ def test_a_redirect_is_waited_for_unless_it_rests_too_long_or_is_blocked() -> No
     assert why_not_awaited("b.example", 61, True) == "it leads to b.example, which rests after trouble"
     assert why_not_awaited("b.example", LONGEST_REST, is_cooling=True) == ""
     assert why_not_awaited("b.example", 3600, is_cooling=False) == "", "its own delay"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "is_blamed"),
+    [
+        ((200, 204, 301, 304, 404, 410), False),
+        ((None, 100, 400, 401, 402, 403, 407, 429, 451, 500, 502, 503, 504), True),
+    ],
+)
+def test_what_a_proxy_may_have_answered_itself(statuses: tuple[int | None, ...], is_blamed: bool) -> None:
+    assert {is_proxy_to_blame(status) for status in statuses} == {is_blamed}
+
+
+def test_the_direct_answer_counts_and_where_there_is_none_the_pause_asked_for_by_proxy() -> None:
+    by_proxy, none = Answer(429, retry_after=600.0), Answer(None, error="refused", failure=OSError())
+    for answer in (Answer(200, FILE, retry_after=9.0), Answer(404)):
+        assert asked_directly(by_proxy, answer) == answer
+    busy = asked_directly(by_proxy, Answer(503, retry_after=9.0))
+    assert (busy.status, busy.retry_after) == (503, 9.0)
+    assert busy.words == "HTTP 429 by the proxy that its page names, HTTP 503 directly"
+    silent = asked_directly(by_proxy, none)
+    assert (silent.status, silent.retry_after, silent.failure) == (None, 600.0, none.failure)
+    assert silent.words == "HTTP 429 by the proxy that its page names, refused directly"
 
 
 def test_a_clock_that_was_set_back_does_not_make_a_copy_last() -> None:

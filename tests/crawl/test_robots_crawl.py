@@ -626,20 +626,54 @@ def test_robots_goes_by_the_proxy_of_the_page_that_waits(web: Web, run: Run, pag
     assert pages()[f"{site}/no"].state is State.EXCLUDED
 
 
-@pytest.mark.parametrize("proxy", ["closed", "forbids"])
-def test_a_page_with_a_dead_proxy_shuts_no_site(web: Web, run: Run, proxy: str) -> None:
-    """The file is had directly then, and the pages that name no proxy are fetched."""
+@pytest.mark.parametrize("proxy", ["closed", 402, 403, 407, 429, 503])
+def test_a_page_with_a_proxy_that_refuses_neither_opens_nor_shuts_a_site(
+    web: Web, run: Run, proxy: str | int
+) -> None:
+    """The file is had directly then, and the pages that name no proxy are fetched as it says."""
+    web.on(ROBOTS, robots("Disallow: /b"))
     seeds = [web.on("/b"), web.on("/c")]
     asked = {"proxied": web.url("/a"), "proxy": web.url("", 1)}
-    for path in (ROBOTS, "/a"):
-        web.on(web.url(path), status=407, host=1)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        if proxy == "closed":
+        if isinstance(proxy, int):
+            for path in (ROBOTS, "/a"):
+                web.on(web.url(path), status=proxy, host=1)
+        else:
             asked["proxy"] = f"http://127.0.0.1:{taken.getsockname()[1]}"
         settings = {**OBEY, "RETRY_ENABLED": False, "FRONTIER_END_WAIT": 1}
         run(DeadProxySpider, settings, start_urls=seeds, **asked)
-    assert web.paths(host=0) == [ROBOTS, "/b", "/c"]
+    assert web.paths(host=0) == [ROBOTS, "/c"]
+
+
+def test_where_only_a_proxy_leads_to_a_site_and_refuses_its_pages_wait(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    """And the log says what the proxy answered; the pause that is asked for by it holds."""
+    site = "http://site.invalid"
+    web.on(f"{site}{ROBOTS}", status=403, headers={"Retry-After": "600"})
+    settings = {**OBEY, "FRONTIER_END_WAIT": 1}
+    crawl = run(ProxySpider, settings, start_urls=[f"{site}/a"], proxy=web.url(""))
+    assert web.paths() == [f"{site}{ROBOTS}"]
+    assert "cannot be read (HTTP 403 by the proxy that its page names, CannotResolveHostError" in crawl.log
+    assert "it is asked again in 10 min" in crawl.log
+    assert pages()[f"{site}/a"].state is State.QUEUED
+
+
+@pytest.mark.parametrize("is_inline", [True, False])
+def test_after_a_signal_nobody_is_asked_directly(
+    web: Web, start: Callable[..., Crawl], is_inline: bool
+) -> None:
+    web.on(web.url(ROBOTS), delay=3000, host=1)
+    settings = {**OBEY, "DOWNLOAD_TIMEOUT": 3}
+    asked = {"proxied": web.url("/a"), "proxy": web.url("", 1)}
+    if is_inline:
+        crawl = start(InlineProxySpider, settings, start_urls=[web.url("/", 2)], **asked)
+    else:
+        crawl = start(DeadProxySpider, settings, **asked)
+    web.wait(1, host=1)
+    crawl.kill(signal.SIGINT)
+    assert web.paths(host=0) == []
 
 
 class DeadProxySpider(LinkSpider):
@@ -651,3 +685,14 @@ class DeadProxySpider(LinkSpider):
         yield Request(self.proxied, meta={"proxy": self.proxy}, priority=1)
         for url in self.start_urls:
             yield Request(url)
+
+
+class InlineProxySpider(LinkSpider):
+    """Asks for a page by a proxy, in its callback."""
+
+    proxied = proxy = ""
+
+    async def parse(self, response: Response) -> Any:
+        assert self.crawler.engine is not None
+        request = Request(self.proxied, meta={"proxy": self.proxy})
+        await self.crawler.engine.download_async(request)

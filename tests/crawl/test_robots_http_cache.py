@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import read_pages
-from scrapy import Spider
+from scrapy import Request, Spider
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.frontier import State
@@ -106,6 +106,44 @@ def test_an_old_file_of_the_cache_serves_where_the_web_cannot_be_asked(
     assert "an old copy is used" in crawl.log
     found = {url: page.state for url, page in read_pages(tmp_path / "other").items()}
     assert found == dict(zip(urls, (State.DONE, State.DONE, State.EXCLUDED), strict=True))
+
+
+class ProxySpider(PagesSpider):
+    """Has its seeds asked for by a proxy, or not."""
+
+    proxy = ""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, meta={"proxy": self.proxy} if self.proxy else {})
+
+
+@pytest.mark.parametrize("status", [403, 407])
+def test_the_cache_keeps_nothing_that_may_be_a_proxys_own(
+    web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any], tmp_path: Path, status: int
+) -> None:
+    """The file that is asked for directly it does, also for the run of a page that names no proxy."""
+    web.on(ROBOTS, dated(clock, Answer(200, FILE)))
+    for path in (ROBOTS, "/private"):
+        web.on(web.url(path), dated(clock, Answer(status)), host=1)
+    for number, proxy in enumerate((web.url("", 1), "")):
+        settings, urls = another(cached, tmp_path / str(number)), [web.url("/private")]
+        run(ProxySpider, settings, start_urls=urls, proxy=proxy)
+        assert read_pages(tmp_path / str(number))[urls[0]].state is State.EXCLUDED
+    assert (web.paths(0), web.paths(1)) == ([ROBOTS], [web.url(ROBOTS)])
+
+
+def test_behind_a_redirect_of_the_cache_a_proxy_that_refuses_is_not_believed(
+    web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any], tmp_path: Path
+) -> None:
+    proxied = {"proxy": web.url("", 1), "start_urls": [web.url("/private")]}
+    web.on(web.url(ROBOTS), dated(clock, Answer(301, "", {"Location": "/r"})), host=1)
+    web.on(web.url("/r"), status=403, host=1)
+    web.on("/r", NOBODY)
+    web.on(ROBOTS, Answer(200, FILE))
+    for number in range(2):
+        run(ProxySpider, another(cached, tmp_path / str(number)), **proxied)
+        assert read_pages(tmp_path / str(number))[web.url("/private")].state is State.EXCLUDED
 
 
 @pytest.mark.parametrize("is_other", [True, False])

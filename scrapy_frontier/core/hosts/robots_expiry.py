@@ -81,9 +81,9 @@ LONGEST_REST = 60.0  # seconds for the host of a redirect: nobody else's rest of
 
 
 def is_proxy_to_blame(status: int | None) -> bool:
-    """Whether an answer by a proxy with this *status*, None where there was none, may be its own fault:
-    without it the site may answer otherwise (RFC 9110 15.5.8, 15.6)."""
-    return status is None or status == 407 or status >= 500
+    """Whether an answer by a proxy with this *status*, None where there was none, may be its own: for want of
+    a password, of quota or of leave. Then it says nothing of the site: only 2xx, 3xx, 404 and 410 do."""
+    return status is None or not (200 <= status < 400 or status in (404, 410))
 
 
 class Answer(NamedTuple):
@@ -104,6 +104,22 @@ class Answer(NamedTuple):
     failure: Exception | None = None
     was_conditional: bool = False
     cached_at: float | None = None
+
+    @property
+    def words(self) -> str:
+        """What is to be told of an answer that says nothing."""
+        return self.error or f"HTTP {self.status}"
+
+
+def asked_directly(by_proxy: Answer, answer: Answer) -> Answer:
+    """*answer* of a site that was asked directly, for the one *by_proxy* may be the proxy's own. Where it
+    says nothing either, both are told; where there is none, the pause asked for by proxy holds: there may be
+    no other way to the site."""
+    if verdict(answer.status) is not Verdict.POSTPONE:
+        return answer
+    words = f"{by_proxy.words} by the proxy that its page names, {answer.words} directly"
+    pause = by_proxy.retry_after if answer.status is None else answer.retry_after
+    return answer._replace(error=words, retry_after=pause)
 
 
 def given_at(date: str, now: float) -> float:

@@ -17,6 +17,7 @@ from ...core.hosts.cooldown import Trouble
 from ...core.hosts.robots_expiry import (
     LONGEST_REST,
     Answer,
+    asked_directly,
     is_current,
     is_proxy_to_blame,
     learnt,
@@ -53,7 +54,8 @@ class RobotsErrand:
     ``held`` are hosts that the frontier holds until it has ended.
     ``asks_cache`` until Scrapy's HTTP cache, if there is one, had nothing that counts. Then the web is asked,
     and ``before`` is the copy, of the frontier or the cache, that serves where that is silent.
-    ``by_proxy`` as the page names one, until that was silent: then directly, for it may be dead.
+    ``by_proxy`` as the page names one, until its answer may be the proxy's own, and is ``not_believed``: then
+    directly.
     ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
     ``was_left``: nothing was asked, for its host has to be left alone for longer than anybody waits, or this
     machine could not send the request: then ``not_sent`` says why.
@@ -64,6 +66,7 @@ class RobotsErrand:
         self.request = request
         self.asks_cache = asks_cache
         self.by_proxy = names_proxy(request)
+        self.not_believed: Answer | None = None
         self.before: RobotsCopy | None = None
         self.failure: Exception | None = None
         self.is_meant = False
@@ -244,12 +247,11 @@ class RobotsQueue:
         sleep, url = partial(self._sleep, errand), f"{origin}/robots.txt"
         page = errand.request if errand.by_proxy else None
         answer = await self._fetcher.fetch(url, errand.host, sleep, before, page, errand.asks_cache)
-        if self._services.is_closed:
+        if self._services.is_closed or self._turns_from_proxy(errand, answer):
             return None
+        if errand.not_believed is not None:
+            answer = asked_directly(errand.not_believed, answer)
         if answer.cached_at is None:
-            if errand.by_proxy and is_proxy_to_blame(answer.status):
-                errand.by_proxy = False
-                return None
             copy = learnt(before, answer, self._services.clock())
         else:
             cached = with_cached(before, answer)
@@ -266,14 +268,27 @@ class RobotsQueue:
         if copy.failures:
             self._cool(copy, answer)
             count(self._services.crawler, "frontier/robots/unreachable")
-            error, pause = answer.error or f"HTTP {answer.status}", span(copy.ask_at - self._services.clock())
+            pause = span(copy.ask_at - self._services.clock())
             meanwhile = "an old copy is used" if copy.body else "its pages wait"
             words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
             extra = {"spider": self._services.crawler.spider}
-            logger.warning(words, origin, error, meanwhile, pause, extra=extra)
+            logger.warning(words, origin, answer.words, meanwhile, pause, extra=extra)
         else:
             await self._sites.parsers.send_parsed(copy.body, errand.request)
         return copy
+
+    def _turns_from_proxy(self, errand: RobotsErrand, answer: Answer) -> bool:
+        """Whether an *answer* came by a proxy and may be its own, be it behind a redirect of the cache: then
+        that is passed by, or the site is asked directly next, or nobody any more where the crawl ends."""
+        if not errand.by_proxy or not is_proxy_to_blame(answer.status):
+            return False
+        if answer.cached_at is not None:
+            errand.asks_cache = False
+        elif compat.is_closing(self._services.crawler):
+            errand.was_left = True
+        else:
+            errand.by_proxy, errand.not_believed = False, answer
+        return True
 
     def _has_to_await_machine(self, errand: RobotsErrand, failure: Exception | None) -> bool:
         """Whether a *failure* is this machine's own fault, which says nothing of the site: nothing is learnt

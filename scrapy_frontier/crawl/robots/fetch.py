@@ -13,7 +13,14 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
-from ...core.hosts.robots_expiry import MAX_REDIRECTS, Answer, given_at, replayed, why_not_awaited
+from ...core.hosts.robots_expiry import (
+    MAX_REDIRECTS,
+    Answer,
+    given_at,
+    is_proxy_to_blame,
+    replayed,
+    why_not_awaited,
+)
 from ...core.parse.headers import REDIRECTS, location
 from ...core.parse.robots_txt import BODY_LIMIT
 from ...core.parse.urls import host_of
@@ -57,6 +64,11 @@ class _Way:
     was_given: bool = False
     read: int = 0
 
+    @property
+    def is_by_proxy(self) -> bool:
+        """Whether it goes by a proxy that the page names."""
+        return self.page is not None and names_proxy(self.page)
+
     def come_from_cache(self, when: float) -> None:
         """The cache had the answer of *when*, or a redirect to it; 0: nobody knows when that was."""
         self.cached_at = when if self.cached_at is None else min(self.cached_at, when)
@@ -94,7 +106,8 @@ class RobotsFetcher:
         *url* itself has validators, for those of a redirect's target say nothing about *url*.
 
         Where it *asks_cache* Scrapy's HTTP cache may answer, or keep what the web answers: then nothing is
-        asked conditionally, for it would keep the 304. Else it is passed by.
+        asked conditionally, for it would keep the 304. Else it is passed by. It keeps no answer that may be
+        that proxy's own.
 
         The place of the first request is taken already (`wait`); each further one waits for its own
         host, by *sleep*. From a public host none leads into a private network: `PrivateNetworkMiddleware`
@@ -195,6 +208,7 @@ class RobotsFetcher:
         connect(self._bytes_received, signals.bytes_received)
         if self._services.settings.has_cache:  # else all do
             connect(self._reached_downloader, signals.request_reached_downloader)
+            connect(self._downloaded, signals.response_downloaded)
             connect(self._left_downloader, signals.request_left_downloader)
 
     def _reached_downloader(self, request: Request) -> None:
@@ -202,6 +216,11 @@ class RobotsFetcher:
         if way is not None:
             way.was_given = True
             request.meta["download_maxsize"] = 0
+
+    def _downloaded(self, response: Response, request: Request) -> None:
+        way = self._ways.get(id(request))
+        if way is not None and way.is_by_proxy and is_proxy_to_blame(response.status):
+            request.meta["dont_cache"] = True  # what the cache has is taken for the site's word
 
     def _left_downloader(self, request: Request) -> None:
         if id(request) in self._ways:  # the cache may put its own in the place of what came
