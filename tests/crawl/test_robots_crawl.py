@@ -660,6 +660,16 @@ def test_where_only_a_proxy_leads_to_a_site_and_refuses_its_pages_wait(
     assert pages()[f"{site}/a"].state is State.QUEUED
 
 
+def test_a_page_that_wants_no_proxy_has_robots_asked_for_by_none(
+    web: Web, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and not by that of the environment."""
+    monkeypatch.setenv("http_proxy", web.url("", 1))
+    web.on(ROBOTS, status=503)
+    run(DeadProxySpider, {**OBEY, "FRONTIER_END_WAIT": 1}, proxied=web.url("/a"), proxy=None)
+    assert (web.paths(host=0), web.paths(host=1)) == ([ROBOTS], [])
+
+
 @pytest.mark.parametrize("is_inline", [True, False])
 def test_after_a_signal_nobody_is_asked_directly(
     web: Web, start: Callable[..., Crawl], is_inline: bool
@@ -679,7 +689,8 @@ def test_after_a_signal_nobody_is_asked_directly(
 class DeadProxySpider(LinkSpider):
     """Has one of its seeds asked for by a proxy, before all others."""
 
-    proxied = proxy = ""
+    proxied = ""
+    proxy: str | None = ""
 
     async def start(self) -> Any:
         yield Request(self.proxied, meta={"proxy": self.proxy}, priority=1)

@@ -245,7 +245,7 @@ class RobotsQueue:
         """What is known of the file from now on, kept; None where this machine could not ask for it, nobody
         waits any more, or the web has to be asked, past the cache."""
         sleep, url = partial(self._sleep, errand), f"{origin}/robots.txt"
-        page = errand.request if errand.by_proxy else None
+        page = errand.request if errand.not_believed is None else None
         answer = await self._fetcher.fetch(url, errand.host, sleep, before, page, errand.asks_cache)
         if self._services.is_closed or self._turns_from_proxy(errand, answer):
             return None

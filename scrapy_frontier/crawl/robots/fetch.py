@@ -51,7 +51,8 @@ _META = {
 
 @dataclass(eq=False, repr=False)
 class _Way:
-    """A file on its way, over redirects, by the proxy of the ``page`` that waits; directly for None.
+    """A file on its way, over redirects, by the proxy that the ``page`` that waits names; for None, and where
+    that says nothing of one, as Scrapy chooses.
 
     It ``asks_cache`` if Scrapy's HTTP cache may answer. ``cached_at`` is that of its `Answer`, by the oldest
     part that the cache had. Of the request under way: whether it ``was_given`` to the network, and the bytes
@@ -100,7 +101,8 @@ class RobotsFetcher:
         asks_cache: bool,
     ) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2), all by
-        the proxy that the *page* that waits names; directly for None.
+        the proxy that the *page* that waits names; for None, and where that says nothing of one, as Scrapy
+        chooses.
 
         The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
         *url* itself has validators, for those of a redirect's target say nothing about *url*.
@@ -253,12 +255,14 @@ class RobotsFetcher:
 
 def names_proxy(page: Request) -> bool:
     """Whether the *page* names a proxy. One of the environment is for Scrapy to choose, for each request."""
-    return "proxy" in page.meta and "_scheme_proxy" not in page.meta
+    return bool(page.meta.get("proxy")) and "_scheme_proxy" not in page.meta
 
 
 def _go_by_proxy_of(page: Request, request: Request) -> None:
     """Have *request* go by the proxy that the *page* names, with the password for it: there may be no other
-    way to the site."""
+    way to the site. Or by none, not even one of the environment, where the page says so (None)."""
+    if "proxy" not in page.meta or "_scheme_proxy" in page.meta:
+        return
     request.meta["proxy"] = page.meta["proxy"]
     if PROXY_HEADER in page.headers:  # Scrapy has taken it out of the URL
         request.headers[PROXY_HEADER] = page.headers[PROXY_HEADER]
