@@ -13,7 +13,7 @@ from scrapy_frontier.core.store.site_rows import Verdict
     [
         ((200, 204, 206, 299), Verdict.PARSE),
         ((301, 302, 307, 308, 400, 401, 403, 404, 410, 451, 499), Verdict.ALLOW_ALL),
-        ((None, 100, 304, 429, 500, 502, 503, 504, 599, 999), Verdict.POSTPONE),
+        ((None, 100, 304, 407, 429, 500, 502, 503, 504, 599, 999), Verdict.POSTPONE),
     ],
 )
 def test_2_3_1_status_classes(statuses: tuple[int | None, ...], expected: Verdict) -> None:

@@ -33,15 +33,16 @@ def verdict(status: int | None) -> Verdict:
     """Say what the last answer to a robots.txt request means; *status* None: there was no answer.
 
     2xx is a file, 4xx is none, 5xx and network errors are "unreachable" (RFC 9309 2.3.1). 429 is taken as
-    unreachable, as Google does: the RFC is silent and the host has just asked for less. A 3xx is left over
-    after `MAX_REDIRECTS` hops or without a usable Location: no file. A 304 says nothing of a file, but
-    that a copy still holds: `learnt` knows whether there is one.
+    unreachable, as Google does: the RFC is silent and the host has just asked for less. So is 407, which
+    only a proxy on the way says (RFC 9110 15.5.8): the host was not asked. A 3xx is left over after
+    `MAX_REDIRECTS` hops or without a usable Location: no file. A 304 says nothing of a file, but that a copy
+    still holds: `learnt` knows whether there is one.
     """
     if status is None or status == 304:
         return Verdict.POSTPONE
     if 200 <= status < 300:
         return Verdict.PARSE
-    if 300 <= status < 500 and status != 429:
+    if 300 <= status < 500 and status not in (407, 429):
         return Verdict.ALLOW_ALL
     return Verdict.POSTPONE
 
