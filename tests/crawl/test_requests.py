@@ -739,23 +739,35 @@ def test_the_key_of_a_page_is_its_fingerprint(url: str) -> None:
     assert not fingerprints.is_same_page(url, "http://b.example/")
 
 
-class LoggingRequest(LabelRequest):
-    """Has its constructor make what cannot be stored, of what it is given."""
+class LockedRequest(LabelRequest):
+    """Keeps what cannot be stored, which its constructor makes; and that lifts its priority."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *given: Any, priority: int = 0, **named: Any) -> None:
+        super().__init__(*given, priority=priority + 10, **named)
         self.lock = threading.Lock()
-        self.size = len(self.label or "")
 
 
-def test_what_a_constructor_makes_that_cannot_be_stored_it_makes_anew() -> None:
-    request = LoggingRequest("http://a.example/", label="name", meta={"a": 1}, headers={"X": "1"})
-    found = round_trip(request)
-    assert_same(found, request)
-    assert (found.label, found.size, found.lock.locked()) == ("name", 4, False)
-    request.size = 5
-    with pytest.raises(Unstorable, match="lock"):
-        CODEC.encode(request)
+class FilteredRequest(Request):
+    """Is given a function, or has another one."""
+
+    def __init__(self, *given: Any, clean: Any = str.strip, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.clean = clean
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (LockedRequest(URL, label="name", meta={"a": 1}), "lock is not plain data"),
+        (FilteredRequest(URL), "method_descriptor is not plain data"),
+        (FilteredRequest(URL, clean=parse_outside), "function is not plain data"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_no_constructor_stands_in_for_what_cannot_be_stored(request_: Request, reason: str) -> None:
+    """It might do to the rest what it has done before, or not know what it was given."""
+    with pytest.raises(Unstorable, match=reason):
+        CODEC.encode(request_)
 
 
 class ShopRequest(Request):

@@ -27,11 +27,9 @@ from .plain_data import TAG, TAGGED, dumps, from_plain, to_plain
 from .request_classes import (
     BASE_ATTRIBUTES,
     arguments_of,
-    is_as_good,
     is_scrapys,
     of_class,
     own_attributes,
-    public_attributes,
     request_class,
 )
 
@@ -163,24 +161,9 @@ class Codec:
             fields["encoding"] = request.encoding
         if type(request) is not Request:
             fields["class"] = class_path(type(request))
-            self._add_own(request, fields)
+            place = "extra" if is_scrapys(type(request)) else "kept"
+            fields[place] = to_plain(own_attributes(request))
         return fields
-
-    def _add_own(self, request: Request, fields: dict[str, Any]) -> None:
-        """Add what a *request* of another class has besides *fields*. Where some of it cannot be stored (a
-        logger, a client) its constructor may have made that, and make it anew, with all else as it is."""
-        own = own_attributes(request)
-        if not is_scrapys(type(request)):
-            try:
-                fields["kept"] = to_plain(own)
-                return
-            except Unstorable:
-                fields["extra"] = to_plain(public_attributes(request))
-                made = self._build(request.url, request.priority, json.loads(_dump(fields)), True)
-                if is_as_good(made, request):
-                    return
-                raise
-        fields["extra"] = to_plain(own)
 
     def decode(self, url: str, priority: int, payload: bytes) -> Request:
         """The request that was encoded, as a new object. Raises `Unreadable` with the reason."""
@@ -222,7 +205,7 @@ class Codec:
             arguments["meta"] = _without_ours(meta)
         if cls is None or own is not None:
             request = _request(url, priority, arguments)
-        else:  # of Scrapy, or as earlier versions wrote all
+        else:  # of Scrapy, or as earlier versions wrote others
             arguments["priority"] = priority
             try:
                 request = cls(url=url, **arguments)

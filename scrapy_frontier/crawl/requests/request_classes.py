@@ -1,26 +1,21 @@
 """Requests of classes of their own: what these have beside what every request has, and made anew with it.
 
 Only Scrapy's own classes are called to make a request. Others may take anything for a parameter, make a URL
-or a body of it, and do so again with what they have made before; so no method of theirs is called, but where
-one has made what cannot be stored.
+or a body of it, and do so again with what they have made before; so no method of theirs is called, but for
+what an earlier version wrote.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request
 
 from .callback_names import Unreadable
 from .class_paths import Unstorable, class_at
 from .items import attributes_of, set_attributes, slots_of
-from .plain_data import to_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 BASE_ATTRIBUTES = frozenset(Request.attributes)
 # Where every request has these and more: before Scrapy 2.19 not in slots.
@@ -38,33 +33,12 @@ def own_attributes(request: Request) -> dict[str, Any]:
     where one hides something of `Request`."""
     cls = type(request)
     if is_scrapys(cls):
-        return public_attributes(request)
+        return {name: getattr(request, name) for name in cls.attributes if name not in BASE_ATTRIBUTES}
     own = {name: value for name, value in attributes_of(request, cls).items() if name not in _PLACES}
     for name in own:
         if hasattr(Request, name):
             raise Unstorable(f"its {name!r} hides that of every request")
     return {name: own[name] for name in own if not isinstance(getattr(cls, name, None), cached_property)}
-
-
-def public_attributes(request: Request) -> dict[str, Any]:
-    """The `attributes` that the class of *request* adds to those of every request."""
-    return {name: getattr(request, name) for name in type(request).attributes if name not in BASE_ATTRIBUTES}
-
-
-def is_as_good(made: Request, request: Request) -> bool:
-    """Whether *made* asks for the same as *request*, and has all that it has: the same where that can be
-    stored."""
-    about, as_made = ((each.url, each.method, each.body, each.headers) for each in (request, made))
-    own, own_made = own_attributes(request), own_attributes(made)
-    return about == as_made and own.keys() <= own_made.keys() and _storable(own) == _storable(own_made, own)
-
-
-def _storable(own: dict[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
-    found = {}
-    for name in own if names is None else names:
-        with suppress(Unstorable):
-            found[name] = to_plain(own[name])
-    return found
 
 
 def copied(request: Request) -> Request:
