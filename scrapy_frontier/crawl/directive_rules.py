@@ -23,6 +23,7 @@ from .links.outlinks import ANCHORS_AT_A_TIME
 from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW_META, NOT_INHERITED, ONLY_SEEN
 from .requests.fingerprints import page_fingerprint
 from .requests.pattern_and_force import pattern_and_force_of
+from .requests.request_classes import copied
 from .responses.fast_link_extractor import references_of, tree_of
 from .responses.head import is_text
 from .scrapy_internals import compat_scraper
@@ -119,7 +120,7 @@ class DirectiveRules(Component):
         if not self.settings.ajax or not isinstance(request, Request):
             return request
         url = escaped_fragment(request.url)
-        return request if url is None else request.replace(url=url)
+        return request if url is None else copied(request, url)
 
 
 def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
@@ -245,10 +246,12 @@ class PageRules:
         request, url, as_link = self._response.request, self._canonical, self._as_link
         if url is None or as_link is None or request is None or request.method != "GET" or self._is_nofollow:
             return
-        meta = {key: value for key, value in request.meta.items() if key not in NOT_INHERITED}
+        canonical = copied(request, url)
+        canonical.dont_filter = False
+        for key in NOT_INHERITED:
+            canonical.meta.pop(key, None)
         if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
-            meta[FROM_PUBLIC] = host_of(url)
-        canonical = request.replace(url=url, meta=meta, dont_filter=False)
+            canonical.meta[FROM_PUBLIC] = host_of(url)
         canonical = as_link(canonical)
         if self._inherited is None or not self._inherited.hand_on(canonical):
             yield canonical

@@ -16,6 +16,7 @@ from .flights.redirect_links_and_retries import not_followed, times
 from .hosts.private_network import is_from_private
 from .meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REDIRECTED_BY, START
 from .requests.fingerprints import is_same_page
+from .requests.request_classes import copied
 from .stats import count
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Limited(BaseRedirectMiddleware, Component):
         depth; or why it is not. Counts nothing."""
         url = self.as_asked(target.url, request)
         if url != target.url:
-            target = target.replace(url=url)
+            target = copied(target, url)
         chain = [*request.meta.get("redirect_urls", ()), request.url]
         from_private = is_from_private(request, response)
         refusing = refusal(chain, target.url, self.limits, from_private)
@@ -56,7 +57,7 @@ class Limited(BaseRedirectMiddleware, Component):
             return refusing
         url = without_foreign_userinfo(target.url, request.url)
         if url != target.url:
-            target = target.replace(url=url)
+            target = copied(target, url)
         target.meta[CHAIN] = times(request, "depth")
         target.meta.pop(FROM_PUBLIC, None)
         target.meta.pop(NOT_BEFORE, None)

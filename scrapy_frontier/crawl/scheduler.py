@@ -23,6 +23,7 @@ from .flights.redirect_links_and_retries import use_up_retries
 from .intake.enqueue_requests import Listed
 from .meta_keys import AUTO_SLOT, LAST_VISIT, OF_ONE_VISIT, SLOT
 from .requests.callback_names import Unreadable
+from .requests.request_classes import copied
 from .scrapy_internals import compat, compat_downloader
 from .stats import Reporter
 
@@ -244,8 +245,7 @@ class FrontierScheduler(BaseScheduler):
                 remedy = "; it comes back when that is there again" if cause else ""
                 level = logging.WARNING if cause else logging.INFO
                 words = "%s is known, but not fetched: %s%s (said once)"
-                about = page.url, cause or reasons.LOST(), remedy
-                self._reporter.log_once("lost", level, words, *about)
+                self._reporter.log_once("lost", level, words, page.url, cause or reasons.LOST(), remedy)
             else:
                 words = "Set aside %s: %s; mend that and `scrapy frontier requeue` it"
                 self._reporter.log(logging.ERROR, words, page.url, cause)
@@ -254,7 +254,7 @@ class FrontierScheduler(BaseScheduler):
             crawl.frontier.release(lease, outcome, now)
             return None
         if crawl.watch.is_under_way(request):
-            return request.replace()  # the engine cannot tell one object from itself
+            return copied(request)  # the engine cannot tell one object from itself
         return request
 
     def _hand_out(

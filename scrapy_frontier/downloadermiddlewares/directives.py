@@ -15,11 +15,12 @@ from scrapy.http import HtmlResponse, Request, Response
 from ..core import reasons
 from ..core.parse.directives import canonical, consequences, robots_directives
 from ..core.parse.html_head import Head
-from ..core.parse.urls import escaped_fragment, without_fragment
+from ..core.parse.urls import ajax_form
 from ..crawl.assembly import Component
 from ..crawl.directive_rules import is_error
 from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.requests.fingerprints import is_same_page
+from ..crawl.requests.request_classes import copied
 from ..crawl.responses.head import head_of
 from ..crawl.robots.sites import Agents, agent_header
 from ..crawl.stats import count
@@ -55,7 +56,7 @@ class DirectivesMiddleware(Component):
         flight = self.flights.get(id(request))
         if self.settings.ajax and flight is not None and self._has_ajax_form(request, response):
             count(self.crawler, "frontier/ajax")
-            return request.replace(url=escaped_fragment(without_fragment(request.url) + "#!"))
+            return copied(request, ajax_form(request.url))
         directives = self._read(request, response)
         if directives is not None:
             request.meta[DIRECTIVES] = directives

@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Field, Item, Request, Spider
 from scrapy.http import Response
+from server import Answer
 
 from scrapy_frontier.crawl.requests.callback_names import Unreadable
 from scrapy_frontier.crawl.requests.class_paths import Unstorable
@@ -372,3 +373,42 @@ def test_pages_of_a_request_class_of_its_own_are_fetched_with_all_it_says(
     crawls = [run(RenderedSpider, settings, start_urls=[web.url("/")]) for settings in runs]
     assert sorted(web.paths()) == sorted(["/", *(f"/{number}" for number in range(60))])
     assert sum(crawl.stats["item_scraped_count"] for crawl in crawls) == 60
+
+
+class Zoned(Rendered):
+    """Cannot be made without its zone, which is none of its `attributes`."""
+
+    def __init__(self, zone: str, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.zone = zone
+
+
+class ZonedSpider(Spider):
+    name = "zoned"
+    paths: tuple[str, ...] = ()
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for path in self.paths:
+            yield Zoned("eu", ("go",), response.urljoin(path), self.parse_zoned)
+
+    def parse_zoned(self, response: Response) -> Iterator[Any]:
+        request = response.request
+        assert isinstance(request, Zoned)
+        yield {"kept": (request.zone, request.script)}
+
+
+@pytest.mark.parametrize("directory", [{}, {"FRONTIER_DIR": None}], ids=["kept", "temporary"])
+def test_a_request_class_is_asked_for_nothing_where_its_page_gets_another_url_or_waits(
+    web: Web, run: Callable[..., Crawl], directory: dict[str, Any]
+) -> None:
+    paths = ["/session?PHPSESSID=0123456789abcdef0123456789abcdef", "/state#!x", "/form", "/alias", "/rest"]
+    web.on("/form", body='<meta name="fragment" content="!">')
+    web.on("/alias", body='<link rel="canonical" href="/canonical">')
+    web.on("/rest", Answer(status=503, headers={"Retry-After": "1"}), Answer())
+    settings = {"ADDONS": {"scrapy_frontier.Addon": 500}, "FRONTIER_AJAX": True, **directory}
+    crawl = run(ZonedSpider, settings, start_urls=[web.url("/")], paths=paths)
+    forms = ["/form?_escaped_fragment_=", "/state?_escaped_fragment_=x"]
+    fetched = ["/", "/alias", "/canonical", "/form", "/rest", "/rest", "/session", *forms]
+    assert sorted(web.paths()) == sorted(fetched)
+    assert crawl.stats["item_scraped_count"] == 6
+    assert "Traceback" not in crawl.log

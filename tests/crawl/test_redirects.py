@@ -546,6 +546,38 @@ class SignedRequest(Request):
         super().__init__(f"{url}?key=1", *given, **named)
 
 
+class PeculiarRequest(Request):
+    """Shows what is in its meta, and is neither made nor pickled as others are."""
+
+    def __new__(cls, url: str, *given: Any, **named: Any) -> PeculiarRequest:
+        return super().__new__(cls)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.meta:
+            return self.meta[name]
+        raise AttributeError(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class PeculiarSpider(RedirectSpider):
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield PeculiarRequest(url, meta={"own": 2})
+
+
+@pytest.mark.parametrize("delay", [None, 5], ids=["redirect", "refresh"])
+def test_a_request_of_any_class_is_led_on(web: Web, run: Callable[..., Crawl], delay: int | None) -> None:
+    if delay is None:
+        leads(web, "/", "/to")
+    else:
+        web.on("/", body=refresh(f"{delay};url=/to"))
+    crawl = run(PeculiarSpider, start_urls=[web.url("/")])
+    assert web.paths() == ["/", "/to"]
+    assert called(crawl) == ({"/to"} if delay is None else {"/", "/to"})
+
+
 class SignedSpider(RedirectSpider):
     """Has its seeds go by a proxy with a password where there is one."""
 

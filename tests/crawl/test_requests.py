@@ -37,7 +37,7 @@ from scrapy_frontier.crawl.requests.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.requests.payload_edits import with_meta, without_meta
 from scrapy_frontier.crawl.requests.plain_data import dumps, from_plain, to_plain
 from scrapy_frontier.crawl.requests.queued import memory_payload
-from scrapy_frontier.crawl.requests.request_classes import own_attributes
+from scrapy_frontier.crawl.requests.request_classes import copied, own_attributes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,6 +190,12 @@ class Query(Request):
         super().__init__(self.base + path, method="POST", body=json.dumps({"query": query}), meta={"a": (1,)})
 
 
+class Sited(Request):
+    @cached_property
+    def site(self) -> str:
+        return self.url.split("/")[2]
+
+
 class Lined(JsonRequest):
     @cached_property
     def lines(self) -> list[bytes]:
@@ -213,6 +219,37 @@ def test_a_request_of_any_class_comes_back_with_all_it_keeps(request_: Request, 
     found = round_trip(request_)
     assert_same(found, request_)
     assert own_attributes(found) == kept
+
+
+@pytest.mark.parametrize("url", ["", "http://example.com/\u00e4 b"])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(URL, flags=["a"], headers={"A": "b"}),
+        Waiting(1, url=URL, callback=SPIDER.parse, cb_kwargs={"a": 1}, encoding="latin-1", headers={"A": 1}),
+        Query("/a", "{ all }", 3),
+        Lined(URL, data=[1]),
+        FormRequest(URL, formdata={"a": "b"}),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_copy_has_all_that_its_class_keeps_and_another_url(request_: Request, url: str) -> None:
+    found = copied(request_, url)
+    assert type(found) is type(request_)
+    assert found.url == (Request(url, encoding=request_.encoding).url if url else request_.url)
+    assert own_attributes(found) == own_attributes(request_)
+    for name in set(Request.attributes) - {"url"}:
+        assert getattr(found, name) == getattr(request_, name), name
+    for name in ("meta", "headers", "cb_kwargs", "flags"):
+        assert getattr(found, name) is not getattr(request_, name), name
+
+
+def test_a_copy_for_another_url_works_out_anew_what_comes_of_that() -> None:
+    request = Sited(URL)
+    assert request.site == "example.com"
+    found = copied(request, "http://other.example/")
+    assert isinstance(found, Sited)
+    assert found.site == "other.example"
 
 
 def test_a_request_of_a_class_is_read_as_earlier_versions_wrote_it() -> None:

@@ -264,6 +264,11 @@ def escaped_fragment(url: str) -> str | None:
     return f"{address}{joint}_escaped_fragment_={_escape(state, _STATE)}"
 
 
+def ajax_form(url: str) -> str:
+    """Return the crawlable form of a page that asks for it itself and has no state in its *url*."""
+    return escaped_fragment(without_fragment(url) + "#!") or url
+
+
 _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
 
 

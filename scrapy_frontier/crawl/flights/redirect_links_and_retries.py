@@ -77,7 +77,8 @@ def times(request: Request, counter: str) -> int:
 def postpone(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
     """*request*, to go back to its place in the queue without a visit; not handed out again before so many
     *seconds*, and from the queue of *host* if that is another."""
-    back = request.replace(dont_filter=True)
+    back = copied(request)
+    back.dont_filter = True
     back.meta.update({POSTPONED: reason, POSTPONED_FOR: seconds, MOVED: host})
     return back
 
@@ -122,7 +123,7 @@ def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request)
     if cookies is None or request.meta.get("dont_merge_cookies"):
         return False
     then = request.headers.getlist("Cookie")
-    now = follow_up.copy()
+    now = copied(follow_up)
     now.headers.pop("Cookie", None)
     cookies.jars[follow_up.meta.get("cookiejar")].add_cookie_header(now)
     return now.headers.getlist("Cookie") != then

@@ -16,6 +16,7 @@ from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT,
 from ..requests.class_paths import Unstorable
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
+from ..requests.request_classes import copied
 from ..scrapy_internals import compat
 
 if TYPE_CHECKING:
@@ -341,10 +342,8 @@ class Intake:
 
     def _without_session(self, request: Request) -> Request:
         """*request* without the session identifiers in its URL, if it is an ordinary link."""
-        clean = self.without_session(request.url)
-        if clean == request.url:
-            return request
-        if request.method != "GET" or request.body or request.dont_filter or is_seed(request):
+        clean, method = self.without_session(request.url), request.method
+        if clean == request.url or method != "GET" or request.body or request.dont_filter or is_seed(request):
             return request
         self._tally["frontier/traps/session"] += 1
-        return request.replace(url=clean)
+        return copied(request, clean)

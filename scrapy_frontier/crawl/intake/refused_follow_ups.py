@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.frontier import Event, Link, Outcome
 from ..flights.redirect_links_and_retries import is_once_more, not_followed
+from ..requests.request_classes import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,12 +53,12 @@ class RefusedFollowUps:
         """Why *target*, to which a page that is read leads by a refresh, would be refused as a link: for the
         record of that page. Empty where it would not be, or is known."""
         url = self._intake.without_session(target.url)
-        return self._reason(target if url == target.url else target.replace(url=url), None)
+        return self._reason(target if url == target.url else copied(target, url), None)
 
     def _reason(self, target: Request, flight: Flight | None) -> str:
         """Why *target*, to which *flight* leads if there is one, would be refused; that is counted, and
         logged."""
-        host, depth = self._intake.host_and_depth(target.copy(), flight)  # its slot may be taken off
+        host, depth = self._intake.host_and_depth(copied(target), flight)  # its slot may be taken off
         link = Link(self._identities.of(target), target.url, host, depth=depth)
         answer = self._frontier.refusal(link, self._clock())
         if answer is None:

@@ -21,6 +21,7 @@ from ...core.parse.urls import escaped_fragment, host_of
 from ...core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from ..flights.in_flight import PageLinks
 from ..meta_keys import LINK_SCORE
+from ..requests.request_classes import copied
 from ..responses.fast_link_extractor import let_go_of_tree, text_of
 from ..scrapy_internals import compat
 from ..stats import count
@@ -204,7 +205,7 @@ class PageFollowing:
 
     def _as_queued(self, request: Request) -> Request:
         clean = self._intake.without_session(request.url)
-        return request if clean == request.url else request.replace(url=clean)
+        return request if clean == request.url else copied(request, clean)
 
     def _hand_over(self) -> None:
         if self._new:

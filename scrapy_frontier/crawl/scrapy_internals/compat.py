@@ -58,6 +58,13 @@ attributes = _reader(  # all but priority
     "url callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags"
 )
 
+
+def set_url(request: Request, url: str) -> None:
+    """Give *request* another *url*, made safe as by its constructor, whatever its class does with one. Raises
+    `ValueError` where that has no scheme."""
+    Request._set_url(request, url)
+
+
 _INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view", "bench")}
 # What has an exit code; ``python -m scrapy.cmdline`` does not go by its name.
 _COMMANDS = {"scrapy.cmdline", "scrapy.commands.crawl", "scrapy.commands.runspider"}
