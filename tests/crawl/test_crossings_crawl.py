@@ -1022,6 +1022,37 @@ def test_a_middleware_may_insist_on_where_the_second_redirect_leads(web: Web, ru
     assert web.paths() == ["/", "/known", "/a", "/b", "/known"]
 
 
+def test_the_ajax_form_of_a_page_is_asked_for_as_all_others_the_next_time(
+    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = changing.on("/", body='<meta name="fragment" content="!">')
+    form = changing.on("/?_escaped_fragment_=", body="news")
+    for agent in ("one", "two"):
+        run(Plain, {**DAILY, "FRONTIER_AJAX": True, "USER_AGENT": agent}, url=url)
+        changing.clock.jump(changing.clock() + DAY)
+    asked = [visit.headers["user-agent"] for visit in changing.visits if visit.path != "/"]
+    assert asked == ["one", "two"]
+    assert b"User-Agent" not in pages()[form].payload
+
+
+class Service:
+    """As those of scraping services: asks one for each page, and notes that it has."""
+
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        if "is_asked" in request.meta:
+            return None
+        request.meta["is_asked"] = True
+        site, _, path = request.url.rpartition("/")
+        return request.replace(url=f"{site}/service?page={path}")
+
+
+def test_a_page_that_a_service_is_asked_for_comes_back_by_that_alone(changing: ChangingWeb, run: Run) -> None:
+    for _ in range(3):
+        run(Plain, {**DAILY, **middleware(Service, 50)}, url=changing.url("/one"))
+        changing.clock.jump(changing.clock() + DAY)
+    assert changing.paths() == ["/service?page=one"] * 3
+
+
 def test_what_a_sitemap_tells_between_two_tries_stays() -> None:
     tried = with_own(b'{"meta":{"retry_times":1}}', b'{"meta":{"depth":1}}')
     told = with_meta(tried, {"frontier_lastmod": 5})

@@ -10,6 +10,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
+from ...core.parse.urls import ajax_form
 from ..meta_keys import AUTO_SLOT, MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, REDIRECTED_BY, SLOT, START
 from ..requests.callback_names import Unreadable
 from ..requests.fingerprints import is_same_page
@@ -203,12 +204,14 @@ class FollowUps:
 
     def with_own(self, flight: Flight, follow_up: Request, payload: bytes) -> bytes:
         """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page has
-        when it has ended, to come back or be queued again by: without what middlewares put into the request
-        before it, on its way out, and without the redirects that led there this time."""
+        when it has ended, to come back or be queued again by: without the redirects that led there this time,
+        and without what middlewares put into the request before it, on its way out. Where one of them made
+        *follow_up*, in place of that, it may know by this that it need not do so again."""
         source = self._as_yielded(flight)
         if source is None:
             return payload
-        target = without_additions(follow_up, source, flight.request)
+        is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
+        target = without_additions(follow_up, source, flight.request) if is_led else copied(follow_up)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
         own, is_stored = self._requests.payload_of(target)
