@@ -16,7 +16,7 @@ import pytest
 from scrapy import Field, Item, Request, Spider
 from scrapy.http import JsonRequest, Response
 from scrapy.utils.request import RequestFingerprinter
-from test_requests import LabelRequest, Size, Waiting
+from test_requests import LabelRequest, Lined, Size, Waiting
 
 from scrapy_frontier.crawl.requests.fingerprints import Identities
 from scrapy_frontier.crawl.requests.queued import LIVE, QueuedRequests, mutable_in
@@ -97,7 +97,8 @@ def test_what_cannot_be_changed_may_be_a_copy(value: Any) -> None:
 
 def test_what_scrapy_keeps_for_itself_is_handed_on_by_nobody() -> None:
     meta = {"redirect_urls": [URL], "redirect_reasons": [301], "handle_httpstatus_list": [404]}
-    assert mutable_in(JsonRequest(URL, data={"a": []}, meta=meta, cookies={"a": "b"}, flags=["f"])) == ""
+    for kind in (JsonRequest, Lined):
+        assert mutable_in(kind(URL, data={"a": []}, meta=meta, cookies={"a": "b"}, flags=["f"])) == ""
 
 
 def test_of_very_many_stored_requests_the_last_are_kept_and_all_that_cannot_be_stored() -> None:

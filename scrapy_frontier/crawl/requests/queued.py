@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
 _NOBODYS = NOT_STORED.union(
-    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "dumps_kwargs", SITEMAP)
+    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "dumps_kwargs", "_dumps_kwargs", SITEMAP)
 )
 LIVE = 40  # stored requests that are kept as objects; more would busy the garbage collector
 
