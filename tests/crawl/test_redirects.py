@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import pytest
 from scrapy import Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.flights.redirect_links_and_retries import without_additions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -544,6 +546,15 @@ class SignedRequest(Request):
 
     def __init__(self, url: str, *given: Any, **named: Any) -> None:
         super().__init__(f"{url}?key=1", *given, **named)
+
+
+def test_what_middlewares_added_is_taken_out_also_where_it_cannot_be_compared() -> None:
+    vector, other = numpy.array([1, 2]), numpy.array([1, 2])
+    source = Request("http://a.example/", meta={"own": 2})
+    sent = source.replace(meta={"own": 2, "vector": vector, "made": [other], "token": 1})
+    follow_up = sent.replace(meta={**sent.meta, "made": [vector], "token": 2})
+    assert without_additions(follow_up, source, sent).meta == {"own": 2, "made": [vector], "token": 2}
+    assert follow_up.meta["vector"] is vector
 
 
 class PeculiarRequest(Request):

@@ -149,11 +149,19 @@ def without_additions(follow_up: Request, source: Request, sent: Request) -> Req
 
 def _take_back(now: dict[Any, Any], sent: dict[Any, Any], source: dict[Any, Any]) -> None:
     for name in list(now):
-        if name in sent and dict.get(now, name) == dict.get(sent, name):  # not of the step that led here
+        if name in sent and _is_same(dict.get(now, name), dict.get(sent, name)):  # not of the step to here
             if name in source:  # a proxy with its password, which Scrapy takes out
                 dict.__setitem__(now, name, dict.get(source, name))
             else:
                 dict.pop(now, name)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether *one* is *other*, or equal to it. What cannot be compared is not: two arrays, say."""
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # code of others, which may do anything
+        return False
 
 
 @dataclass(eq=False, repr=False)
