@@ -169,10 +169,12 @@ def _instance(cls: type, value: Any) -> Any:
 
 
 def _is_zoned(value: datetime) -> bool:
-    """Whether the offset from UTC does not say all of *value*: its zone has others, or repeats the hour. Of a
-    zone of another class nothing else can be written."""
-    zone = type(value.tzinfo)
-    return zone is ZoneInfo or (value.fold == 1 and zone in FIXED)
+    """Whether the offset from UTC does not say all of *value*: its zone has others, or a name, or repeats the
+    hour. Of a zone of another class nothing else can be written."""
+    zone = value.tzinfo
+    if type(zone) is timezone and len(_zone_arguments(zone)) > 1:
+        return True
+    return type(zone) is ZoneInfo or (value.fold == 1 and type(zone) in FIXED)
 
 
 def _zone_key(zone: ZoneInfo) -> tuple[str]:
