@@ -47,6 +47,7 @@ from .requests.queued import QueuedRequests
 from .revisits import Revisits
 from .scrapy_internals import compat, compat_scraper
 from .store import jobdirs
+from .store.own_files import OwnFiles
 from .store.upkeep import Upkeep, filter_directory, open_store
 from .wake_up import Alarm
 
@@ -187,6 +188,7 @@ class Crawl:
         store = open_store(directory, self.identities.scheme)
         undo.callback(store.close)
         self._dupefilter = DupeFilter(crawler, self.reporter, filter_directory(store.directory))
+        self._own_files = OwnFiles(store.directory)
         politeness = default_politeness(crawler.settings, spider)
         rates = (settings.domain_rate, settings.domain_rate_max)
         frontier = Frontier(
@@ -218,7 +220,9 @@ class Crawl:
     def _make_parts(self, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         identities, self.flights = self.identities, Flights()
-        requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
+        files = self._own_files
+        about = spider, identities, reporter, self.is_temporary
+        requests = self.requests = QueuedRequests(*about, files.schemes, files.note)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         refusals = Refusals(reporter)
         have_fail = partial(compat_scraper.have_fail, crawler)

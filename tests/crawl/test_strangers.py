@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import environment
+from conftest import environment, wait_until
 from nursery import nursery
 from scrapy import FormRequest, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
+from server import Answer
 
 from scrapy_frontier.core.store.states import State
 
@@ -207,6 +209,38 @@ class FileSpider(Spider):
 
     def parse(self, response: Response) -> Any:
         self.logger.info("parse was called for %s", response.url)
+
+
+class ListSpider(Spider):
+    """Reads the files that a page of the web lists, one after another; the first holds it up."""
+
+    name = "lists"
+
+    def parse(self, response: Response) -> Any:
+        self.logger.info("parse was called for %s", response.url)
+        for url in response.body.decode().split():
+            yield Request(url)
+
+
+def test_files_that_wait_are_read_by_the_next_run(
+    web: Web, tmp_path: Path, start: Callable[..., Crawl]
+) -> None:
+    """Not by one that has a copy of the directory: whose word that is nobody knows."""
+    (tmp_path / "mine").touch()
+    url, slow = web.url("/list"), web.on("/slow", Answer(until=lambda: False))
+    file = f"file://{tmp_path}/mine"
+    web.on("/list", Answer(body=f"{slow} {file}"))
+    settings = {"CONCURRENT_REQUESTS": 1}
+    first = start(ListSpider, settings, start_urls=[url])
+    wait_until(lambda: "/slow" in web.paths())
+    first.kill()
+    web.on("/slow", Answer())
+    shutil.copytree(tmp_path / "frontier", tmp_path / "copy")
+    copied = start(ListSpider, settings | {"FRONTIER_DIR": str(tmp_path / "copy")}).wait()
+    assert f"Set aside {file}: the spider has asked for no file: URL itself here" in copied.log
+    second = start(ListSpider, settings).wait()
+    assert f"parse was called for {file}" in second.log
+    assert "Set aside" not in second.log
 
 
 def test_files_are_read_where_the_spider_reads_files(tmp_path: Path, run: Callable[..., Crawl]) -> None:

@@ -53,8 +53,9 @@ class Codec:
     """Turns the requests of one spider into payloads and back.
 
     Payloads of URLs with one of `OWN_FILES` become requests only where *opened* names their scheme, or the
-    spider has asked for such a URL itself. *on_rare* is called with each request that was encoded and is
-    more than a plain GET with text and numbers in its ``meta``.
+    spider has asked for such a URL itself: *on_open* is called with the scheme when it does so first.
+    *on_rare* is called with each request that was encoded and is more than a plain GET with text and numbers
+    in its ``meta``.
     """
 
     def __init__(
@@ -62,8 +63,9 @@ class Codec:
         spider: Spider,
         opened: frozenset[str] = frozenset(),
         on_rare: Callable[[Request], None] | None = None,
+        on_open: Callable[[str], None] | None = None,
     ) -> None:
-        self._on_rare = on_rare
+        self._on_rare, self._on_open = on_rare, on_open
         self.callbacks = Callbacks(spider)
         self._opened = opened
         self._heads: dict[tuple[Any, ...], bytes] = {}
@@ -74,7 +76,7 @@ class Codec:
         kept = compat.attributes(request)
         url, callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
         if url[:4] != "http":
-            self._opened |= {url.partition(":")[0]}
+            self._open(url.partition(":")[0])
         try:
             is_rare = body or again or cookies or arguments or flags or method != "GET"
             is_rare = is_rare or type(request) is not Request
@@ -99,6 +101,12 @@ class Codec:
         except Exception as error:  # a property, a `__hash__`: code of others, which may do anything
             reason = format_exception_only(error)[0].strip()
             raise Unstorable(f"looking at what it holds raised {reason}") from error
+
+    def _open(self, scheme: str) -> None:
+        if scheme in OWN_FILES and scheme not in self._opened:
+            self._opened |= {scheme}
+            if self._on_open is not None:
+                self._on_open(scheme)
 
     def of_link(self, callback: Any, errback: Any, referer: str | None, meta: dict[str, Any]) -> bytes:
         """`encode` of a `Request` with these alone, text and numbers in its *meta*, of which nobody has to be
@@ -169,7 +177,7 @@ class Codec:
         """The request that was encoded, as a new object. Raises `Unreadable` with the reason."""
         scheme = "" if url.startswith("http") else url.partition(":")[0].lower()
         if scheme in OWN_FILES and scheme not in self._opened:
-            raise Unreadable(f"the spider has not asked for a {scheme}: URL itself in this run")
+            raise Unreadable(f"the spider has asked for no {scheme}: URL itself here (have it yield one)")
         try:
             if not payload:
                 return _request(url, priority, {})

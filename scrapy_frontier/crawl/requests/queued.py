@@ -18,6 +18,8 @@ from .plain_data import FIXED, dumps, is_mutable
 from .request_classes import is_scrapys, own_attributes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request, Spider
 
     from ...core.store.page_rows import Page
@@ -41,9 +43,15 @@ class QueuedRequests:
     """
 
     def __init__(
-        self, spider: Spider, identities: Identities, reporter: Reporter, is_temporary: bool
+        self,
+        spider: Spider,
+        identities: Identities,
+        reporter: Reporter,
+        is_temporary: bool,
+        opened: frozenset[str] = frozenset(),
+        on_open: Callable[[str], None] | None = None,
     ) -> None:
-        self.codec = Codec(spider, on_rare=self._look)
+        self.codec = Codec(spider, opened, self._look, on_open)
         self._identities = identities
         self._reporter = reporter
         self._is_temporary = is_temporary
