@@ -69,12 +69,6 @@ class DirectiveRules(Component):
             as_link = partial(crawl.follow_ups.as_link, flight)
         return PageRules(self, response, found, leads_on, as_link, inherited)
 
-    def note_input(self, response: Response) -> None:
-        """Note that the spider middlewares before ours let *response* pass, on its way to the callback."""
-        flight = self.flights.get(id(response.request))
-        if flight is not None:
-            flight.is_let_through = True
-
     def _without_flight(self, response: Response) -> Consequences:
         directives = response.meta.get(DIRECTIVES) if response.request is not None else None
         return consequences(directives, response.url, self.settings.obeyed)

@@ -219,7 +219,7 @@ class Watch:
             is_late = self._was_stopped or compat.is_closing(self._crawler)
             self._was_stopped = True
             event = Event.POSTPONED if is_late else Event.RETRIED
-            flight.ends_as(Outcome(event, flight.status, reasons.CALLBACK(error=describe(error))))
+            flight.outcome = Outcome(event, flight.status, reasons.CALLBACK(error=describe(error)))
 
     def _ended(self, request: Request) -> None:
         """The engine is done with *request*: callback, errback, items and all."""

@@ -98,7 +98,7 @@ class ConditionalMiddleware(Component):
             if outcome.result is Result.NOINDEX:
                 count(self.crawler, "frontier/noindex/pages")
             raise flight.ends_silently(outcome)
-        flight.ends_as(outcome)
+        flight.outcome = outcome
         return response
 
     def _consequences_of(self, request: Request, response: Response) -> Consequences:

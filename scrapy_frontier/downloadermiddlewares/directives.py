@@ -18,6 +18,7 @@ from ..core.parse.html_head import Head
 from ..core.parse.urls import ajax_form
 from ..crawl.assembly import Component
 from ..crawl.directive_rules import is_error
+from ..crawl.hosts.response_troubles import lines_of
 from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.requests.fingerprints import is_same_page
 from ..crawl.requests.request_classes import copied
@@ -71,8 +72,8 @@ class DirectivesMiddleware(Component):
     def _read(self, request: Request, response: Response) -> Directives | None:
         headers = response.headers
         has = partial(dict.__contains__, headers)  # without making bytes of a name first
-        tags = _lines(response, "X-Robots-Tag") if has(b"X-Robots-Tag") else []
-        links = _lines(response, "Link") if has(b"Link") else []
+        tags = lines_of(response, "X-Robots-Tag") if has(b"X-Robots-Tag") else []
+        links = lines_of(response, "Link") if has(b"Link") else []
         head = head_of(response) if isinstance(response, HtmlResponse) else _NO_HEAD
         if not (tags or links or head.metas or head.canonicals):
             return None
@@ -111,7 +112,3 @@ class DirectivesMiddleware(Component):
             and "_escaped_fragment_=" not in request.url
             and ("fragment", "!") in head_of(response).metas
         )
-
-
-def _lines(response: Response, name: str) -> list[str]:
-    return [line.decode("latin-1") for line in response.headers.getlist(name)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import IgnoreRequest, NotConfigured
-
 from ..core.parse.redirect_chains import PRIVATE
 from ..crawl.assembly import Component
 from ..crawl.hosts.private_network import is_led_to, leads_inside, led_inside, refusal_of
@@ -16,7 +14,7 @@ from ..crawl.stats import count
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from scrapy.crawler import Crawler
+    from scrapy.exceptions import IgnoreRequest
     from scrapy.http import Request, Response
 
 
@@ -29,10 +27,9 @@ class PrivateNetworkMiddleware(Component):
     that go through a proxy.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        if self.settings.redirects.allows_private:
-            raise NotConfigured("FRONTIER_ALLOW_PRIVATE is set")
+    def is_wanted(self) -> bool:
+        """Unless ``FRONTIER_ALLOW_PRIVATE`` is set."""
+        return not self.settings.redirects.allows_private
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """None at once but for the few requests that another host led to; these are looked up, and raise

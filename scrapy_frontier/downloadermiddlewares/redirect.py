@@ -68,7 +68,7 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
             reason = self.refuse(NO_HTTP, _location(response))
             flight = self.flights.get(id(request))
             if flight is not None:
-                flight.ends_as(Outcome(Event.EXCLUDED, response.status, reason))
+                flight.outcome = Outcome(Event.EXCLUDED, response.status, reason)
         return result
 
 
@@ -90,9 +90,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         """*response*, and where it refreshes to is queued; Scrapy's own answer where the callback is good for
         one call."""
         crawl, flight = self.crawl, self.flights.get(id(request))
-        if flight is None or crawl is None:
-            return self._followed(request, response)
-        if flight.callback is not None and not crawl.may_be_called_again(flight.callback):
+        if flight is None or crawl is None or not crawl.may_be_called_again(flight.callback):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = refresh_of(response, self._ignore_tags)
@@ -129,7 +127,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         compat.engine_of(self.crawler).crawl(target)
         if led is Led.MOVED:
             known = crawl.frontier.find(crawl.identities.of(target))
-            flight.ends_as(redirected(target, known, response.status))
+            flight.outcome = redirected(target, known, response.status)
         elif led is Led.LINK:
             flight.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)
 

@@ -19,9 +19,8 @@ from ..crawl.flights.redirect_links_and_retries import postponed
 from ..crawl.hosts.response_troubles import error_of
 from ..crawl.robots.gate import Gate
 from ..crawl.robots.parser import RulesParser
-from ..crawl.robots.sites import RobotsServices, origin_for
+from ..crawl.robots.sites import RobotsServices, agent_header, origin_for
 from ..crawl.stats import count
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -42,16 +41,15 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._settings = FrontierSettings.of_component(crawler.settings)
+        Component.__init__(self, crawler)
         self._known_gate: Gate | None = None
-        self.await_crawl(crawler)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
 
     @property
     def _gate(self) -> Gate:
         """That of the crawl, or with another scheduler one of its own."""
         if self._known_gate is None:
-            self._known_gate = Gate(RobotsServices(self.crawler, self._settings))
+            self._known_gate = Gate(RobotsServices(self.crawler, self.settings))
         return self._known_gate
 
     def _find_crawl(self) -> None:
@@ -70,8 +68,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         hours. Raises `IgnoreRequest` for what is forbidden, and what a site that was given up met."""
         flight = self.flights.get(id(request))
         decision = flight.robots if flight is not None else None
-        header = dict.get(request.headers, b"User-Agent")
-        if decision is not None and (decision.url != request.url or decision.header != header):
+        if decision is not None and (decision.url, decision.header) != (request.url, agent_header(request)):
             decision = None  # it was about another request
         if decision is not None and decision.is_allowed:
             return None

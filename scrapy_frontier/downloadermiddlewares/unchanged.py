@@ -39,9 +39,7 @@ class UnchangedMiddleware(Component):
         was, unless the spider wants to see it."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         fetched = fetched_of(response) if flight is not None else None
-        if crawl is None or flight is None or fetched is None:
-            return response
-        if not fetched.is_body_whole:
+        if crawl is None or flight is None or fetched is None or not fetched.is_body_whole:
             return response
         if request.method == "HEAD":
             length = response.headers.get("Content-Length") or b""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..crawl.assembly import Component
 from ..crawl.directive_rules import DirectiveRules
-from ..crawl.links.built_in_middlewares import BuiltIns, KnownLinks, bypass
+from ..crawl.links.built_in_middlewares import BuiltIns, bypass, known_ending
 from ..crawl.links.callback_requests import TimeSlice
 from ..crawl.meta_keys import FOLLOW
 from ..crawl.scrapy_internals import compat
@@ -52,17 +52,15 @@ class FrontierSpiderMiddleware(Component):
     def _built_ins(self) -> BuiltIns:
         return BuiltIns.behind(self.crawler, self)
 
-    @cached_property
-    def _known(self) -> KnownLinks:
-        return KnownLinks(self.crawler, self._built_ins)
-
     @property
     def _follow(self) -> Follow | None:
         return None if self.crawl is None else self.crawl.follow
 
     def process_spider_input(self, response: Response) -> None:
         """Note that *response* came as far as here, and by which ways its links are followed, if they are."""
-        self._directive_rules.note_input(response)
+        flight = self.flights.get(id(response.request))
+        if flight is not None:
+            flight.is_let_through = True
         follow = self._follow
         if follow is None or response.request is None:
             return
@@ -74,10 +72,9 @@ class FrontierSpiderMiddleware(Component):
         crawl = self.crawl
         if crawl is None:
             return None
-        flight, collector = self.flights.get(id(response.request)), None
-        is_followed = flight is not None and bool(flight.ways)
+        collector, is_followed = None, crawl.follow is not None and crawl.follow.is_followed(response)
         if crawl.links is not None:  # callbacks of followed pages ask for little themselves
-            ending = None if is_followed else self._known.ending_on(response)
+            ending = None if is_followed else known_ending(self.crawler, self._built_ins, response)
             collector = crawl.links.collector(response, ending)
         if crawl.follow is None or not is_followed:
             return collector

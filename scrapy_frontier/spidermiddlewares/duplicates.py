@@ -9,38 +9,29 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import DUPLICATE, chosen_slot
 from ..crawl.stats import count
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
 _DIGEST_BYTES = 16
 
 
-class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
+class DuplicatesMiddleware(Component, BaseSpiderMiddleware):
     """Behind `FrontierSpiderMiddleware`, so that the link graph has the links that are dropped.
 
     Items go on as ever, and so does what is asked for with ``dont_filter``. About 20 us a page.
     """
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """As Scrapy makes it. Raises `NotConfigured` unless ``FRONTIER_DUPLICATES = "stop"``."""
-        if not FrontierSettings.of_component(crawler.settings).stops_duplicates:
-            raise NotConfigured
-        middleware = cls(crawler)
-        middleware.await_crawl(crawler)
-        return middleware
+    def is_wanted(self) -> bool:
+        """With ``FRONTIER_DUPLICATES = "stop"``."""
+        return self.settings.stops_duplicates
 
     def process_spider_input(self, response: Response) -> None:
         """Note in the meta of the request the URL of another page of its host with the same body, if there is

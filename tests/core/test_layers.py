@@ -113,7 +113,7 @@ ALLOWED = {
         *MIDDLEWARE,
         *("crawl/flights", "crawl/hosts", "crawl/requests", "crawl/responses", "crawl/robots"),
     },
-    "spidermiddlewares": {*MIDDLEWARE, "crawl/links"},
+    "spidermiddlewares": {*MIDDLEWARE, "crawl/links"} - {"settings"},
     "extensions": {*BASE, *BESIDE, "core/frontier", "crawl/ranking"},
     "addon": {"settings"},
     "spiders": {"crawl", "crawl/responses", "crawl/scrapy_internals", "addon"},

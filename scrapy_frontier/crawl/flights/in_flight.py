@@ -160,11 +160,6 @@ class Flight:
         self.errback, self.request.errback = self.request.errback, None
         return Consumed(outcome)
 
-    def ends_as(self, outcome: Outcome) -> None:
-        """Have the page end with *outcome*, whatever else is seen: a request that follows from it decides, or
-        a middleware of ours."""
-        self.outcome = outcome
-
     def leads_to(self, target: PageId) -> None:
         """The request that follows from it is queued as the page *target*, which its outcome names from now
         on."""

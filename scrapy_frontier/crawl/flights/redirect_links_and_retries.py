@@ -182,7 +182,7 @@ class FollowUps:
         if not is_once_more(follow_up, flight):
             return False
         if POSTPONED in follow_up.meta:
-            flight.ends_as(outcome_of_postponed(flight, follow_up))
+            flight.outcome = outcome_of_postponed(flight, follow_up)
             if lease.page_id in self._requests.in_memory:
                 self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
@@ -190,7 +190,7 @@ class FollowUps:
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
         payload, priority = self._replace(flight, follow_up), follow_up.priority
         outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
-        flight.ends_as(outcome)
+        flight.outcome = outcome
         if lease.is_last_attempt:
             self._give_up(flight, follow_up, reason)
         else:
@@ -251,7 +251,7 @@ class FollowUps:
         if may_answer_otherwise(self._crawler, flight.request, follow_up):
             return ""
         reason = reasons.TO_ITSELF_FOR_NOTHING()
-        flight.ends_as(Outcome(Event.FAILED, reason=reason))
+        flight.outcome = Outcome(Event.FAILED, reason=reason)
         return reason
 
     def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
@@ -259,16 +259,16 @@ class FollowUps:
         same page once more."""
         page_id = flight.lease.page_id
         if known is None or known != page_id:
-            flight.ends_as(redirected(follow_up, known, flight.status))
+            flight.outcome = redirected(follow_up, known, flight.status)
             return False
         payload = self._replace(flight, follow_up)
         if follow_up.dont_filter and not is_redirect(follow_up, flight):
             # As often as it likes, as with Scrapy: it knows what it waits for, and perhaps nobody was asked.
             # What it waits for may be of the same host: that must come first.
             reason = reasons.HANDED_BACK()
-            flight.ends_as(Outcome(Event.POSTPONED, reason=reason, payload=payload, is_behind=True))
+            flight.outcome = Outcome(Event.POSTPONED, reason=reason, payload=payload, is_behind=True)
             return True
-        flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
+        flight.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload)
         if flight.lease.is_last_attempt:
             self._give_up(flight, follow_up, reasons.TO_ITSELF())
         return True

@@ -36,12 +36,12 @@ _TROUBLES = {name: trouble for trouble, names in _NAMES.items() for name in name
 
 def pause_in(response: Response, now: float) -> float:
     """Seconds for which *response* asks to be left alone (`asked_pause`); 0 where it does not say."""
-    return asked_pause(_retry_after(response), now)
+    return asked_pause(first_line(response, "Retry-After"), now)
 
 
 def trouble_in(response: Response, now: float) -> Trouble | None:
     """What *response* says of its host (`trouble_at`); None where it says nothing."""
-    status, line = response.status, _retry_after(response)
+    status, line = response.status, first_line(response, "Retry-After")
     trouble = trouble_at(status, line, now)
     if trouble is None:
         return None
@@ -49,8 +49,14 @@ def trouble_in(response: Response, now: float) -> Trouble | None:
     return trouble._replace(failure=failure)
 
 
-def _retry_after(response: Response) -> str:
-    return next(iter(response.headers.getlist(b"Retry-After")), b"").decode("latin-1")
+def lines_of(response: Response, name: str) -> list[str]:
+    """The header lines of *response* called *name*."""
+    return [line.decode("latin-1") for line in response.headers.getlist(name)]
+
+
+def first_line(response: Response, name: str) -> str:
+    """The first of `lines_of`; empty where there is none."""
+    return next(iter(lines_of(response, name)), "")
 
 
 def error_of(trouble: Trouble, request: Request) -> Exception:

@@ -46,7 +46,7 @@ class RefusedFollowUps:
             return self._follow_ups.end_for_nothing(flight, follow_up)
         reason = self._reason(follow_up, flight)
         if reason:  # it leads away all the same, as a page that comes back has to be told
-            flight.ends_as(Outcome(Event.REDIRECTED, flight.status, reason))
+            flight.outcome = Outcome(Event.REDIRECTED, flight.status, reason)
         return reason
 
     def reason_of_refresh(self, target: Request) -> str:

@@ -136,32 +136,24 @@ def _is_bare(url: str) -> bool:
     return is_plain(url) and not url.split("/", 3)[2].endswith((":80", ":443"))
 
 
-class KnownLinks:
-    """Which links to known pages end where they are taken down, because nobody would see the difference.
+def known_ending(crawler: Crawler, built_ins: BuiltIns, response: Response) -> str | None:
+    """How URLs begin whose requests need go no further from the page of *response*, but for its first, if
+    their pages are known; None where all must: somebody is to see them, or refusals are counted.
 
     Nine links of ten lead to known pages, and the scheduler drops their requests. What Scrapy does with each
     on the way there (depth, referrer, length, offsite) costs ten times as much, and leaves nothing behind.
     """
-
-    def __init__(self, crawler: Crawler, built_ins: BuiltIns) -> None:
-        self._crawler = crawler
-        self._built_ins = built_ins
-        self._offsite = crawler.get_downloader_middleware(OffsiteMiddleware)
-
-    def ending_on(self, response: Response) -> str | None:
-        """How URLs begin that need go no further from the page of *response*, but for its first; None where
-        all must: somebody is to see them, or what is refused of them is counted."""
-        crawler, built_ins, request = self._crawler, self._built_ins, response.request
-        if request is None or not built_ins.are_all or Depth(built_ins, response).sees_each:
-            return None
-        if usual_listeners(crawler) is None:
-            return None
-        spider, offsite = crawler.spider, self._offsite
-        if offsite is None or spider is None or not getattr(spider, "allowed_domains", None):
-            return ""
-        if not offsite.should_follow(request, spider):
-            return None
-        return origin_text(response.url) + "/"  # no more offsite than the page itself
+    request, spider = response.request, crawler.spider
+    if request is None or not built_ins.are_all or Depth(built_ins, response).sees_each:
+        return None
+    if usual_listeners(crawler) is None:
+        return None
+    offsite = crawler.get_downloader_middleware(OffsiteMiddleware)
+    if offsite is None or spider is None or not getattr(spider, "allowed_domains", None):
+        return ""
+    if not offsite.should_follow(request, spider):
+        return None
+    return origin_text(response.url) + "/"  # no more offsite than the page itself
 
 
 def bypass(built_ins: BuiltIns, response: Response, output: CallbackOutput | None) -> Callable[[Any], bool]:

@@ -81,7 +81,7 @@ class Codec:
             is_rare = body or again or cookies or arguments or flags or method != "GET"
             is_rare = is_rare or type(request) is not Request
             if is_rare:
-                head = _dump(self._fields_of(request))
+                head = dump(self._fields_of(request))
             else:
                 head = self._head(request, callback, errback, encoding, headers)
             if meta:
@@ -121,7 +121,7 @@ class Codec:
         kept."""
         referer = dict.get(headers, b"Referer", ()) if headers else ()
         if headers and not len(headers) == len(referer) == 1:
-            return _dump(self._fields_of(request))
+            return dump(self._fields_of(request))
         key = callback, errback, encoding, *referer
         head = self._heads.get(key)
         if head is None:
@@ -260,7 +260,8 @@ def _and_meta(head: bytes, text: str) -> bytes:
     return (head[:-1] + b"," if head else b"{") + tail
 
 
-def _dump(fields: dict[str, Any]) -> bytes:
+def dump(fields: dict[str, Any]) -> bytes:
+    """The payload with these *fields*; b"" without any."""
     return dumps(fields).encode("utf-8", "surrogatepass") if fields else b""
 
 

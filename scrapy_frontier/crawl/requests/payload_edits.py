@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from ...core.store.meta_rows import IN_MEMORY
-from .codec import OWN_PAYLOAD
-from .plain_data import TAG, dumps
+from .codec import OWN_PAYLOAD, dump
+from .plain_data import TAG
 
 _INSISTS = b'"dont_filter":true'
 _HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another one to go back to
@@ -20,7 +20,7 @@ def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
         fields = _read(payload)
         if TAG in fields:  # only a process has it
             return None
-        changed = _write({**fields, "meta": _with(fields.get("meta", {}), meta)})
+        changed = dump({**fields, "meta": _with(fields.get("meta", {}), meta)})
     except (ValueError, LookupError, AttributeError, TypeError):
         return None
     own = own_of(payload)
@@ -38,8 +38,8 @@ def without_meta(payload: bytes, key: str) -> bytes:
         return payload
     if not (meta.get("v") if TAG in meta else meta):
         del fields["meta"]
-        return _write(fields)
-    return _write({**fields, "meta": meta})
+        return dump(fields)
+    return dump({**fields, "meta": meta})
 
 
 def _with(meta: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def without_callbacks(payload: bytes) -> bytes:
     if b'back":' not in payload:
         return payload
     fields = _read(payload)
-    return _write({name: value for name, value in fields.items() if name not in ("callback", "errback")})
+    return dump({name: value for name, value in fields.items() if name not in ("callback", "errback")})
 
 
 def with_own(payload: bytes, before: bytes) -> bytes:
@@ -71,7 +71,7 @@ def with_own(payload: bytes, before: bytes) -> bytes:
     own = own_of(before)
     if payload == own or own.startswith(IN_MEMORY):
         return payload
-    return _write({**_read(payload), OWN_PAYLOAD: own.decode("utf-8", "surrogatepass")})
+    return dump({**_read(payload), OWN_PAYLOAD: own.decode("utf-8", "surrogatepass")})
 
 
 def renewed(stored: bytes, payload: bytes) -> bytes:
@@ -100,7 +100,3 @@ def insists(payload: bytes) -> bool:
 
 def _read(payload: bytes) -> Any:
     return json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
-
-
-def _write(fields: dict[str, Any]) -> bytes:
-    return dumps(fields).encode("utf-8", "surrogatepass") if fields else b""

@@ -51,7 +51,8 @@ NAP = 1.0  # the same where requests under way wait for it: the crawl may be abo
 class RobotsErrand:
     """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
 
-    ``held`` are hosts that the frontier holds until it has ended.
+    ``held`` are hosts that the frontier holds until it has ended; where there are none, only requests under
+    way wait.
     ``asks_cache`` until Scrapy's HTTP cache, if there is one, had nothing that counts. Then the web is asked,
     and ``before`` is the copy, of the frontier or the cache, that serves where that is silent.
     ``by_proxy`` as the page names one, until its answer may be the proxy's own, and is ``not_believed``: then
@@ -74,15 +75,6 @@ class RobotsErrand:
         self.not_sent: Trouble | None = None
         self.held: set[str] = set()
         self._waiting: list[Deferred[None]] = []
-
-    @property
-    def holds(self) -> bool:
-        """Whether pages in queues wait for it, and not only requests under way."""
-        return bool(self.held)
-
-    def hold(self, host: str) -> None:
-        """Have *host*, which the frontier holds, let go at the end."""
-        self.held.add(host)
 
     async def wait(self) -> None:
         """Return when the file is learnt, or nobody will be asked for it."""
@@ -159,8 +151,7 @@ class RobotsQueue:
             self._inside.keep(origin, address)
             self._let_go(self.errands.pop(origin))
             return
-        self._queue.append(origin)
-        self._begin()
+        self._again(origin)
 
     def _begin(self) -> None:
         """Start what may start: as many errands as there is room for, each by the clock of its host."""
@@ -172,12 +163,12 @@ class RobotsQueue:
             copy = errand.before or self._sites.copy(origin)
             is_known = copy is not None and is_current(copy, self._services.clock())
             wait = 0.0 if is_known else self._fetcher.wait(errand.host)
-            if wait and not errand.holds and self._is_in_vain(errand.host, wait):
+            if wait and not errand.held and self._is_in_vain(errand.host, wait):
                 errand.was_left = True
                 self._let_go(self.errands.pop(origin))
             elif wait:
                 self._tell_of_wait(errand, errand.host, wait)
-                compat.call_later(min(wait, LONGEST_NAP if errand.holds else NAP), self._again, origin)
+                compat.call_later(min(wait, LONGEST_NAP if errand.held else NAP), self._again, origin)
             else:
                 self._under_way += 1
                 compat.start(self._learn(origin, errand, copy, is_known))

@@ -26,7 +26,7 @@ from ...core.parse.robots_txt import BODY_LIMIT
 from ...core.parse.urls import host_of
 from ...core.store.site_rows import RobotsCopy, Verdict
 from ..hosts.private_network import comes_from_inside
-from ..hosts.response_troubles import CACHED, own_fault, pause_in
+from ..hosts.response_troubles import CACHED, first_line, lines_of, own_fault, pause_in
 from ..meta_keys import ERRAND, FROM_PUBLIC, SLOT
 from ..scrapy_internals import compat
 from ..stats import count
@@ -193,7 +193,7 @@ class RobotsFetcher:
             response: Response = await compat.engine_of(self._services.crawler).download_async(request)
             is_cached = way.asks_cache and CACHED in response.flags
             if is_cached:
-                way.come_from_cache(given_at(_first(response, "Date"), self._services.clock()))
+                way.come_from_cache(given_at(first_line(response, "Date"), self._services.clock()))
             count(self._services.crawler, "robotstxt/response_count")
             count(self._services.crawler, f"robotstxt/response_status_count/{response.status}")
             return response
@@ -239,15 +239,15 @@ class RobotsFetcher:
             raise StopDownload(fail=False)
 
     def _answer(self, response: Response, is_direct: bool, was_conditional: bool) -> Answer:
-        age = _first(response, "Age").strip()
+        age = first_line(response, "Age").strip()
         answer = Answer(
             response.status,
             response.body,
-            _lines(response, "Cache-Control"),
+            lines_of(response, "Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
             pause_in(response, self._services.clock()),
-            _first(response, "ETag") if is_direct else "",
-            _first(response, "Last-Modified") if is_direct else "",
+            first_line(response, "ETag") if is_direct else "",
+            first_line(response, "Last-Modified") if is_direct else "",
             was_conditional=was_conditional,
         )
         return replayed(answer) if self._services.settings.replays and CACHED in response.flags else answer
@@ -274,14 +274,6 @@ def _conditions(before: RobotsCopy | None) -> dict[str, str]:
         return {}
     given = {"If-None-Match": before.etag, "If-Modified-Since": before.modified}
     return {name: value for name, value in given.items() if value}
-
-
-def _lines(response: Response, name: str) -> list[str]:
-    return [line.decode("latin-1") for line in response.headers.getlist(name)]
-
-
-def _first(response: Response, name: str) -> str:
-    return next(iter(_lines(response, name)), "")
 
 
 def _target(response: Any, url: str) -> str | None:

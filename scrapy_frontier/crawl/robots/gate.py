@@ -92,7 +92,7 @@ class Gate:
         # The first page has its turn: hosts without end must not have their files fetched all at once.
         frontier.put_back(lease, now, is_replaced=origin not in self._robots_queue.errands)
         frontier.hold(host, now)
-        self._robots_queue.ask(origin, host, request).hold(host)
+        self._robots_queue.ask(origin, host, request).held.add(host)
         return None
 
     def report(self) -> None:
@@ -116,22 +116,16 @@ class Gate:
             if decision.site is None and decision.origin is not None and given_up is None:
                 await self.site_of(decision.origin, request)
                 decision = self._sites.decide(request, self.clock())
-        if decision.site is None:
-            answer = at_download(
-                is_known=False, wait=0.0, is_allowed=None, is_given_up=given_up is not None, has_cause=True
-            )
-            return answer, None, 0.0
-        wait = decision.until - self.clock()
-        is_allowed = await decision.allows() if wait <= 0 else None
-        has_cause = given_up is not None and given_up.failure is not None
+        is_known = decision.site is not None
+        wait = decision.until - self.clock() if is_known else 0.0
         answer = at_download(
-            is_known=True,
+            is_known=is_known,
             wait=wait,
-            is_allowed=is_allowed,
+            is_allowed=await decision.allows() if is_known and wait <= 0 else None,
             is_given_up=given_up is not None,
-            has_cause=has_cause,
+            has_cause=given_up is not None and given_up.failure is not None,
         )
-        return answer, decision, wait
+        return answer, decision if is_known else None, wait
 
     async def site_of(self, origin: str, request: Request) -> Site | None:
         """What holds for *origin*, fetched if need be; None when the crawl ends first, or its host has to be
