@@ -23,7 +23,7 @@ from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.requests.fingerprints import is_same_page
 from ..crawl.requests.request_classes import copied
 from ..crawl.responses.head import head_of
-from ..crawl.robots.sites import Agents, agent_header
+from ..crawl.robots.sites import Agents
 from ..crawl.stats import count
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class DirectivesMiddleware(Component):
         if not (tags or links or head.metas or head.canonicals):
             return None
         now = self.crawl.clock() if self.crawl is not None else time.time()
-        robots = robots_directives(tags, head.metas, self._agents.of(agent_header(request)), now)
+        robots = robots_directives(tags, head.metas, self._agents.of(request), now)
         named = canonical(head, links, response.url) if links or head.canonicals else None
         if named is not None and is_same_page(named, response.url):
             named = None

@@ -93,8 +93,9 @@ class Agents:
     def __init__(self, settings: BaseSettings) -> None:
         self._own, self._default = (settings[name] or "" for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT"))
 
-    def of(self, header: list[bytes] | None) -> str:
-        """The name that a request with that *header* is judged by; empty where no setting names any."""
+    def of(self, request: Request) -> str:
+        """The name that *request* is judged by; empty where no setting names any."""
+        header = agent_header(request)
         return str(self._own or (header[0].decode("latin-1") if header else self._default))
 
 
@@ -186,7 +187,7 @@ class KnownSites:
     _listed: Callable[[str, tuple[str, ...]], None] | None
 
     def __post_init__(self) -> None:
-        self._agents = Agents(self._services.crawler.settings)
+        self.agent_of = Agents(self._services.crawler.settings).of
         self.parsers = Parsers(self._services.crawler)
         self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
         # Where there is no frontier to keep them, and of a cache that stands for the web: no other run knows
@@ -213,9 +214,8 @@ class KnownSites:
 
     def decide(self, request: Request, now: float) -> Decision:
         """What is known of *request* at *now* (POSIX seconds); nobody is asked."""
-        url, header = request.url, agent_header(request)
-        agent, origin = self._agents.of(header), origin_for(request)
-        site = self.known(origin, agent) if origin is not None else None
+        url, header, origin = request.url, agent_header(request), origin_for(request)
+        site = self.known(origin, self.agent_of(request)) if origin is not None else None
         if site is None:
             return Decision(url, header, origin, None, 0.0, 0.0, None)
         until, delay = 0.0, site.delay
@@ -226,10 +226,6 @@ class KnownSites:
         if is_allowed is None and until <= now and not site.is_slow(url):
             is_allowed = site.allows(url)
         return Decision(url, header, origin, site, until, delay, is_allowed)
-
-    def agent_of(self, request: Request) -> str:
-        """The name by which *request* is judged, a User-Agent or a product token."""
-        return self._agents.of(agent_header(request))
 
     def read(self, copy: RobotsCopy, origin: str, agent: str) -> RobotsStatus:
         """What a *copy* says to *agent* now; touches nothing else, so a thread may ask. 1 us a byte at
