@@ -468,6 +468,9 @@ HEAVY = {
     "links": "<feed><entry>" + '<link href="//["/>' * 20_000 + "</entry>" + LINK + "</feed>",
     "bases": "<feed>" + DEEP + LINK * 300,
     "bases of links": "<feed><entry>" + '<link xml:base="b/" href="mailto:a"/>' * 9_000 + "</entry>" + LINK,
+    "links in bases": f"<feed>{DEEP}<entry>"
+    + '<link xml:base="b/" href="mailto:a"/>' * 9_000
+    + f"</entry>{LINK}",
     "bases without end": "<feed>"
     + DEEP.replace("b", "b" * 800).replace("b" * 800 + "ase", "base")
     + LINK * 20,
