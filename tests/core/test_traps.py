@@ -37,7 +37,7 @@ def test_a_trap_is_named() -> None:
     st.sampled_from(["", "?", "?a/a/a", "#a/b", "/"]),
     st.sampled_from([TrapLimits(), TrapLimits(depth=4), TrapLimits(0, 0, 2), TrapLimits(0, 0, 3)]),
 )
-def test_the_short_ways_say_the_same(pieces: list[str], end: str, limits: TrapLimits) -> None:
+def test_the_short_way_says_the_same(pieces: list[str], end: str, limits: TrapLimits) -> None:
     url = "http://a.example/" + "/".join(pieces) + end
     segments = [each for each in urlsplit(url).path.split("/") if each]
     is_trap = 0 < limits.depth < len(segments) or repeats(segments) >= limits.repeats

@@ -23,7 +23,6 @@ WORDS = {  # by kind: what a page that led to one says of that
     DEEP_PATH: "its path has too many segments",
     REPEATED_RUN: "its path repeats itself",
 }
-_FEW = (5, 6, 7)  # slashes of a URL with three to five segments
 
 
 @dataclass(frozen=True)
@@ -45,34 +44,16 @@ class TrapLimits:
         """Characters of a URL that is no trap for its length; with that check off as many as there are."""
         return self.length or sys.maxsize
 
-    @cached_property
-    def is_generous(self) -> bool:
-        """Whether only runs of three make a trap of a URL with few slashes."""
-        return not 0 < self.repeats < 3 and not 0 < self.depth < max(_FEW)
-
 
 def trap(url: str, limits: TrapLimits) -> str | None:
     """Return why *url* looks like a trap, one of `TRAPS`; None when it does not, which takes a
     microsecond."""
     if len(url) > limits.longest:
         return LONG_URL
-    slashes = url.count("/")
-    if slashes in _FEW and limits.is_generous and url.find("//", 8) < 0:
-        pieces = url.split("/")
-        # Of so few segments none stands three times in a row unless two of the first four that follow each
-        # other are the same; the query hides at most the last of the three.
-        one, two, three = pieces[3:6]
-        if one != two != three and (slashes == 5 or three != pieces[6]):
-            return None
-    pieces = url.rstrip("/").split("/")
-    # An absolute URL has three pieces more than its path has segments. Of three that are the same two are
-    # seen, whatever the query hides of the last.
-    is_deep = limits.depth and len(pieces) - 3 > limits.depth
-    if not is_deep and len(set(pieces)) == len(pieces) and not 0 < limits.repeats < 3:
-        return None
+    # An absolute URL has three pieces more than its path has segments, four where it ends with a slash.
     pieces = url.partition("?")[0].partition("#")[0].split("/")
-    is_deep = limits.depth and len(pieces) - 3 > limits.depth
-    if not is_deep and (not limits.repeats or len(pieces) - len(set(pieces)) < limits.repeats - 1):
+    is_deep = 0 < limits.depth < len(pieces) - 3
+    if not is_deep and len(pieces) - len(set(pieces)) < (limits.repeats or sys.maxsize) - 1:
         return None
     segments = [segment for segment in wire_target(url).partition("?")[0].split("/") if segment]
     if limits.depth and len(segments) > limits.depth:
