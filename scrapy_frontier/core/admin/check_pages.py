@@ -127,7 +127,7 @@ def deferred(work: Work) -> Iterator[Finding]:
 def _is_unit_of(work: Work, unit: str, page_id: PageId) -> bool:
     if work.ledger.is_of(page_id, unit):
         return True
-    page = facts.read_page(work.store, page_id)
+    page = facts.legible_page(work.store, page_id)
     return page is not None and unit in keys.deferred_units(host_of_page(page))
 
 
@@ -143,7 +143,7 @@ def due(work: Work) -> Iterator[Finding]:
 
 
 def _time_of(work: Work, page_id: PageId) -> int:
-    page = facts.read_page(work.store, page_id)
+    page = facts.legible_page(work.store, page_id)
     return 0 if page is None or page.visits is None else page.visits.due
 
 

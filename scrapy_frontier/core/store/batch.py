@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, lenient
 from . import keys, meta_rows, page_rows
 from .bloom import MASK, PAIRS
-from .host_rows import encode_host
+from .host_rows import COUNTS, encode_host
 from .link_rows import encode_links
 from .meta_rows import Counts
 from .page_rows import URL_SIZE, queued_head
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 _QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
-_COUNTS_OF_HOST = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")
 
 
 class Batch:
@@ -237,7 +236,7 @@ class Batch:
     def clamp(self, host: KeptHost) -> None:
         """Have no counter of states, or of *host*, stay below zero, where it comes if it was wrong before."""
         self.counts.states[:] = [max(count, 0) for count in self.counts.states]
-        for name in _COUNTS_OF_HOST:
+        for name in COUNTS:
             setattr(host, name, max(getattr(host, name), 0))
 
     def is_touched(self, host: KeptHost) -> bool:

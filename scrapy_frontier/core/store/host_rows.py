@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOST = struct.Struct(">IIIdIIfII")
 _HOSTS_BEFORE = struct.Struct(">IIIdIIfI"), struct.Struct(">IIIdIIf")  # the numbers they lack are 0
+COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")  # of its pages
 _LAST_SECOND = 1e12  # what is later is no time
 
 
