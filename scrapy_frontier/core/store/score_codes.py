@@ -28,9 +28,7 @@ def bucket(score: float) -> int:
 
 def code(number: float) -> int:
     """A number in 16 bits, to within .04 %; 0 for what is not positive."""
-    if not number > 0:
-        return 0
-    return min(max(round((log2(number) - SMALLEST) * STEPS_A_DOUBLING), 1), TOP)
+    return max(bucket(number), 1) if number > 0 else 0
 
 
 def number_of(coded: int) -> float:
