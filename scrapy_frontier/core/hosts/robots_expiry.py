@@ -255,16 +255,13 @@ class RobotsStatus(NamedTuple):
         """
         if self.verdict is Verdict.POSTPONE:
             return self.ask_at
-        wait = self.rules.opens_in(now) if self.rules.visit_time else 0.0
+        wait = self.rules.opens_in(now)
         return now + wait if wait else 0.0
 
     def delay(self, now: float, most: float) -> float:
         """Seconds between two requests that the file asks for, at most *most*: the larger of its Crawl-delay
         and its Request-rates at *now*; 0: none."""
-        rules = self.rules
-        if rules.request_rate:
-            return min(rules.delay(now), most)
-        return min(rules.crawl_delay, most) if rules.crawl_delay else 0.0
+        return min(self.rules.delay(now), most)
 
 
 ALLOW_ALL = Rules()
