@@ -93,7 +93,7 @@ def test_with_no_page_left_it_is_over(frontier: Frontier) -> None:
 def test_an_errand_under_way_is_waited_for(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     assert frontier.ends_at(NOW, WAIT) is None  # somebody is about to find out
-    assert not frontier.begin_errand(A, NOW, despite_hold=True)
+    assert not frontier.begin_errand(A, NOW)
     rest(frontier, 1000)
     assert frontier.ends_at(NOW, WAIT) is None
     frontier.end_errand(A, NOW)

@@ -236,11 +236,10 @@ def test_the_delay_after_an_errand_outlives_a_kill(tmp_path: Path) -> None:
     assert start(tmp_path, NOW + 2, default_politeness=SLOW).begin_errand(A, NOW + 3) == 9.0
 
 
-def test_no_errand_to_a_host_that_is_held_but_for_robots(frontier: Frontier) -> None:
+def test_an_errand_goes_to_a_host_that_is_held_and_none_to_one_that_is_blocked(frontier: Frontier) -> None:
     frontier.hold(A, NOW, NOW + 60)
-    assert frontier.begin_errand(A, NOW) == 60.0
-    assert frontier.begin_errand(A, NOW, despite_hold=True) == 0.0
-    frontier.hold(B, NOW)
+    assert frontier.begin_errand(A, NOW) == 0.0
+    frontier.block(B, NOW)
     assert frontier.begin_errand(B, NOW) == FOREVER
 
 
@@ -303,7 +302,7 @@ def test_a_longer_usual_delay_stands_and_throttling_goes_on_beneath(tmp_path: Pa
 def test_the_delay_counts_from_an_errand_that_told_of_it(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     drain(frontier)
-    frontier.begin_errand(A, NOW, despite_hold=True)
+    frontier.begin_errand(A, NOW)
     frontier.end_errand(A, NOW + 1)
     frontier.site_delay(A, 5.0, NOW + 1)
     frontier.release_hold(A, NOW + 1)

@@ -166,20 +166,18 @@ class Clocks:
             host.response_time = delay_sources.smoothed(host.response_time, response_time)
             host.ask(delay_sources.RESPONSE_TIME, self._response_delay.delay(host.response_time))
 
-    def begin_errand(self, name: str, now: float, despite_hold: bool = False) -> float:
+    def begin_errand(self, name: str, now: float) -> float:
         """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then ask
         again; 0: it begins now, and `end_errand` has to follow.
 
         It obeys the host's clock and concurrency like a page; the delay after it outlives the run. Nothing is
-        fetched of a host blocked (infinite) or held, *despite_hold* robots.txt. Raises `FrontierUnwritable`.
+        fetched of a host blocked (infinite); a hold does not count. Raises `FrontierUnwritable`.
         """
         self._batch.check()
         host = self._table.get(name)
         wait = max(host.ready_at - now, 0.0)
         if host.is_blocked:
             wait = FOREVER
-        elif host.held_until > now and not despite_hold:
-            wait = max(wait, host.held_until - now)
         elif not has_room(host):
             wait = max(wait, _BUSY)
         if not wait:

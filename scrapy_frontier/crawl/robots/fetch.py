@@ -89,7 +89,7 @@ class RobotsFetcher:
         Infinite: it is blocked."""
         if self._services.frontier is None:
             return 0.0
-        return self._services.frontier.begin_errand(host, self._services.clock(), despite_hold=True)
+        return self._services.frontier.begin_errand(host, self._services.clock())
 
     async def fetch(
         self,
