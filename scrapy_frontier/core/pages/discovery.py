@@ -62,7 +62,6 @@ class Discovery:
         """
         batch = self._batch
         if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
-            batch.check()
             batch.commit()
         if len(self._hosts.by_name) > self._hosts.most_awake:
             self._hosts.put_some_to_sleep(batch)

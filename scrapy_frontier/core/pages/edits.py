@@ -85,7 +85,6 @@ class Edits:
         Commits what was open before; its own rows go in the next batch. O(leases). Raises
         `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
-        self._batch.check()
         page = self._page_index.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
