@@ -193,13 +193,13 @@ class Frontier:
     @property
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
-        waiting = self._batch.counts.states[State.QUEUED] - self._batch.withheld
+        waiting = self._batch.counts.states[State.QUEUED] - self.withheld
         return waiting - self._leases.of_hosts_not_blocked(self._hosts.by_name)
 
     @property
     def withheld(self) -> int:
         """Queued pages of hosts in memory that the operator blocked: `lease` brings none of them."""
-        return self._batch.withheld
+        return sum(host.queued for host in self._table.blocked.values())
 
     @property
     def leased(self) -> int:

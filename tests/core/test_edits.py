@@ -101,6 +101,11 @@ def test_a_block_holds_at_once_and_in_the_runs_to_come(tmp_path: Path) -> None:
     frontier.discover([page(0), page(1), page(0, B)], NOW)
     frontier.block(A, NOW)
     assert (frontier.pending, frontier.withheld) == (1, 2)
+    newest = frontier.discover_one(page(2), NOW).page_id
+    assert frontier.withheld == 3
+    assert newest is not None
+    assert frontier.forget(newest, fingerprint_of, NOW)
+    assert (frontier.pending, frontier.withheld) == (1, 2)
     assert drain(frontier) == [f"{B}/0"]
     frontier.close()
     frontier = start(tmp_path)

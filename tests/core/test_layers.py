@@ -135,7 +135,7 @@ HANDED_ON = {"core/store/leveldb.Store", "core/ranking/graph.Links", "core/ranki
 # some is changed by its own verbs as well, and each of its fields by one other file at most.
 OWNERS = {
     "host.visited": "core/hosts/clocks.py",
-    "host.is_blocked": "core/store/batch.py",
+    "host.is_blocked": "core/hosts/load_hosts.py",
     "is_complete": "core/store/bloom.py",
     "is_on_wire": "core/hosts/clocks.py",
     "was_sent": "core/hosts/clocks.py",

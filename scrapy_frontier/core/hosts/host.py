@@ -82,7 +82,8 @@ class Host(KeptHost):
       delays by who asks for them; ``jitter``: see `Politeness`.
     - ``in_flight``: requests under way, of which ``sending`` have not gone out yet, which is what the delay
       counts from; ``in_flight_before``: as `Turns` saw it last.
-    - ``held_until``, ``held_for``: how long it is held, and what for.
+    - ``held_until``, ``held_for``: how long it is held, and what for. ``is_blocked``: by the operator; its
+      pages are queued, but withheld.
     - ``domain``, ``line_number``: its domain among the turns, and its place in the line of that.
 
     Its trouble:
@@ -113,6 +114,7 @@ class Host(KeptHost):
         "held_until",
         "in_flight",
         "in_flight_before",
+        "is_blocked",
         "is_doubted",
         "jitter",
         "leased",

@@ -57,6 +57,8 @@ class HostTable:
     _opened_at: float
     _was_clean: bool
     _to_load: bytes | None = field(default=b"", init=False)
+    # By name. One that was forgotten since has nothing queued.
+    blocked: dict[str, Host] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._orders = dict(all_orders(self._batch.store))
@@ -155,8 +157,12 @@ class HostTable:
         return host
 
     def _obey(self, host: Host, orders: Orders) -> None:
-        """What the operator ordered; the queued pages of a blocked host are counted among those withheld."""
-        self._batch.withhold(host, orders.blocked is not None)
+        """What the operator ordered."""
+        host.is_blocked = orders.blocked is not None
+        if host.is_blocked:
+            self.blocked[host.name] = host
+        else:
+            self.blocked.pop(host.name, None)
         host.ask(delay_sources.OPERATOR, orders.delay)
         host.reset_clock()
 

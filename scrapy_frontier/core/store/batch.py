@@ -53,7 +53,6 @@ class Batch:
         self.rows: dict[bytes, bytes | None] = {}
         self._touched: set[KeptHost] = set()
         self.failure: FrontierError | None = None
-        self.withheld = 0  # queued pages of blocked hosts in memory
         self.ends = 0
         self.link_rows = 0  # put in this run
         self.left: set[str] = set()
@@ -128,8 +127,6 @@ class Batch:
         rows[host.prefix + sort_key] = b""
         host.queued += 1
         counts.states[_QUEUED] += 1
-        if host.is_blocked:
-            self.withheld += 1
         self._touched.add(host)
         return sort_key
 
@@ -176,8 +173,6 @@ class Batch:
         rows[host.prefix + sort_key] = None
         host.queued -= 1
         self.counts.states[_QUEUED] -= 1
-        if host.is_blocked:
-            self.withheld -= 1
         self._touched.add(host)
         if page_id >= keys.FIRST_VISIT:
             rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = None
@@ -199,8 +194,6 @@ class Batch:
         """So many pages of *host* more are queued; *change* may be negative."""
         host.queued += change
         self.counts.states[QUEUED] += change
-        if host.is_blocked:
-            self.withheld += change
         self.touch(host)
 
     def count_queued_again(self, host: KeptHost, change: int) -> None:
@@ -227,11 +220,6 @@ class Batch:
         self.counts.states[SEEN] += change
         host.deferred += change
         self.touch(host)
-
-    def withhold(self, host: KeptHost, is_blocked: bool) -> None:
-        """Have *host* be blocked, or no longer: while it is its queued pages are ``withheld``."""
-        self.withheld += host.queued * (is_blocked - host.is_blocked)
-        host.is_blocked = is_blocked
 
     def clamp(self, host: KeptHost) -> None:
         """Have no counter of states, or of *host*, stay below zero, where it comes if it was wrong before."""

@@ -72,15 +72,14 @@ class KeptHost(HostRow):
     """A row that goes on changing, under its ``name``: each batch that touches it holds its newest state.
 
     ``prefix`` is where its queue rows begin; ``is_kept`` says that it has a row, on disk or in the open
-    batch. The pages of a host that the operator blocked (``is_blocked``) are queued, but withheld.
+    batch.
     """
 
-    __slots__ = ("is_blocked", "is_kept", "name", "prefix")
+    __slots__ = ("is_kept", "name", "prefix")
 
     __eq__ = object.__eq__  # it is itself, whatever its numbers
     __hash__ = object.__hash__
 
-    is_blocked: bool
     is_kept: bool
     name: str
     prefix: bytes
