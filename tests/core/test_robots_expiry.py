@@ -318,35 +318,31 @@ def test_what_becomes_of_a_page_at_its_hand_out(
     assert at_hand_out(is_known, wait, is_allowed, is_own_queue, is_new_delay) is becomes
 
 
+SILENT = Trouble("nobody answers", failure=TimeoutError())
+OTHER = Trouble("it refuses")
+
+
 @pytest.mark.parametrize(
     ("is_known", "wait", "is_allowed", "given_up", "becomes"),
     [
-        (True, 0.0, True, "", AtDownload.PASSES),
-        (True, -1.0, True, "", AtDownload.PASSES),
-        (True, 0.0, False, "", AtDownload.FORBIDDEN),
-        (True, 9.0, None, "", AtDownload.WAITS),
-        (False, 0.0, None, "", AtDownload.UNKNOWN),
+        (True, 0.0, True, None, AtDownload.PASSES),
+        (True, -1.0, True, None, AtDownload.PASSES),
+        (True, 0.0, False, None, AtDownload.FORBIDDEN),
+        (True, 9.0, None, None, AtDownload.WAITS),
+        (False, 0.0, None, None, AtDownload.UNKNOWN),
         # What is forbidden is so whatever its host does.
-        (True, 0.0, False, "silent", AtDownload.FORBIDDEN),
-        (True, 0.0, False, "other", AtDownload.FORBIDDEN),
+        (True, 0.0, False, SILENT, AtDownload.FORBIDDEN),
+        (True, 0.0, False, OTHER, AtDownload.FORBIDDEN),
         # Nobody waits for a site that is given up.
-        (True, 9.0, None, "silent", AtDownload.GIVEN_UP),
-        (False, 0.0, None, "silent", AtDownload.GIVEN_UP),
-        (False, 0.0, None, "other", AtDownload.GIVEN_UP),
+        (True, 9.0, None, SILENT, AtDownload.GIVEN_UP),
+        (False, 0.0, None, SILENT, AtDownload.GIVEN_UP),
+        (False, 0.0, None, OTHER, AtDownload.GIVEN_UP),
         # Where nobody answers the cooldown ends what may be fetched, with the failure that was met.
-        (True, 0.0, True, "silent", AtDownload.PASSES),
-        (True, 0.0, True, "other", AtDownload.GIVEN_UP),
+        (True, 0.0, True, SILENT, AtDownload.PASSES),
+        (True, 0.0, True, OTHER, AtDownload.GIVEN_UP),
     ],
 )
 def test_what_becomes_of_a_page(
-    is_known: bool, wait: float, is_allowed: bool | None, given_up: str, becomes: AtDownload
+    is_known: bool, wait: float, is_allowed: bool | None, given_up: Trouble | None, becomes: AtDownload
 ) -> None:
-    has_cause = given_up == "silent"
-    found = at_download(
-        is_known=is_known,
-        wait=wait,
-        is_allowed=is_allowed,
-        is_given_up=bool(given_up),
-        has_cause=has_cause,
-    )
-    assert found is becomes
+    assert at_download(is_known, wait, is_allowed, given_up) is becomes

@@ -321,16 +321,14 @@ class AtDownload(Enum):
     WAITS = "waits"  # the file cannot be read, or asks for other hours
 
 
-def at_download(
-    *, is_known: bool, wait: float, is_allowed: bool | None, is_given_up: bool, has_cause: bool
-) -> AtDownload:
+def at_download(is_known: bool, wait: float, is_allowed: bool | None, given_up: Trouble | None) -> AtDownload:
     """What becomes of a page. What the file says, if it *is_known*: *wait* seconds before the page may be
-    asked for, and then whether it *is_allowed*. The origin of the page *is_given_up*; where that *has_cause*
-    (nobody answers there), it is for others to end a page that may be fetched.
+    asked for, and then whether it *is_allowed*. The trouble that its origin is *given_up* for, if any: where
+    that has a ``failure`` (nobody answers there), it is for others to end a page that may be fetched.
     """
     if is_known and wait <= 0 and not is_allowed:
         return AtDownload.FORBIDDEN
-    if is_given_up and (not is_known or wait > 0 or not has_cause):
+    if given_up is not None and (not is_known or wait > 0 or given_up.failure is None):
         return AtDownload.GIVEN_UP
     if not is_known:
         return AtDownload.UNKNOWN

@@ -118,13 +118,8 @@ class Gate:
                 decision = self._sites.decide(request, self.clock())
         is_known = decision.site is not None
         wait = decision.until - self.clock() if is_known else 0.0
-        answer = at_download(
-            is_known=is_known,
-            wait=wait,
-            is_allowed=await decision.allows() if is_known and wait <= 0 else None,
-            is_given_up=given_up is not None,
-            has_cause=given_up is not None and given_up.failure is not None,
-        )
+        is_allowed = await decision.allows() if is_known and wait <= 0 else None
+        answer = at_download(is_known, wait, is_allowed, given_up)
         return answer, decision if is_known else None, wait
 
     async def site_of(self, origin: str, request: Request) -> Site | None:
