@@ -19,6 +19,7 @@ from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
+from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
 
@@ -311,6 +312,35 @@ def test_a_host_that_wakes_and_sleeps_again_keeps_its_turn(tmp_path: Path) -> No
         frontier.release(lease, FETCHED, NOW)
     assert longest <= within
     frontier.close()
+
+
+@pytest.mark.usefixtures("sleepy")
+def test_little_is_left_of_a_host_however_often_it_woke(tmp_path: Path) -> None:
+    frontier, numbers = a_frontier(tmp_path), count()
+    for _ in range(500):
+        frontier.discover(links("www.one.org", "www.two.org", numbers=numbers), NOW)
+        frontier.commit()
+    asleep = frontier._hosts.asleep
+    assert max(len(asleep._heap), len(asleep._due)) <= 64 + 2 * 2
+    frontier.close()
+
+
+def test_places_of_hosts_that_woke_are_skipped_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sleeping_hosts, "_SKIPPED_AT_ONCE", 2)
+    asleep = sleeping_hosts.SleepingHosts()
+    for number in range(4):
+        one = host.Host(f"{number}.org", HostRow(queued=1), Politeness(0.0, 1))
+        one.heads = [bytes([number]) * 16]
+        asleep.put(one, one.name, float(number))
+    assert asleep.overdue(-1.0) is None
+    for _ in range(3):
+        best = asleep.first()
+        assert best is not None
+        asleep.take(best)
+    assert asleep.overdue(9.0) is None
+    found = asleep.overdue(9.0)
+    assert found is not None
+    assert found[1] == "3.org"
 
 
 @pytest.mark.usefixtures("sleepy")

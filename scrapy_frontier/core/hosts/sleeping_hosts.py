@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import heapq
 import marshal
-from collections import deque
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ..store.host_rows import HostRow, decode_host, encode_host
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 AWAKE = 10_000  # hosts, before any sleeps: 15 MB, and 25 ms whenever the garbage collector walks all
 GROWTH = 1.25  # times as many as stayed awake, before all are looked at again
 LOOKED_AT_ONCE = 64  # hosts looked at by one verb, 1 us each
+_SKIPPED_AT_ONCE = 1000  # places of hosts that woke, 2 us each; there are as many of them as hosts at most
 
 # Head, domain, name, the round in which it is due, and what else there is: its row and its sort keys in one
 # piece, which takes a third of a tuple of them; nothing for a host that was never asked, with one page. A
@@ -73,36 +72,17 @@ def _unpack(sleeper: SleepingHost) -> tuple[bytes, list[bytes], bytes]:
     return found
 
 
-class _Line:
-    """Domains in the order in which they are due."""
-
-    def __init__(self) -> None:
-        self.domains: deque[str] = deque()
-        self.due_rounds: deque[float] = deque()
-
-    def put(self, domain: str, due_round: float) -> bool:
-        """Put a domain behind all others; False, and nothing is done, where that is due before the last."""
-        if self.due_rounds and due_round < self.due_rounds[-1]:
-            return False
-        self.domains.append(domain)
-        self.due_rounds.append(due_round)
-        return True
-
-
 class SleepingHosts:
     """The hosts that sleep, by their domains, and how many ``pages`` they have queued. In memory only.
 
-    What has become wrong is left in the heap and in the lines, and skipped when it surfaces.
+    What has become wrong is left in the heaps, and skipped when it surfaces.
     """
 
     def __init__(self) -> None:
         self.by_domain: dict[str, SleepingHost] = {}
         self.pages = 0
-        self._heap: list[SleepingHost] = []
-        # Hosts that were asked may have to wait many rounds; those that were not come behind none of them.
-        self._new, self._old = _Line(), _Line()
-        # A heap of those that woke and sleep again: behind the line once more they would wait for ever.
-        self._early: list[tuple[float, str]] = []
+        self._heap: list[SleepingHost] = []  # the best head first
+        self._due: list[tuple[float, str]] = []  # the domain that is due first
 
     def __len__(self) -> int:
         return len(self.by_domain)
@@ -110,32 +90,25 @@ class SleepingHosts:
     def put(self, host: Host, domain: str, due_round: float) -> None:
         """Have *host* sleep, the only one of its *domain* that does. The domain is due in *due_round*.
         O(log hosts)."""
-        line, heads = self._old if host.fetched else self._new, host.heads
+        heads = host.heads
         is_unasked = host.queued == 1 and not (
             host.visited or host.done or host.failed or host.deferred or host.response_time
         )
         rest = b"" if is_unasked else _pack(encode_host(host), heads, host.cursor if host.more else b"")
-        if not line.put(domain, due_round):
-            heapq.heappush(self._early, (due_round, domain))
+        heapq.heappush(self._due, (due_round, domain))
         sleeper = self.by_domain[domain] = heads[0], domain, host.name, due_round, rest
         self.pages += host.queued
         self._push(sleeper)
 
     def _push(self, sleeper: SleepingHost) -> None:
         heapq.heappush(self._heap, sleeper)
-        if len(self._heap) > 64 + 2 * len(self.by_domain):
+        if max(len(self._heap), len(self._due)) > 64 + 2 * len(self.by_domain):
             self._heap = list(self.by_domain.values())
+            self._due = [(each[3], each[1]) for each in self._heap]
             heapq.heapify(self._heap)
-            self._early = [place for place in self._early if self._stands(place[1], place[0])]
-            heapq.heapify(self._early)
-            for line in (self._new, self._old):
-                kept = [
-                    place for place in zip(line.domains, line.due_rounds, strict=True) if self._stands(*place)
-                ]
-                line.domains = deque(domain for domain, _ in kept)
-                line.due_rounds = deque(due_round for _, due_round in kept)
+            heapq.heapify(self._due)
 
-    def _stands(self, domain: str, due_round: float) -> bool:
+    def _stands(self, due_round: float, domain: str) -> bool:
         sleeper = self.by_domain.get(domain)
         return sleeper is not None and sleeper[3] == due_round
 
@@ -178,21 +151,14 @@ class SleepingHosts:
 
     def overdue(self, now: float) -> SleepingHost | None:
         """The one that is due for the longest time in round *now* (virtual time, see `next_host.Turns`), None
-        if none is."""
-        found = [sleeper for line in (self._new, self._old) if (sleeper := self._due(line, now)) is not None]
-        early = self._early
-        while early and not self._stands(early[0][1], early[0][0]):
-            heapq.heappop(early)
-        if early and early[0][0] <= now:
-            found.append(self.by_domain[early[0][1]])
-        return min(found, key=itemgetter(3), default=None)
-
-    def _due(self, line: _Line, now: float) -> SleepingHost | None:
-        while line.due_rounds and line.due_rounds[0] <= now:
-            if self._stands(line.domains[0], line.due_rounds[0]):
-                return self.by_domain[line.domains[0]]
-            line.domains.popleft()
-            line.due_rounds.popleft()
+        if none is, or if too much is to be skipped before it at once: the next call goes on."""
+        due = self._due
+        for _ in range(_SKIPPED_AT_ONCE):
+            if not due or due[0][0] > now:
+                break
+            if self._stands(*due[0]):
+                return self.by_domain[due[0][1]]
+            heapq.heappop(due)
         return None
 
     def names(self) -> Iterable[str]:
