@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
     from ..store.keys import PageId
+    from .leases import Outcome
     from .queue import Queue
 
 LONGEST_BACKOFF = 3600.0  # seconds, unless the first is more; ten attempts of 1 s and on come to nine minutes
@@ -70,6 +71,19 @@ class Backoffs:
         self._batch.rows[key] = queue_keys.pack_sort_key(sort_key, host.name)
         self._batch.count_queued(host, 1)
         self.next = min(self.next, until)
+
+    def queue_again(self, host: Host, sort_key: bytes, priority: int, outcome: Outcome, now: float) -> bool:
+        """Queue a page that was handed out once more, in the open batch, as *outcome* says: behind all of its
+        *priority*, not before its delay has passed, or at once. Whether it waits. O(log hosts)."""
+        until = now + outcome.delay
+        if outcome.is_behind:
+            self._queue.put_behind(host, sort_key, priority, now)
+        elif until <= now:
+            self._queue.put_back(host, sort_key, now)
+        else:
+            self.put(host, sort_key, until)
+            return True
+        return False
 
     def wake(self, now: float, is_over: bool) -> None:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a

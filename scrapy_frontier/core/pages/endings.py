@@ -192,21 +192,14 @@ class Endings:
         before its delay has passed, or behind all of its priority."""
         if outcome.host:
             page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
-        page_id, until = lease.page_id, now + outcome.delay
-        sort_key = lease.sort_key
+        page_id, sort_key = lease.page_id, lease.sort_key
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
-        if outcome.is_behind:
-            self._queue.put_behind(host, sort_key, page.priority, now)
-            return
-        if until <= now:
-            self._queue.put_back(host, sort_key, now)
-            return
-        if self._scores is not None:
+        waits = self._backoffs.queue_again(host, sort_key, page.priority, outcome, now)
+        if waits and self._scores is not None:
             self._scores.waits(page_id)
-        self._backoffs.put(host, sort_key, until)
         self._budgets.note(host)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:

@@ -75,7 +75,7 @@ class RevisitEndings:
         ended = self._judge(lease, outcome, now)
         self._queue.remove(host, lease.sort_key)
         if not ended.is_over:
-            self._queue_again(lease, ended.page, host, queue, now + outcome.delay, now, outcome.is_behind)
+            self._queue_again(lease, ended.page, host, queue, outcome, now)
             return Released(State.QUEUED)
         self._queue.visited(lease.page_id)
         links = self._write_links(lease, outcome, ended)
@@ -177,7 +177,7 @@ class RevisitEndings:
         return losses
 
     def _queue_again(
-        self, lease: Lease, page: Page, host: Host, queue: Host, until: float, now: float, is_behind: bool
+        self, lease: Lease, page: Page, host: Host, queue: Host, outcome: Outcome, now: float
     ) -> None:
         if queue is not host:
             page = page._replace(host=queue.name)
@@ -185,12 +185,7 @@ class RevisitEndings:
                 self._batch.count_queued_again(its, change)
                 self._batch.count_ended(its, page.state, change, page.status)
         self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
-        if is_behind:
-            self._queue.put_behind(queue, lease.sort_key, page.priority, now)
-        elif until <= now:
-            self._queue.put_back(queue, lease.sort_key, now)
-        else:
-            self._backoffs.put(queue, lease.sort_key, until)
+        self._backoffs.queue_again(queue, lease.sort_key, page.priority, outcome, now)
 
     def _write(self, lease: Lease, ended: _Revisited, host: Host, now: float) -> Page:
         page, before, batch = ended.page, lease.page, self._batch
