@@ -10,14 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..store import keys
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..ranking.graph import Repacked
+    from ..ranking.graph import Graph, Repacked, Row
     from ..ranking.matrix import Ranking
     from ..ranking.scorer import Floats, Scorer
-    from ..ranking.snapshot import Snapshot
     from ..store.batch import Batch
+    from ..store.leveldb import Store
     from .queue import Queue
     from .rescoring import Rescoring
 
@@ -27,6 +29,47 @@ Computed: TypeAlias = "Repacked | None"
 DELETED_AT_A_TIME = 100  # rows deleted in one batch, about 0.7 ms
 PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
 LAG_PAUSE = 0.1  # seconds between two steps while the database lags; a write would wait for as long
+
+
+class Stopped(Exception):
+    """Somebody asked for an end while a snapshot was read: what was read is to be thrown away."""
+
+
+class Snapshot:
+    """The link graph as it was; `close` it, and soon: LevelDB keeps what is deleted since. Any thread may
+    read it."""
+
+    def __init__(self, store: Store, pages: int) -> None:
+        self._store = store
+        self._snapshot = store.snapshot()
+        self.pages = pages
+
+    def read(self, stop: Callable[[], bool]) -> Graph:
+        """All links as arrays, see `graph.read_graph`; raises `Stopped` once *stop* says so.
+
+        Raises `ValueError` on rows that cannot be read.
+        """
+        from ..ranking.graph import read_graph  # loads NumPy and SciPy: for those who use it
+
+        loose, packed = self._scan(keys.LINK_ROW, stop), self._scan(keys.SEGMENT_ROW, stop)
+        return read_graph(loose, packed, self.pages)
+
+    def repack(self, stop: Callable[[], bool]) -> Iterator[Repacked]:
+        """Segments worth writing anew, see `graph.repack`; for `Rankings.put_in_place`. Writes nothing. Its
+        iterator raises `Stopped` once *stop* says so, and `ValueError` on rows that cannot be read."""
+        from ..ranking.graph import repack
+
+        return repack(self._scan(keys.LINK_ROW, stop), self._snapshot.get)
+
+    def _scan(self, prefix: bytes, stop: Callable[[], bool]) -> Iterator[Row]:
+        for row in self._store.scan(prefix, snapshot=self._snapshot):
+            if stop():
+                raise Stopped
+            yield row
+
+    def close(self) -> None:
+        """Let go of it. Nobody may be reading it any more."""
+        self._snapshot.close()
 
 
 class RankRun:
@@ -52,8 +95,6 @@ class RankRun:
         *clock* (seconds) are asked in that thread. Ends once *stop* says so. Raises `ValueError` on rows that
         cannot be read.
         """
-        from ..ranking.snapshot import Stopped  # loads NumPy and SciPy
-
         try:
             if self._scorer is not None:
                 self._rank(self._scorer, stop, clock)
@@ -64,7 +105,6 @@ class RankRun:
 
     def _rank(self, scorer: Scorer, stop: Callable[[], bool], clock: Callable[[], float]) -> None:
         from ..ranking.graph import ranking_weights
-        from ..ranking.snapshot import Stopped
 
         graph = self._snapshot.read(stop)
         self.pages, self.links = graph.pages, len(graph.indices)
@@ -118,8 +158,6 @@ class Rankings:
 
     def snapshot(self) -> Snapshot:
         """A consistent view of the links, with all that was open committed; close it soon."""
-        from ..ranking.snapshot import Snapshot  # loads NumPy and SciPy: for those who use it
-
         self._batch.commit()
         return Snapshot(self._batch.store, self._batch.counts.next_page)
 
