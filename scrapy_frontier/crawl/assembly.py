@@ -32,7 +32,6 @@ from .engine_watch import Watch
 from .flights.in_flight import Flights
 from .flights.redirect_links_and_retries import FollowUps
 from .hosts.politeness_key import PolitenessKeys, read_suffixes, registered_domain
-from .hosts.standstill import Standstill
 from .intake.dupefilters import DupeFilter
 from .intake.enqueue_requests import Intake
 from .intake.refused_follow_ups import RefusedFollowUps
@@ -46,6 +45,7 @@ from .requests.fingerprints import Identities
 from .requests.queued import QueuedRequests
 from .revisits import Revisits
 from .scrapy_internals import compat, compat_scraper
+from .standstill import Standstill
 from .store import jobdirs
 from .store.own_files import OwnFiles
 from .store.upkeep import Upkeep, filter_directory, open_store

@@ -26,9 +26,9 @@ from ..crawl.hosts.response_troubles import (
     trouble_in,
     trouble_of,
 )
-from ..crawl.hosts.standstill import MEANWHILE
 from ..crawl.hosts.strikes import cool
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
+from ..crawl.standstill import MEANWHILE
 from ..crawl.stats import count
 
 if TYPE_CHECKING:

@@ -66,6 +66,7 @@ ALLOWED = {
         *("core/parse", "core/hosts", "core/pages", "setting_values", "setting_revisits"),
     },
     "crawl/clock": BASE,
+    "crawl/standstill": {*BASE, "core/frontier"},
     "crawl/meta_keys": set(),
     "crawl/stats": {"core/frontier"},
     "crawl/scrapy_internals": {"core/hosts", "crawl/meta_keys"},
@@ -84,7 +85,7 @@ ALLOWED = {
     "crawl/robots": {
         *BASE,
         *("core/parse", "core/hosts", "core/frontier", "settings"),
-        *("crawl/clock", "crawl/hosts", "crawl/scrapy_internals", "crawl/stats"),
+        *("crawl/clock", "crawl/hosts", "crawl/scrapy_internals", "crawl/standstill", "crawl/stats"),
     },
     "crawl/flights": {
         *BASE,
@@ -105,13 +106,15 @@ ALLOWED = {
     "crawl": {
         *BASE,
         *("core/parse", "core/hosts", "core/revisits", "core/pages", "core/frontier", "settings", "signals"),
-        *("crawl/clock", "crawl/meta_keys", "crawl/stats", "crawl/scrapy_internals", "crawl/store"),
+        *("crawl/clock", "crawl/meta_keys", "crawl/standstill", "crawl/stats"),
+        *("crawl/scrapy_internals", "crawl/store"),
         *("crawl/ranking", "crawl/hosts", "crawl/requests", "crawl/responses", "crawl/robots"),
         *("crawl/flights", "crawl/intake", "crawl/links"),
     },
     "downloadermiddlewares": {
         *MIDDLEWARE,
         *("crawl/flights", "crawl/hosts", "crawl/requests", "crawl/responses", "crawl/robots"),
+        "crawl/standstill",
     },
     "spidermiddlewares": {*MIDDLEWARE, "crawl/links"} - {"settings"},
     "extensions": {*BASE, *BESIDE, "core/frontier", "crawl/ranking"},
@@ -126,7 +129,7 @@ ALLOWED = {
 # Files that have a room of their own, above or below their neighbours.
 ALONE = {
     *("core/frontier.py", "core/transitions.py"),
-    *("crawl/clock.py", "crawl/meta_keys.py", "crawl/stats.py"),
+    *("crawl/clock.py", "crawl/meta_keys.py", "crawl/standstill.py", "crawl/stats.py"),
 }
 # What a room hands on to the next and does not look into; for type checkers alone.
 HANDED_ON = {"core/store/leveldb.Store", "core/ranking/graph.Links", "core/ranking/scorer.Scorer"}

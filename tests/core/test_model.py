@@ -3,8 +3,8 @@
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
 all of it. A kill brings it back to what it was at the last commit. Requests that only one process has are
 lost with it: their pages are only seen when their turn comes, and links bring them back. A second machine
-does the same with a scorer that changes its mind all the time. Turns for age (`test_next_host.py`) are put
-off here for ever: what is left is best first.
+does the same with a scorer that changes its mind all the time. Turns for age (`test_order_of_hosts.py`) are
+put off here for ever: what is left is best first.
 """
 
 import copy
@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts import host as host_module
-from scrapy_frontier.core.hosts import next_host
+from scrapy_frontier.core.hosts import order_of_hosts
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
 from scrapy_frontier.core.hosts.cooldown import CooldownRule, Trouble, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
@@ -64,8 +64,8 @@ priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 def nobody_is_due() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
-            (next_host, "FIRST_ROUNDS"),
-            (next_host, "MOST_ROUNDS"),
+            (order_of_hosts, "FIRST_ROUNDS"),
+            (order_of_hosts, "MOST_ROUNDS"),
             (host_module, "WAITED_TURN"),
         ):
             patch.setattr(module, name, 10**9)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import host, load_hosts, next_host, sleeping_hosts
+from scrapy_frontier.core.hosts import host, load_hosts, order_of_hosts, sleeping_hosts
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import Politeness
@@ -88,7 +88,7 @@ class Run:
             if not self.awake:
                 self.frontier._hosts.most_awake = 0
             for which in "FIRST_ROUNDS", "MOST_ROUNDS":
-                patch.setattr(next_host, which, 10**9)
+                patch.setattr(order_of_hosts, which, 10**9)
             getattr(self, kind)(name, number)
         self.most_asleep = max(self.most_asleep, len(self.frontier._hosts.asleep))
         self.told.append((self.frontier.pending, self.frontier.hosts, self.frontier.wake_at()))
@@ -232,7 +232,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
     frontier.discover(links(*poor, numbers=numbers), NOW)
     frontier.discover(links("rich.org", "rich.org", numbers=numbers, priority=9), NOW)
     order = []
-    for _ in range(len(poor) * next_host.FIRST_ROUNDS * 4):
+    for _ in range(len(poor) * order_of_hosts.FIRST_ROUNDS * 4):
         frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW)
         lease = frontier.lease(NOW)
         assert lease is not None
@@ -241,7 +241,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
         if len(order) == 3:
             assert len(frontier._hosts.asleep) == len(poor)
     assert set(poor) < set(order)
-    assert max(map(order.index, poor)) <= (len(poor) + 1) * (next_host.FIRST_ROUNDS + 1)
+    assert max(map(order.index, poor)) <= (len(poor) + 1) * (order_of_hosts.FIRST_ROUNDS + 1)
     frontier.close()
 
 
@@ -299,7 +299,7 @@ def test_a_host_that_wakes_and_sleeps_again_keeps_its_turn(tmp_path: Path) -> No
         frontier.discover(links(*names, numbers=numbers), NOW)
     for _ in range(5):
         frontier.discover(links("www.waits.org", numbers=numbers), NOW)
-    within = (next_host.MOST_ROUNDS + 1) * (others + 2)
+    within = (order_of_hosts.MOST_ROUNDS + 1) * (others + 2)
     last = longest = 0
     for step in range(1, 4 * within):
         frontier.discover(links("www.best.org", numbers=numbers, priority=1), NOW)

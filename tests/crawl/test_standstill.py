@@ -12,8 +12,7 @@ from conftest import wait_until
 from scrapy import Spider
 from server import PATIENCE, Answer
 
-from scrapy_frontier.crawl import clock, scheduler
-from scrapy_frontier.crawl.hosts import standstill
+from scrapy_frontier.crawl import clock, scheduler, standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable

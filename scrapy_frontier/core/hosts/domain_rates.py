@@ -4,8 +4,8 @@ A host that spawns sub-domains without end gets a queue and a clock for each of 
 many hosts should share. Every hand-out adds one to the recent pages of the registered domain; their number
 decays with a time constant of `BURST` / rate, so that at exactly that rate it stays at `BURST`. Above the
 soft rate the domain's pages come after those of all others, above the hard rate nothing of it is leased until
-enough are forgotten. `next_host.Turns` has the order; here is the clock that says which domain is at which
-level.
+enough are forgotten. `order_of_hosts.Turns` has the order; here is the clock that says which domain is at
+which level.
 
 Pages are counted at hand-out, in double precision, and in memory only. Of earlier runs it is known when each
 host was visited last: then its domain is taken to have had as many as it has at exactly the rate. So a crawl

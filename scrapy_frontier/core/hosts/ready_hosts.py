@@ -16,7 +16,7 @@ from . import sleeping_hosts
 from .domain import BLOCKED, BUSY, DELAYED, HELD, IDLE, LINGERING, READY
 from .domain_rates import DomainRateLimiter
 from .host import FOREVER, Host, Politeness
-from .next_host import Turns
+from .order_of_hosts import Turns
 from .sleeping_hosts import SleepingHosts, may_sleep
 
 if TYPE_CHECKING:

@@ -150,8 +150,8 @@ class SleepingHosts:
         return heap[0] if heap else None
 
     def overdue(self, now: float) -> SleepingHost | None:
-        """The one that is due for the longest time in round *now* (virtual time, see `next_host.Turns`), None
-        if none is, or if too much is to be skipped before it at once: the next call goes on."""
+        """The one that is due for the longest time in round *now* (virtual time, see `order_of_hosts.Turns`);
+        None if none is, or if too much is to be skipped before it at once: the next call goes on."""
         due = self._due
         for _ in range(_SKIPPED_AT_ONCE):
             if not due or due[0][0] > now:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...core.hosts.cooldown import Trouble
     from ...core.store.site_rows import RobotsCopy
     from ...settings import FrontierSettings
-    from ..hosts.standstill import Standstill
+    from ..standstill import Standstill
 
 SITES_KEPT = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 BYTES_KEPT = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB

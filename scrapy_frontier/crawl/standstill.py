@@ -6,12 +6,12 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from ...core.time_format import span
+from ..core.time_format import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...core.frontier import Frontier
+    from ..core.frontier import Frontier
 
 logger = logging.getLogger(__name__)
 

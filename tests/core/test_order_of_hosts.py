@@ -17,7 +17,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.domain import WITHIN, HostState
 from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
-from scrapy_frontier.core.hosts.next_host import FIRST_ROUNDS, MOST_ROUNDS
+from scrapy_frontier.core.hosts.order_of_hosts import FIRST_ROUNDS, MOST_ROUNDS
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import queue_keys
