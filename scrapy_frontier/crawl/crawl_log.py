@@ -15,7 +15,7 @@ from ..settings import PREFIX, unknown_names
 from .stats import Reporter, inventory, others
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from scrapy import Spider
     from scrapy.settings import BaseSettings
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from ..core.hosts.budgets import Limits
     from ..core.hosts.end_of_crawl import Left
-    from ..core.hosts.giving_up import GivenUpPages
 
 _MOST_COUNTED = 10_000  # pages that wait for room: 4 ms
 
@@ -89,8 +88,15 @@ class CrawlLog:
             logging.INFO, words, frontier.pending, frontier.leased, frontier.hosts, ended or "none"
         )
 
-    def log_given_up(self, given_up: Iterable[GivenUpPages]) -> None:
-        """One line for each host, or origin of one, that was given up."""
+    def log_news(self) -> None:
+        """What nobody was told yet: rows that cannot be read, which are counted, and a line for each host, or
+        origin of one, that was given up."""
+        set_aside, given_up = self._frontier.news()
+        if set_aside:
+            self._reporter.tally["frontier/unreadable"] += len(set_aside)
+            words = "Set aside %d rows that cannot be read: pages %s; run `scrapy frontier check`"
+            pages = ", ".join(map(str, set_aside[:20]))
+            self._reporter.log(logging.ERROR, words, len(set_aside), pages)
         words = "Gave up %s: %s; its pages end with that (%d are queued for this host)"
         for host, origin, reason, queued in given_up:
             self._reporter.log(logging.INFO, words, origin or host, reason, queued)

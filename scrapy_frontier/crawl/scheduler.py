@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.dupefilters import BaseDupeFilter
     from typing_extensions import Self
 
     from ..core.pages.leases import Lease
@@ -60,6 +61,8 @@ class FrontierScheduler(BaseScheduler):
         self._reporter = Reporter(logger)
         self._tally = self._reporter.tally
         self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
+        self._left = 0  # when it was closed
+        self.df: BaseDupeFilter | None = None  # for spiders that look at it; from when it is opened
         self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
         self._sweeper: Any = None
         self._counted = -math.inf  # when callbacks were told last how many requests there were
@@ -72,7 +75,7 @@ class FrontierScheduler(BaseScheduler):
         return cls(crawler)
 
     def __len__(self) -> int:
-        return self._crawl.frontier.pending if self._crawl is not None else 0
+        return self._crawl.frontier.pending if self._crawl is not None else self._left
 
     # -- Scrapy's contract ---------------------------------------------------------------------------
 
@@ -122,7 +125,7 @@ class FrontierScheduler(BaseScheduler):
             return self._error is not None  # until the spider is closed for it
         now, end_wait = crawl.clock(), crawl.settings.end_wait
         end = crawl.frontier.ends_at(now, end_wait)
-        self._log_news(crawl)
+        crawl.log.log_news()
         crawl.alarm.set(crawl.frontier.wake_at(), now)
         if end is None:
             return True
@@ -143,6 +146,7 @@ class FrontierScheduler(BaseScheduler):
         crawl.revisits.log_summary()
         crawl.log.log_left_over(reason)
         crawl.log.log_known_seeds(crawl.seeds.left, crawl.seeds.first)
+        self._left = crawl.frontier.pending
         self._crawl, self._enqueue = None, _refuse
         try:
             crawl.close(reason)
@@ -159,6 +163,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _open(self, spider: Spider) -> None:
         crawl = self._crawl = Crawl(self.crawler, spider, self._reporter, self._failed, self.close)
+        self.df = crawl.df
         crawl.loading.begin()
         crawl.log.log_start(spider, self.crawler.settings)
         self._enqueue = crawl.intake.enqueue
@@ -306,15 +311,6 @@ class FrontierScheduler(BaseScheduler):
         crawl.requests.ended(lease.page_id)
         return None if request is None else self._hand_out(request, lease, crawl)
 
-    def _log_news(self, crawl: Crawl) -> None:
-        set_aside, given_up = crawl.frontier.news()
-        crawl.log.log_given_up(given_up)
-        if set_aside:
-            self._tally["frontier/unreadable"] += len(set_aside)
-            words = "Set aside %d rows that cannot be read: pages %s; run `scrapy frontier check`"
-            pages = ", ".join(map(str, set_aside[:20]))
-            self._reporter.log(logging.ERROR, words, len(set_aside), pages)
-
     # -- telling ----------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
@@ -339,7 +335,7 @@ class FrontierScheduler(BaseScheduler):
         return before == self._stirred and not crawl.flights and not crawl.frontier.pending
 
     def _report(self, crawl: Crawl) -> None:
-        self._log_news(crawl)
+        crawl.log.log_news()
         if crawl.gate is not None:
             crawl.gate.report()
         if self.crawler.stats is not None:

@@ -28,6 +28,7 @@ from ..crawl.hosts.response_troubles import (
 )
 from ..crawl.hosts.strikes import cool
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
+from ..crawl.scrapy_internals import compat
 from ..crawl.standstill import MEANWHILE
 from ..crawl.stats import count
 
@@ -43,8 +44,8 @@ class CooldownMiddleware(Component):
     """
 
     def is_wanted(self) -> bool:
-        """Unless ``FRONTIER_COOLDOWN`` is 0."""
-        return self.settings.cooldown.first > 0
+        """Unless ``FRONTIER_COOLDOWN`` is 0, or one of Scrapy's commands tries a page out: somebody waits."""
+        return self.settings.cooldown.first > 0 and not compat.is_inspecting(self.crawler)
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -99,8 +100,7 @@ class CooldownMiddleware(Component):
         lease = flight.lease if flight is not None else None
         if crawl is None or (lease is not None and lease.given_up is not None):
             return None
-        fault = own_fault(exception)
-        if fault is not None:
+        if (fault := own_fault(exception)) is not None:
             return self._await(crawl, request, fault, exception)
         trouble = None if request.meta.get("proxy") or ERRAND in request.meta else trouble_of(exception)
         if trouble is None:

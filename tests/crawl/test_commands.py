@@ -131,6 +131,21 @@ def test_what_tries_a_host_out_hears_that_it_refuses(project: Project, command: 
     assert "Connection was refused" in found.stderr + found.stdout
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_tries_a_page_out_hears_of_a_busy_host_at_once(project: Project, web: Web, status: int) -> None:
+    """In a crawl its host rests for a minute, and longer after each try."""
+    with (project.directory / "project/settings.py").open("a") as settings:
+        settings.write("ADDONS = {'scrapy_frontier.Addon': 500}\nRETRY_TIMES = 1\n")
+    web.on("/busy", status=status, body="too busy")
+    began = time.monotonic()
+    assert_fine(
+        project.scrapy("shell", web.url("/busy"), "-c", "(response.status, response.text)"), "too busy"
+    )
+    assert web.paths().count("/busy") == 2
+    assert "too busy" in project.scrapy("fetch", web.url("/busy")).stdout
+    assert time.monotonic() - began < 50  # two pauses take two minutes
+
+
 def test_shell_and_parse_follow_a_refresh_and_a_canonical_link(project: Project, web: Web) -> None:
     """The shell waits for one answer: it must not be given two."""
     with (project.directory / "project/settings.py").open("a") as settings:

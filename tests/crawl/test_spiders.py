@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import Field, FormRequest, Item, Request, Spider
+from scrapy import Field, FormRequest, Item, Request, Spider, signals
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from server import Answer, links
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Crawl
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
     from server import Web
+    from typing_extensions import Self
 
 
 class RuleSpider(CrawlSpider):
@@ -276,6 +278,49 @@ def test_dead_hosts_among_others_bring_the_same_items(
     assert len(stock) >= 25
     for kind in ours:
         assert kind == stock
+
+
+class LookingSpider(Spider):
+    """Looks at the dupe filter of the scheduler, and at what is left when it is closed."""
+
+    name = "looking"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.tell, signals.spider_closed)
+        return spider
+
+    @property
+    def scheduler(self) -> Any:
+        return self.crawler.engine._slot.scheduler  # type: ignore[union-attr]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        links = [Request(response.urljoin(f"/{number}")) for number in range(9)]
+        yield from links[:6]
+        if not self.scheduler.df.request_seen(links[8]):
+            yield {"known": len(self.scheduler.df.fingerprints) >= 1, "seen": False}
+
+    def tell(self) -> None:
+        self.crawler.stats.set_value("left", len(self.scheduler))  # type: ignore[union-attr]
+        self.crawler.stats.set_value("known", len(self.scheduler.df.fingerprints))  # type: ignore[union-attr]
+        self.scheduler.df.request_seen(Request("http://example.com/"))
+
+
+@pytest.mark.parametrize("name", ["Scrapy's own", "of the project"])
+def test_spiders_may_look_at_the_dupe_filter_and_at_what_is_left(
+    web: Web, run: Callable[..., Crawl], name: str
+) -> None:
+    own = {} if name == "Scrapy's own" else {"DUPEFILTER_CLASS": "test_dupefilters.Plain"}
+    crawl = run(
+        LookingSpider,
+        {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1, **own},
+        start_urls=[web.url("/")],
+    )
+    assert crawl.stats["item_scraped_count"] == 1
+    assert crawl.stats["known"] == 7
+    assert crawl.stats["left"] >= 5
+    assert "Traceback" not in crawl.log
 
 
 class CountingSpider(Spider):

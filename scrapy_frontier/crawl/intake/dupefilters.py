@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ...core.frontier import Frontier
+    from ..requests.fingerprints import Identities
     from ..stats import Reporter
 
 _NAME = "DUPEFILTER_CLASS"
@@ -62,6 +63,10 @@ class DupeFilter:
     def is_own(self) -> bool:
         """Whether it is a filter of the project's, which is asked of each request."""
         return self._filter is not None
+
+    def for_spiders(self, identities: Identities, frontier: Frontier) -> BaseDupeFilter:
+        """What spiders find as that of the scheduler: the filter, or what stands in for Scrapy's own."""
+        return KnownPages(identities, frontier) if self._filter is None else self._filter
 
     def drops(self, request: Request, fingerprint: bytes, frontier: Frontier) -> bool:
         """Whether *request* is dropped since the filter has seen it; it takes note of it.
@@ -139,6 +144,34 @@ class DupeFilter:
             self._reporter.log(logging.DEBUG, "%s cannot be used", self._name, exc_info=True)
             problem = f"raised {describe(error)} when it was {when}"
             raise FrontierSetting(f"{self._name} {problem}: {_REMEDY}") from error
+
+
+class KnownPages(BaseDupeFilter):
+    """Stands in for Scrapy's dupe filter where spiders look at that (``engine._slot.scheduler.df``): the
+    frontier says what it has seen. Nothing that is done to it is done to the frontier."""
+
+    def __init__(self, identities: Identities, frontier: Frontier) -> None:
+        self._identities, self._frontier = identities, frontier
+        self.fingerprints: set[str] = _Fingerprints(frontier)
+
+    def request_seen(self, request: Request) -> bool:
+        """Whether the frontier knows the page of *request*, which it takes no note of. A lookup; False once
+        the frontier is closed."""
+        try:
+            return self._frontier.find(self._identities.of(request)) is not None
+        except Exception:  # of LevelDB, which says so in more than one way
+            return False
+
+
+class _Fingerprints(set[str]):
+    """As many as there are pages; which ones the frontier alone knows."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        super().__init__()
+        self._frontier = frontier
+
+    def __len__(self) -> int:
+        return self._frontier.totals().known
 
 
 class _HeldBack:
