@@ -25,7 +25,7 @@ from .hosts.ready_hosts import Hosts, itself
 from .hosts.robots_and_sitemaps import RobotsAndSitemaps
 from .pages.backoffs import Backoffs
 from .pages.deferred import Deferral
-from .pages.discovery import Discovery
+from .pages.discovery import Discovery, PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings
 from .pages.forbidden_pages import ForbiddenPages
@@ -34,12 +34,12 @@ from .pages.leases import Lease, Leases, Outcome, Released
 from .pages.links import Discovered, Fate, Link, new_link
 from .pages.load_earlier_runs import EarlierRuns
 from .pages.not_modified import False304s
-from .pages.page_index import PageIndex
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
 from .pages.recompute_due import RecomputeDue
 from .pages.revisit_endings import RevisitEndings
 from .pages.revisit_queue import RevisitQueue
+from .pages.same_content import Contents
 from .revisits.learnt_change_rates import LearntChangeRates
 from .revisits.plans import Plans, RevisitRule, no_facts
 from .revisits.revisit_budget import RevisitBudget
@@ -177,6 +177,7 @@ class Frontier:
             batch, index, *of_hosts, clocks, leases, queue, backoffs, scores, revisit_queue, revisit_endings
         )
         self._rankings = Rankings(batch, queue, scores)
+        self._contents = Contents(batch)
         self._hand_out = HandOut(
             batch, *of_hosts, clocks, leases, queue, backoffs, deferred, endings, revisit_queue, share
         )
@@ -291,7 +292,7 @@ class Frontier:
 
     rank_now = Verb("_rankings", Rankings.rank_now)
     rank_steps = Verb("_rankings", Rankings.rank_steps)
-    same_content = Verb("_page_index", PageIndex.same_content)
+    same_content = Verb("_contents", Contents.same_content)
 
     # -- hosts -----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""How a link makes a page known.
+"""Which pages there are, and how a link makes one known.
 
 A link is asked for in one order: the texts met lately, the open batch, the filter of what is surely new, the
 store. What is new gets its id, its place in the order and all its rows in one go.
@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..errors import UnreadableRow
 from ..hosts.domain import DELAYED, IDLE
 from ..store import keys, page_rows, queue_keys
+from ..store.bloom import MASK, PAIRS
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
 from .links import Discovered, Fate, Link, new_answer, page_of_link
 from .traps import trap
+from .url_cache import UrlCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
+    from ..store.page_rows import Page
     from .deferred import Deferral
     from .leases import Lease
-    from .page_index import PageIndex
     from .queue import Queue
     from .rescoring import Rescoring
     from .revisit_queue import RevisitQueue
@@ -35,6 +38,101 @@ if TYPE_CHECKING:
 
 _NEW, _ONLY_SEEN = Fate.NEW, (Fate.SEEN, Fate.REFUSED)
 _MOST_ROWS = 300  # in one batch, three for each new page: a seed list must not pile up in memory
+
+
+class PageIndex:
+    """The pages of the store, by their fingerprints. Ids are ``~id`` where a page may be only seen."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._seen = batch.seen
+        self._first_of_run = batch.counts.next_page
+        self.url_cache = UrlCache()
+        self._only_seen = UrlCache()  # of pages that were only seen
+        # Whether `recognize` would surely say so; False says nothing. No call of ours: asked for each link.
+        self.is_recent: Callable[[str], bool] = self.url_cache.latest.__contains__
+
+    def recognize(
+        self,
+        url: str,
+        source: Lease | None = None,
+        flags: int = 0,
+        weight: float = 1.0,
+        only_seen: bool = False,
+    ) -> bool:
+        """Whether the text of *url* tells that its page needs no `discover`.
+
+        So it is with nine links in ten, in .2 us; no store read. With a *source* the edge from there is
+        noted. A page that was only seen so far is enough for a link that is *only_seen* itself.
+        """
+        page_id = self.url_cache.latest.get(url)
+        if page_id is None:
+            page_id = self.url_cache.find(url)
+            if page_id is None:
+                page_id = self._only_seen.find(url) if only_seen else None
+                if page_id is None:
+                    return False
+        if source is not None:
+            source.edges.append((page_id, flags, weight))
+        return True
+
+    def cache_url(self, url: str, page_id: PageId, is_seen: bool) -> None:
+        """Know page *page_id*, which was only seen if *is_seen*, by the text of *url* from now on."""
+        (self._only_seen if is_seen else self.url_cache).put(url, page_id)
+
+    def forget_urls(self) -> None:
+        """Some page is known no more: no page is known by the text of its URL until it is met again."""
+        self.url_cache.clear()
+        self._only_seen.clear()
+
+    def look_up(self, fingerprint: bytes) -> int | None:
+        """The id of the page with *fingerprint*, ``~id`` where that may be only seen, or None; a lookup, or 1
+        us for most that are new. Pages of the open batch are found too. Raises `FrontierUnreadable`."""
+        key = keys.INDEX + fingerprint
+        stored = self._batch.rows.get(key)
+        if stored is None:
+            seen, number = self._seen, hash(fingerprint)  # `BloomFilter.is_new`, without the call
+            pair = PAIRS[number >> 23 & 0xFF]
+            if seen.bits[number & MASK] & pair != pair and seen.is_complete:
+                return None
+            stored = self._batch.get(key)  # a row that the open batch deletes is None there too
+            if stored is None:
+                return None
+        page_id = keys.id_in(stored)
+        return page_id if len(stored) == keys.ID_BYTES else ~page_id
+
+    def find(self, fingerprint: bytes) -> PageId | None:
+        """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new. Pages of the open
+        batch are found too. Raises `FrontierUnreadable`."""
+        found = self.look_up(fingerprint)
+        return ~found if found is not None and found < 0 else found
+
+    def page(self, page_id: PageId) -> Page | None:
+        """What is known of a page; None for an id nobody has. Commits what is open, then one lookup.
+
+        Raises `UnreadableRow` where its row does not decode, and `FrontierUnwritable`.
+        """
+        self._batch.commit()
+        stored = self._batch.store.get(keys.page_key(page_id))
+        return page_rows.decode_page(stored) if stored is not None else None
+
+    def is_of_this_run(self, page_id: PageId) -> bool:
+        """Whether a page was discovered since the frontier was opened; a further visit always was. No store
+        read."""
+        return page_id >= self._first_of_run
+
+    def fate_of(self, page_id: PageId) -> Fate:
+        """Whether a page of which `look_up` says that it may be only seen is so: then ``SEEN``; ``ABSENT``
+        where it waits and another process has its request; else ``KNOWN``, a row that cannot be read too. A
+        lookup."""
+        try:
+            page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
+        except UnreadableRow:
+            return Fate.KNOWN
+        if page.is_only_seen:
+            return Fate.SEEN
+        is_waiting = page.state is State.QUEUED or page.is_deferred
+        return Fate.ABSENT if is_waiting and page.payload.startswith(IN_MEMORY) else Fate.KNOWN
 
 
 @dataclass(eq=False, repr=False)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from ..store.queue_keys import QueuePlace
     from .deferred import Deferral
+    from .discovery import PageIndex
     from .leases import Leases
-    from .page_index import PageIndex
     from .queue import Queue
     from .recompute_due import RecomputeDue
     from .rescoring import Rescoring

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ..store.keys import PageId
     from ..store.link_rows import PlainEdge
     from .backoffs import Backoffs
+    from .discovery import PageIndex
     from .leases import Leases, Outcome
-    from .page_index import PageIndex
     from .queue import Queue
     from .rescoring import Rescoring
     from .revisit_endings import RevisitEndings
