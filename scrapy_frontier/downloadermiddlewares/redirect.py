@@ -90,7 +90,9 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         """*response*, and where it refreshes to is queued; Scrapy's own answer where the callback is good for
         one call."""
         crawl, flight = self.crawl, self.flights.get(id(request))
-        if flight is None or crawl is None or not crawl.may_be_called_again(flight.callback):
+        if flight is None or crawl is None:
+            return self._followed(request, response)
+        if flight.callback is not None and not crawl.may_be_called_again(flight.callback):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = refresh_of(response, self._ignore_tags)

@@ -19,7 +19,7 @@ from ..crawl.flights.redirect_links_and_retries import postponed
 from ..crawl.hosts.response_troubles import error_of
 from ..crawl.robots.gate import Gate
 from ..crawl.robots.parser import RulesParser
-from ..crawl.robots.sites import RobotsServices, agent_header, origin_for
+from ..crawl.robots.sites import RobotsServices, origin_for
 from ..crawl.stats import count
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         hours. Raises `IgnoreRequest` for what is forbidden, and what a site that was given up met."""
         flight = self.flights.get(id(request))
         decision = flight.robots if flight is not None else None
-        if decision is not None and (decision.url, decision.header) != (request.url, agent_header(request)):
+        header = dict.get(request.headers, b"User-Agent")
+        if decision is not None and (decision.url != request.url or decision.header != header):
             decision = None  # it was about another request
         if decision is not None and decision.is_allowed:
             return None
