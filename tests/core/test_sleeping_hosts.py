@@ -245,6 +245,30 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
     frontier.close()
 
 
+def test_of_hosts_that_are_due_together_nobody_can_tell_who_sleeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside one that always has something better to offer; some are awake."""
+    orders = []
+    for awake in (1000, 20, 0):
+        monkeypatch.setattr(sleeping_hosts, "AWAKE", awake)
+        monkeypatch.setattr(sleeping_hosts, "GROWTH", 1.0)
+        frontier, numbers, order = a_frontier(tmp_path / str(awake)), count(), []
+        frontier.discover(links(*(f"{each:03}.org" for each in range(99, -1, -1)), numbers=numbers), NOW)
+        frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW)
+        for step in range(4 * 100):
+            lease = frontier.lease(NOW + step / 1000)
+            assert lease is not None
+            order.append(lease.host)
+            frontier.release(lease, FETCHED, NOW + step / 1000)
+            if lease.host == "rich.org":
+                frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW + step / 1000)
+        orders.append(order)
+        frontier.close()
+    assert len(set(orders[0])) == 101
+    assert orders[1:] == [orders[0]] * 2
+
+
 @pytest.mark.usefixtures("sleepy")
 def test_memory_holds_few_of_many_hosts(tmp_path: Path) -> None:
     frontier, numbers = a_frontier(tmp_path), count()

@@ -167,7 +167,7 @@ class Clocks:
             host.ask(delay_sources.RESPONSE_TIME, self._response_delay.delay(host.response_time))
 
     def begin_errand(self, name: str, now: float) -> float:
-        """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then ask
+        """Ask to fetch something beside the pages of a host (its robots.txt): seconds to wait, then ask
         again; 0: it begins now, and `end_errand` has to follow.
 
         It obeys the host's clock and concurrency like a page; the delay after it outlives the run. Nothing is

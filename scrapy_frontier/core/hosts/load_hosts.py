@@ -15,7 +15,7 @@ from ..store import host_rows, keys, page_rows, queue_keys
 from ..store.due_rows import COMES_BACK
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delay_sources
-from .domain import IDLE
+from .domain import IDLE, LINGERING
 from .host import HEADS, NO_ROW, Host, Politeness, host_of_page
 
 if TYPE_CHECKING:
@@ -211,6 +211,6 @@ class HostTable:
         """Let go of a host with nothing queued and nothing under way, once its delay has passed; its row, in
         the open batch, says what there is to know. Nothing for any other."""
         self._latest = max(self._latest, now)
-        if host.state is IDLE and not host.in_flight and not host.queued:
+        if host.state in (IDLE, LINGERING) and not host.in_flight and not host.queued:
             self._batch.write_host(host)
             self._hosts.forget(host, now)

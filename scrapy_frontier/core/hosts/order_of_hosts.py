@@ -209,7 +209,7 @@ class Turns:
         """Whose turn it is, if that is one of those asleep; None if it is a host's that is awake. Wakes
         nobody."""
         late, domain = asleep.overdue(self._round), self._overdue()
-        if late is not None and (domain is None or late[3] < domain.due_round):
+        if late is not None and (domain is None or (late[3], late[1]) < (domain.due_round, domain.name)):
             return late
         first = asleep.first() if domain is None else None
         if first is None:

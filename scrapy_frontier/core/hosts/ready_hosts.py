@@ -156,7 +156,7 @@ class Hosts:
             if host.state is DELAYED or (host.state is HELD and host.held_until <= now):
                 host.state = IDLE
                 self.put(host, now)
-            elif host.state is LINGERING:
+            elif host.state is LINGERING and not host.queued:
                 self.forget(host, now)
 
     # -- sleep -----------------------------------------------------------------------------------------

@@ -105,6 +105,7 @@ class RevisitEndings:
         links = self._write_links(home, outcome, ended)
         self._revisit_queue.remove(page_id, page)
         after = self._write(home, ended, host, now)
+        self._table.forget_if_idle(host, now)
         return Released(after.state, links=len(lease.edges), visit=_visit_end(page, after, ended, *links))
 
     # -- what becomes of it ----------------------------------------------------------------------------
