@@ -93,24 +93,36 @@ def _plain_of(kind: type) -> Callable[[Any], Any] | None:
     return next((make for plain, make in plains if issubclass(kind, plain)), None)
 
 
-_MOST = 200_000  # objects and items in one request, each as often as it is held: half a second
-_open: list[int] = []  # ids of those that are being written, each held by the one before
-_count = [0]  # of all that were written in the first of them
+_MOST_AGAIN = 5000  # objects and items that are written because another is written again; and for each of all
+_AGAIN_EACH = 10  # so many more: thousands of offers may share a shop, which has an address
+# Ids of those that are being written, each held by the one before, and whether that is once more.
+_open: dict[int, bool] = {}
+_written: set[int] = set()  # ids of all that were written in the first of them
+_again: list[int] = []  # of those that were written in one that was again
 
 
 def _held_by(value: Any, parts: dict[str, Any]) -> Any:
-    """The *parts* of *value* by `to_plain`. One that holds itself would be written until the stack has no
-    room, and those that many hold, which many hold, once for each way that leads there: 2 ** 20 of twenty."""
-    if id(value) in _open:
+    """The *parts* of *value* by `to_plain`. One that holds itself would be written again and again, with all
+    it holds, until the stack has no room. Those that many hold are written for each that does; but where
+    these are held by many, too (each category by all below it, say), once for each way that leads there, and
+    of such ways there may be 2 ** 20 in twenty."""
+    key = id(value)  # its own as long as the first holds it
+    if key in _open:
         raise Unstorable(f"{global_object_name(type(value))} holds itself, which plain data cannot")
-    _count[0] = _count[0] + 1 if _open else 1
-    if _count[0] > _MOST:
-        raise Unstorable(f"{global_object_name(type(value))} is held in too many ways to be plain data")
-    _open.append(id(value))
+    is_again = bool(_open) and _open[next(reversed(_open))]
+    if is_again:
+        _again.append(key)
+        if len(_again) > _MOST_AGAIN + _AGAIN_EACH * len(_written):
+            raise Unstorable(f"{global_object_name(type(value))} is held in too many ways to be plain data")
+    _open[key] = is_again or key in _written
+    _written.add(key)
     try:
         return to_plain(parts)
     finally:
-        _open.pop()
+        del _open[key]
+        if not _open:
+            _written.clear()
+            _again.clear()
 
 
 def is_mutable(value: Any) -> bool:
