@@ -1053,6 +1053,26 @@ def test_a_page_that_a_service_is_asked_for_comes_back_by_that_alone(changing: C
     assert changing.paths() == ["/service?page=one"] * 3
 
 
+class SecondHome:
+    """Asks another place for what is not there: the site has answered, and no service is asked."""
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        return request.replace(url=response.urljoin("/mirror")) if response.status == 404 else response
+
+
+def test_a_page_that_a_middleware_sends_elsewhere_is_asked_for_as_all_others_the_next_time(
+    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url, mirror = changing.on("/", status=404), changing.on("/mirror", body="news")
+    for agent in ("one", "two"):
+        run(Plain, {**DAILY, **middleware(SecondHome, 50), "USER_AGENT": agent}, url=url)
+        changing.clock.jump(changing.clock() + DAY)
+    asked = [visit.headers["user-agent"] for visit in changing.visits if visit.path == "/mirror"]
+    assert asked == ["one", "two"]
+    assert b"User-Agent" not in pages()[mirror].payload
+    assert b"download_timeout" not in pages()[mirror].payload
+
+
 def test_what_a_sitemap_tells_between_two_tries_stays() -> None:
     tried = with_own(b'{"meta":{"retry_times":1}}', b'{"meta":{"depth":1}}')
     told = with_meta(tried, {"frontier_lastmod": 5})

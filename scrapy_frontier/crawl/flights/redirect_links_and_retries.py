@@ -138,12 +138,15 @@ def use_up_retries(request: Request, retry_times: int) -> None:
     request.meta["retry_times"] = max(made, retry_times if most is None else most)
 
 
-def without_additions(follow_up: Request, source: Request, sent: Request) -> Request:
+def without_additions(
+    follow_up: Request, source: Request, sent: Request, keeps_meta: bool = False
+) -> Request:
     """*follow_up*, made of a request as it was *sent*, without what came into that since it was as its
-    *source*: of all that was handed on it has what that said."""
+    *source*: of all that was handed on it has what that said. With *keeps_meta* only of the headers."""
     made = copied(follow_up)
     _take_back(made.headers, sent.headers, source.headers)
-    _take_back(made.meta, sent.meta, source.meta)
+    if not keeps_meta:
+        _take_back(made.meta, sent.meta, source.meta)
     return made
 
 
@@ -214,12 +217,14 @@ class FollowUps:
         """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page has
         when it has ended, to come back or be queued again by: without the redirects that led there this time,
         and without what middlewares put into the request before it, on its way out. Where one of them made
-        *follow_up*, in place of that, it may know by this that it need not do so again."""
+        *follow_up* in place of that, and nobody was asked, it may know by its ``meta`` that it need not do so
+        again."""
         source = self._as_yielded(flight)
         if source is None:
             return payload
         is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
-        target = without_additions(follow_up, source, flight.request) if is_led else copied(follow_up)
+        is_led = is_led or flight.was_given or flight.status > 0
+        target = without_additions(follow_up, source, flight.request, keeps_meta=not is_led)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
         own, is_stored = self._requests.payload_of(target)
