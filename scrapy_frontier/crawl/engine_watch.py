@@ -7,6 +7,7 @@ A request is finished exactly when it leaves the engine's set of requests in pro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     from .stats import Reporter
     from .wake_up import Alarm
 
-HELD_UP = 0.1  # seconds; callbacks that compute, and wait for nothing, end one by one meanwhile
+HELD_UP = 0.1  # seconds
+SLOW_PAGE = 1.0  # seconds on the network, after which others are fetched without waiting for it
 
 
 class _Watched(set["Request"]):
@@ -75,6 +77,7 @@ class Watch:
     _replays: bool  # Scrapy's HTTP cache stands for the web
     _timer: Any = field(default=None, init=False)
     _landed = 0.0  # when the last of the requests under way came back from the network
+    _computed = 0.0  # seconds of the processor until then
     _is_closed = False
     _was_stopped = False  # by a callback that closed the spider
     _is_watching = False  # an engine, and no stand-in for one
@@ -113,11 +116,16 @@ class Watch:
         return id(request) in self._flights or request in self._in_progress
 
     def is_held_up(self, now: float) -> bool:
-        """Whether all that is under way waits in callbacks and pipelines, perhaps for a page that is queued:
-        nothing has been on the network for `HELD_UP` seconds. The engine asks again when it may be so."""
-        if not all(flight.has_landed for flight in self._flights.values()):
-            return False
+        """Whether what is under way waits in callbacks and pipelines, perhaps for a page that is queued: no
+        page came from the network for `HELD_UP` seconds, and none is awaited but slow ones. Not while
+        callbacks compute: these wait for nothing, and end. The engine asks again when it may be so."""
         until = self._landed + HELD_UP
+        if until <= now and 2 * (thread_time() - self._computed) > now - self._landed:
+            self._landed, self._computed = now, thread_time()
+            until = now + HELD_UP
+        if until <= now:
+            away = (each.lease.leased_at for each in self._flights.values() if not each.has_landed)
+            until = max(away, default=0.0) + SLOW_PAGE
         if until > now:
             self._alarm.set(until, now)
         return until <= now
@@ -174,7 +182,7 @@ class Watch:
         if self._is_closed:
             return result
         frontier, now = self._frontier, self._clock()
-        self._landed = now
+        self._landed, self._computed = now, thread_time()
         try:
             if self._follows_throttle and OPERATOR not in lease.asked:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)

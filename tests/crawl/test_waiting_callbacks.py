@@ -85,6 +85,20 @@ class BusySpider(Spider):
         yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
 
 
+class SharingSpider(Spider):
+    """Computes long, and gives way between its items, as Scrapy has every callback do."""
+
+    name = "sharing"
+
+    def parse(self, response: Response) -> Any:
+        for _ in range(60):
+            time.sleep(0.001)
+            until = time.thread_time() + 0.004
+            while time.thread_time() < until:
+                pass
+            yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
+
+
 def urls_of(web: Web, number: int) -> list[str]:
     for each in range(number):
         web.on(f"/{each}", Answer())
@@ -109,6 +123,16 @@ def test_more_callbacks_than_places_may_wait_for_another_page(
     assert crawl.stats["item_scraped_count"] == 9
 
 
+@ways
+def test_no_slow_page_holds_them_up(way: str, run: Callable[..., Crawl], web: Web) -> None:
+    urls = [*urls_of(web, 3), web.on("/slow", Answer(delay=20))]
+    web.on("/token", Answer())
+    crawl = run(TokenSpider, WAYS[way] | {"CONCURRENT_REQUESTS": 4}, start_urls=urls)
+    assert crawl.stats["item_scraped_count"] == 4
+    begun = {visit.path: visit.begin for visit in web.visits}
+    assert begun["/token"] - begun["/slow"] < 15
+
+
 def test_pages_are_fetched_while_pipelines_wait(run: Callable[..., Crawl], web: Web) -> None:
     settings = {"CONCURRENT_REQUESTS": 2, "ITEM_PIPELINES": {"test_waiting_callbacks.SlowPipeline": 1}}
     crawl = run(SlowSpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 8))
@@ -123,3 +147,11 @@ def test_callbacks_that_compute_take_no_further_places(run: Callable[..., Crawl]
     assert crawl.stats["item_scraped_count"] == 40
     assert "'most': 4" in crawl.log
     assert "'most': 6" not in crawl.log
+
+
+def test_nor_do_callbacks_that_share_the_processor(run: Callable[..., Crawl], web: Web) -> None:
+    settings = {"CONCURRENT_REQUESTS": 3, "LOG_LEVEL": "DEBUG"}
+    crawl = run(SharingSpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 12))
+    assert crawl.stats["item_scraped_count"] == 12 * 60
+    assert "'most': 3" in crawl.log
+    assert "'most': 5" not in crawl.log
