@@ -1,4 +1,4 @@
-"""PageRank: arrays in, scores and a proven bound of their error out.
+"""PageRank: arrays in, scores and what is known of their error out.
 
 `matrix` says how links come. A page without links is *dangling*, and its rank goes to all pages as teleports
 do ("strongly preferential" in Boldi, Posenato, Santini, Vigna 2008).
@@ -6,20 +6,29 @@ do ("strongly preferential" in Boldi, Posenato, Santini, Vigna 2008).
 
 from __future__ import annotations
 
+import math
+from functools import cache
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
-from .matrix import Ranking, checked, distance, distribution, filled
+from .matrix import Ranking, checked, distribution, filled
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from collections.abc import Iterator
 
-    from .matrix import Floats, Ints, Matrix, Stop, Weights
+    from numpy.typing import ArrayLike, NDArray
+
+    from .matrix import Floats, Ints, Stop, Weights
 
 DAMPING = 0.85
-_NO_WEIGHT = np.finfo(np.float64).tiny  # what a page gives out divided by less may be infinite
+_FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
+_CYCLE = 9  # sweeps between extrapolations: 10 and 12 need no fewer sweeps
+_SMOOTHING = 3  # of them only smooth: as few sweeps as with 6 that all count, and fewer extrapolations
+_BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thread, and the cache holds them
+_GAIN = 1e-4  # what a round of float32 sweeps may gain before float64 looks at the rest
 
 
 def pagerank(
@@ -41,11 +50,12 @@ def pagerank(
     where the teleports go, by v, the *preference* (content scores, say; uniform by default) scaled to sum 1
     (Page, Brin, Motwani, Winograd, "The PageRank Citation Ranking", 1999).
 
-    *start* is a previous vector, filled with its mean if shorter. *stop* is asked before each sweep but the
-    first; if it says yes, the result is the best so far, not converged. A sweep brings two vectors of sum 1
-    closer by the damping (L1), so the error after one that changes x by c is at most d / (1 - d) c.
+    *start* is a previous vector, filled with its mean if shorter. *stop* is asked before each sweep; if it
+    says yes, the result is the best so far, not converged. Sweeps are float32 products; what a round of them
+    leaves is found by one float64 product and given to the next round (iterative refinement), which reaches
+    1e-12 if asked to.
 
-    Time: 1 to 2 ns a link and sweep; memory: 16 bytes a link and 60 a page while it runs. Raises
+    Time: about 1 ns a link and sweep; memory: 12 bytes a link and 100 a page while it runs. Raises
     `ValueError` for shapes that do not fit, damping outside [0, 1), and negative or infinite preference or
     weights.
     """
@@ -55,17 +65,213 @@ def pagerank(
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, converged=True)
     v = distribution(preference, pages, "preference")
-    x: Floats = v if start is None else distribution(filled(start, pages), pages, "start")
-    each = np.ones(len(indices)) if weights is None else np.asarray(weights, np.float64)
-    links: Matrix = sparse.csc_array((each, indices, indptr), shape=(pages, pages))
-    out = links.T @ np.ones(pages)
-    passes = np.divide(damping, out, out=np.zeros(pages), where=out > _NO_WEIGHT)
-    best, error, sweeps = x, 2.0, 0
-    while error > tolerance and sweeps < max_iterations and not (sweeps and stop and stop()):
-        before, x = x, links @ (x * passes)
-        x += max(1 - float(x.sum()), 0.0) * v
-        sweeps += 1
-        bound = min(2.0, damping / (1 - damping) * distance(x, before))
-        if bound <= error:
-            best, error = x, bound
-    return Ranking(best / best.sum(), sweeps, error, converged=error <= tolerance)
+    guess = v if start is None else distribution(filled(start, pages), pages, "start")
+    system = _System(indptr, indices, weights, damping, v)
+    budget = _Budget(max_iterations, stop)
+    factor = damping / (1 - damping)
+    scores, change = system.solve(guess, tolerance / factor if factor else np.inf, budget)
+    scores = np.maximum(scores, 0)
+    error = min(2.0, factor * change) if np.isfinite(change) else 2.0
+    return Ranking(scores / scores.sum(), budget.used, error, converged=error <= tolerance)
+
+
+class _Budget:
+    """Sweeps that may still be made."""
+
+    def __init__(self, limit: int, stop: Stop) -> None:
+        self._limit = limit
+        self._stop = stop
+        self.used = 0
+
+    def is_spent(self) -> bool:
+        """Whether none is left, or *stop* says so, which is asked each time."""
+        return self.used >= self._limit or (self._stop is not None and self._stop())
+
+    def take(self) -> bool:
+        """Whether one more may be made; it counts."""
+        if self.is_spent():
+            return False
+        self.used += 1
+        return True
+
+
+class _System:
+    """PageRank as a linear system, ``y = A y + c v``: A has the links, weighted and damped, y is on the
+    linking pages and scaled as it comes.
+
+    Dangling pages feed nothing back but their mass, which is a part of c (Del Corso, Gulli, Romani, "Fast
+    PageRank computation via a sparse linear system", 2005); if many, they are left out of all sweeps but the
+    first and last of a round.
+
+    How near y is shows one such sweep, ``full = A y + c v``. It changes y by r on linking pages. Put y
+    in place of the linking part of full: that is x, scaled to its sum, s. PageRank's own sweep makes of x
+    ``(full - sum(r) v) / s``, which differs from x by at most ``(|r| + |sum(r)|) / s``; and as it brings two
+    vectors of sum 1 closer by the damping, its error is at most damping / (1 - damping) times that.
+    """
+
+    def __init__(
+        self, indptr: Ints, indices: Ints, weights: Weights, damping: float, v: NDArray[np.float64]
+    ) -> None:
+        pages, degrees = len(v), np.diff(indptr)
+        out = _out_weights(indptr, weights)
+        passed = _spread(damping / np.where(out > 0, out, 1), degrees)
+        if weights is not None:
+            passed *= np.asarray(weights, np.float32)
+        # By column, as the links come: as fast as by row, and nothing has to be turned first.
+        if np.count_nonzero(degrees) > pages * _FEW_LINKING:
+            self._linking: Ints | slice = slice(None)
+            self._whole = sparse.csc_array((passed, indices, indptr), shape=(pages, pages))
+            ends = self._whole.indptr  # shared, as are the indices
+            coarse = passed.astype(np.float32)
+            self._core = sparse.csc_array((coarse, self._whole.indices, ends), shape=(pages, pages))
+        else:
+            linking = self._linking = np.flatnonzero(degrees)
+            ends = np.append(indptr[linking], indptr[-1:])
+            self._whole = sparse.csc_array((passed, indices, ends), shape=(pages, len(linking)))
+            self._core = self._whole[linking]
+            self._core.data = self._core.data.astype(np.float32)
+        self._rate = -math.log(max(damping, 1e-9))  # the least a sweep gains
+        self._v = v
+        self._inside = v[self._linking]
+        self._weight = float(self._inside.sum())
+        self._free: Floats = (self._inside / max(self._weight, 1e-9)).astype(np.float32)
+        self._terms: Floats = np.empty((_CYCLE + 1, len(self._inside)), np.float32)
+
+    def solve(
+        self, guess: NDArray[np.float64], goal: float, budget: _Budget
+    ) -> tuple[NDArray[np.float64], float]:
+        """The best vector met from *guess* on, and its change: at most *goal* unless budget or digits end."""
+        y = guess[self._linking]
+        if not y.any():  # what only pages without links have leads nowhere
+            y = self._inside
+        best, least = self._v, np.inf
+        while True:
+            budget.used += 1  # the result needs it, whatever the limit
+            full = self._whole @ y
+            lost = y - full[self._linking]
+            c = float(lost.sum()) / self._weight if self._weight > 1e-9 else 1.0  # the former: r sums to 0
+            rest = c * self._inside - lost
+            full += (c - rest.sum()) * self._v
+            total = full.sum()  # s
+            change = _size(rest) / total if total > 0 else np.inf
+            gained = change < 0.5 * least
+            if change < least:
+                best, least = full / total, change
+            if least <= goal or not gained or budget.is_spent():
+                return best, float(least)
+            y = y + self._correction(rest, 0.7 * goal * total, budget)
+
+    def _correction(self, rest: NDArray[np.float64], goal: float, budget: _Budget) -> NDArray[np.float64]:
+        """What y lacks if a sweep changes it by *rest*, to within *goal* or `_GAIN` of *rest*.
+
+        That is rest + M rest + M M rest .., with M the matrix; every `_CYCLE` terms the combination of them
+        that leaves least is taken instead of their sum (reduced rank extrapolation; Sidi, "Vector
+        Extrapolation Methods", 2017), which halves the sweeps: 20 to 42 where the plain sum takes 29 to 72.
+        Computed with *rest* scaled to 1, so that float32 has its digits where they are needed.
+        """
+        size = _size(rest)
+        goal = max(goal / max(size, 1e-300), _GAIN)
+        terms = self._terms  # one for all rounds: fresh memory is a tenth of the time at 10,000 pages
+        correction: Floats = np.zeros(len(rest), np.float32)
+        terms[0] = rest / max(size, 1e-300)
+        left, rate = 1.0 if size else 0.0, self._rate
+        while left > goal:
+            wanted = min(max(math.ceil(math.log(left / goal) / rate), 2), _CYCLE)
+            made = 0
+            while made < wanted and budget.take():
+                terms[made + 1] = self._core @ terms[made]
+                made += 1
+            if not made:
+                break
+            # y + sum(shares[k] terms[k]) leaves terms[0] - sum(shares[k] (terms[k] - terms[k + 1]))
+            shares = np.zeros((2, made + 1), np.float32)
+            shares[0, :made] = _best_shares(terms[: made + 1])
+            shares[1, 0] = 1
+            shares[1] -= shares[0]
+            shares[1, 1:] += shares[0, :made]
+            step, remains = _combine(shares, terms[: made + 1])
+            remains -= remains.sum() * self._free  # c is free
+            size_left = _size(remains)
+            if not size_left < left:
+                step, remains = terms[:made].sum(axis=0), terms[made] - terms[made].sum() * self._free
+                size_left = _size(remains)
+            correction += step
+            terms[0] = remains
+            before, left = left, size_left
+            rate = max(math.log(before / max(left, 1e-300)) / made, self._rate)
+        return correction.astype(np.float64) * size
+
+
+def _best_shares(terms: Floats) -> NDArray[np.float64]:
+    """The c for which ``y + sum(c[k] terms[k])`` leaves least (L2), if terms[k + 1] = M terms[k].
+
+    The first `_SMOOTHING` of them are 1.
+    """
+    made = len(terms) - 1
+    first = min(_SMOOTHING, made - 1)
+    pairs, at, to = _pairs(made + 1 - first)
+    values = np.zeros(len(pairs))
+    for block in _blocks(terms[first:]):
+        rows = list(block)  # a product of matrices takes twice as long for so few
+        values += [rows[one].dot(rows[other]) for one, other in pairs]
+    products = np.empty((made + 1 - first, made + 1 - first))
+    products[at, to] = products[to, at] = values
+    against = products[:-1] - products[1:]  # of terms[k] - terms[k + 1] with terms[l]
+    gram = against[:, :-1] - against[:, 1:]
+    gram.flat[:: len(gram) + 1] += 1e-7 * gram.trace() + 1e-300  # as precise as float32, and never singular
+    shares = np.ones(made)
+    shares[first:] = np.linalg.solve(gram, against[:, 0])
+    return shares
+
+
+@cache
+def _pairs(rows: int) -> tuple[list[tuple[int, int]], Ints, Ints]:
+    pairs = list(combinations_with_replacement(range(rows), 2))
+    at, to = np.array(pairs).T
+    return pairs, at, to
+
+
+def _combine(shares: Floats, terms: Floats) -> Floats:
+    """``sum(shares[., k] terms[k])`` for each row of *shares*."""
+    combined = np.empty((len(shares), terms.shape[1]), terms.dtype)
+    for into, block in zip(_blocks(combined), _blocks(terms), strict=True):
+        np.matmul(shares, block, out=into)
+    return combined
+
+
+def _spread(values: Floats, degrees: Ints) -> Floats:
+    """The value of its page for each link: ``np.repeat``, some pages at a time.
+
+    It holds the interpreter's lock, for 23 ms and more where there are 10,000,000 links.
+    """
+    parts = range(0, len(values), _BLOCK)
+    if len(parts) == 1:
+        return np.repeat(values, degrees)
+    spread = np.empty(int(degrees.sum()), values.dtype)
+    begin = 0
+    for first in parts:
+        part = np.repeat(values[first : first + _BLOCK], degrees[first : first + _BLOCK])
+        spread[begin : begin + len(part)] = part
+        begin += len(part)
+    return spread
+
+
+def _blocks(terms: Floats) -> Iterator[Floats]:
+    """Some columns at a time: for more, BLAS wakes threads, which costs 3 ms where all else takes 1."""
+    for first in range(0, terms.shape[1], _BLOCK):
+        yield terms[:, first : first + _BLOCK]
+
+
+def _size(rest: Floats) -> float:
+    return float(np.abs(rest).sum()) + abs(float(rest.sum()))
+
+
+def _out_weights(indptr: Ints, weights: Weights) -> NDArray[np.float64]:
+    if weights is None:
+        return np.diff(indptr).astype(np.float64)
+    out = np.zeros(len(indptr) - 1)
+    rows = np.flatnonzero(np.diff(indptr))
+    if len(rows):
+        # as they stand in the float32 matrix: or a page would hand out a little more than it has
+        out[rows] = np.add.reduceat(np.asarray(weights, np.float32).astype(np.float64), indptr[rows])
+    return out
