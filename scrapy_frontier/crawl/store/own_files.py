@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ...core.store.directory_lock import DATABASE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -20,8 +22,8 @@ class OwnFiles:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._file = directory / "own-files"
+        self._directory = directory / DATABASE
+        self._file = self._directory / "own-files"
         self.schemes: frozenset[str] = frozenset()
         with suppress(OSError, ValueError):
             number, *schemes = self._file.read_text("ascii").split()
