@@ -252,27 +252,6 @@ def test_a_copy_for_another_url_works_out_anew_what_comes_of_that() -> None:
     assert found.site == "other.example"
 
 
-class Signed(Request):
-    """Has a header that comes of its URL; what it keeps does, where it *counts*, how often it was made."""
-
-    def __init__(self, url: str, *args: Any, counts: bool = False, **kwargs: Any) -> None:
-        super().__init__(url, *args, **kwargs)
-        self.headers["X-Sign"] = self.url[::-1]
-        if counts:
-            self.meta["made"] = self.meta.get("made", 0) + 1
-
-    def replace(self, *args: Any, **kwargs: Any) -> Any:
-        return super().replace(*args, **kwargs, counts="made" in self.meta)
-
-
-def test_a_header_that_a_class_works_out_of_the_url_comes_of_another_one() -> None:
-    other = "http://other.example/"
-    assert copied(Signed(URL), other).headers["X-Sign"] == other[::-1].encode()
-    assert copied(Signed(URL, counts=True), other).meta == {
-        "made": 1
-    }  # where anything else changes nothing does
-
-
 def test_a_request_of_a_class_is_read_as_earlier_versions_wrote_it() -> None:
     payload = json.dumps({"class": f"{__name__}.LabelRequest", "method": "POST", "extra": {"label": [1]}})
     assert_same(CODEC.decode(URL, 0, payload.encode()), LabelRequest(URL, method="POST", label=[1]))
