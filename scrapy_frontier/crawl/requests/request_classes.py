@@ -7,7 +7,6 @@ what an earlier version wrote.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -22,9 +21,6 @@ from .items import attributes_of, set_attributes, slots_of
 BASE_ATTRIBUTES = frozenset(Request.attributes)
 # Where every request has these and more: before Scrapy 2.19 not in slots.
 _PLACES = frozenset((*slots_of(Request), *attributes_of(Request("about:blank"), Request)))
-
-
-_KEPT = sorted(BASE_ATTRIBUTES - {"url", "headers"})
 
 
 def is_scrapys(cls: type[Request]) -> bool:
@@ -48,9 +44,8 @@ def own_attributes(request: Request) -> dict[str, Any]:
 
 def copied(request: Request, url: str = "") -> Request:
     """A copy of *request*, for another *url* if there is one, with headers and a ``meta`` of its own and all
-    that its class keeps. No method of that is called, but with a URL, to see whether all comes out as it was:
-    its constructor may take something else, or do once more what it has done before. 15 us. Raises
-    `ValueError` for a URL without a scheme."""
+    that its class keeps. No method of that is called: its constructor may take something else, or do once
+    more what it has done before. 15 us. Raises `ValueError` for a URL without a scheme."""
     cls = type(request)
     if cls is Request:
         return request.replace(url=url or request.url)  # the same, and sooner
@@ -63,21 +58,9 @@ def copied(request: Request, url: str = "") -> Request:
     made = Request.__new__(cls)
     set_attributes(made, kept)
     made.headers = Headers(request.headers, encoding=request.encoding)
-    if not url:
-        return made
-    compat.set_url(made, url)
-    return _made_anew(request, made) or made
-
-
-def _made_anew(request: Request, copy: Request) -> Request | None:
-    """*request* with the URL of its *copy* as its own class makes it: what that works out of the URL and puts
-    into a header, a signature say, is right then. None where anything else comes out otherwise."""
-    with suppress(Exception):  # it may take something else, or compare with nothing
-        made = request.replace(url=copy.url)
-        about = [(each.url, *map(each.__getattribute__, _KEPT)) for each in (copy, made)]
-        if type(made) is type(copy) and about[0] == about[1] and own_attributes(made) == own_attributes(copy):
-            return made
-    return None
+    if url:
+        compat.set_url(made, url)
+    return made
 
 
 def _without_worked_out(cls: type[Request], kept: dict[str, Any]) -> dict[str, Any]:
