@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from .wake_up import Alarm
 
 HELD_UP = 0.1  # seconds
+COMPUTING = (
+    5.0  # seconds without an end: who computes for so long may wait all the same, or it is another crawl
+)
 SLOW_PAGE = 1.0  # seconds on the network, after which others are fetched without waiting for it
 
 
@@ -76,7 +79,8 @@ class Watch:
     _failed: Callable[[Exception], None]
     _replays: bool  # Scrapy's HTTP cache stands for the web
     _timer: Any = field(default=None, init=False)
-    _landed = 0.0  # when the last of the requests under way came back from the network
+    _moved = 0.0  # when the last of the requests under way came back from the network, or ended
+    _looked = 0.0  # when it came back, or callbacks were seen to compute since
     _computed = 0.0  # seconds of the processor until then
     _is_closed = False
     _was_stopped = False  # by a callback that closed the spider
@@ -118,10 +122,14 @@ class Watch:
     def is_held_up(self, now: float) -> bool:
         """Whether what is under way waits in callbacks and pipelines, perhaps for a page that is queued: no
         page came from the network for `HELD_UP` seconds, and none is awaited but slow ones. Not while
-        callbacks compute: these wait for nothing, and end. The engine asks again when it may be so."""
-        until = self._landed + HELD_UP
-        if until <= now and 2 * (thread_time() - self._computed) > now - self._landed:
-            self._landed, self._computed = now, thread_time()
+        callbacks compute: these wait for nothing, and end, or something ends within `COMPUTING` seconds. The
+        engine asks again when it may be so."""
+        until = self._looked + HELD_UP
+        if (
+            until <= now < self._moved + COMPUTING
+            and 2 * (thread_time() - self._computed) > now - self._looked
+        ):
+            self._looked, self._computed = now, thread_time()
             until = now + HELD_UP
         if until <= now:
             away = (each.lease.leased_at for each in self._flights.values() if not each.has_landed)
@@ -182,7 +190,8 @@ class Watch:
         if self._is_closed:
             return result
         frontier, now = self._frontier, self._clock()
-        self._landed, self._computed = now, thread_time()
+        self._moved = self._looked = now
+        self._computed = thread_time()
         try:
             if self._follows_throttle and OPERATOR not in lease.asked:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)
@@ -249,6 +258,7 @@ class Watch:
         frontier, lease = self._frontier, flight.lease
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
         outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
+        self._moved = now
         links, found = self._links, flight.links
         is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))
         if links is not None and not is_usual:

@@ -1042,6 +1042,7 @@ class Service:
         if "is_asked" in request.meta:
             return None
         request.meta["is_asked"] = True
+        request.headers["X-Key"] = "secret"
         site, _, path = request.url.rpartition("/")
         return request.replace(url=f"{site}/service?page={path}")
 
@@ -1051,6 +1052,7 @@ def test_a_page_that_a_service_is_asked_for_comes_back_by_that_alone(changing: C
         run(Plain, {**DAILY, **middleware(Service, 50)}, url=changing.url("/one"))
         changing.clock.jump(changing.clock() + DAY)
     assert changing.paths() == ["/service?page=one"] * 3
+    assert [visit.headers["x-key"] for visit in changing.visits] == ["secret"] * 3
 
 
 class SecondHome:

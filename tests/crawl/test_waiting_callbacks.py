@@ -99,6 +99,22 @@ class SharingSpider(Spider):
             yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
 
 
+class PollingSpider(Spider):
+    """Asks again and again whether its token is there."""
+
+    name = "polling"
+    token = ""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/token", self.parse_token, priority=100)
+        while not self.token:
+            await asyncio.sleep(0)
+        yield {"url": response.url}
+
+    def parse_token(self, response: Response) -> None:
+        self.token = "T"
+
+
 def urls_of(web: Web, number: int) -> list[str]:
     for each in range(number):
         web.on(f"/{each}", Answer())
@@ -155,3 +171,11 @@ def test_nor_do_callbacks_that_share_the_processor(run: Callable[..., Crawl], we
     assert crawl.stats["item_scraped_count"] == 12 * 60
     assert "'most': 3" in crawl.log
     assert "'most': 5" not in crawl.log
+
+
+def test_callbacks_that_ask_again_and_again_may_wait_for_another_page(
+    run: Callable[..., Crawl], web: Web
+) -> None:
+    web.on("/token", Answer())
+    crawl = run(PollingSpider, WAYS["alone"] | {"CONCURRENT_REQUESTS": 2}, start_urls=urls_of(web, 2))
+    assert crawl.stats["item_scraped_count"] == 2

@@ -139,19 +139,27 @@ def use_up_retries(request: Request, retry_times: int) -> None:
 
 
 def without_additions(
-    follow_up: Request, source: Request, sent: Request, keeps_meta: bool = False
+    follow_up: Request, source: Request, sent: Request, names: frozenset[Any] | None = None
 ) -> Request:
     """*follow_up*, made of a request as it was *sent*, without what came into that since it was as its
-    *source*: of all that was handed on it has what that said. With *keeps_meta* only of the headers."""
+    *source*: of all that was handed on it has what that said; of these *names* alone, if there are any."""
     made = copied(follow_up)
-    _take_back(made.headers, sent.headers, source.headers)
-    if not keeps_meta:
-        _take_back(made.meta, sent.meta, source.meta)
+    _take_back(made.headers, sent.headers, source.headers, names)
+    _take_back(made.meta, sent.meta, source.meta, names)
     return made
 
 
-def _take_back(now: dict[Any, Any], sent: dict[Any, Any], source: dict[Any, Any]) -> None:
-    for name in list(now):
+# Headers and keys of ``meta`` that Scrapy's own middlewares put into a request, and ours.
+_OF_SCRAPY = frozenset((b"User-Agent", b"Accept", b"Accept-Language", b"Accept-Encoding", b"Cookie")) | {
+    *(b"Proxy-Authorization", "proxy", "_auth_proxy"),
+    *("download_timeout", "download_latency", SLOT, AUTO_SLOT),
+}
+
+
+def _take_back(
+    now: dict[Any, Any], sent: dict[Any, Any], source: dict[Any, Any], names: frozenset[Any] | None
+) -> None:
+    for name in list(now) if names is None else [name for name in now if name in names]:
         if name in sent and _is_same(dict.get(now, name), dict.get(sent, name)):  # not of the step to here
             if name in source:  # a proxy with its password, which Scrapy takes out
                 dict.__setitem__(now, name, dict.get(source, name))
@@ -217,14 +225,13 @@ class FollowUps:
         """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page has
         when it has ended, to come back or be queued again by: without the redirects that led there this time,
         and without what middlewares put into the request before it, on its way out. Where one of them made
-        *follow_up* in place of that, and nobody was asked, it may know by its ``meta`` that it need not do so
-        again."""
+        *follow_up*, only what Scrapy's own put in: of the rest that one may need each time a key that it gave
+        its service, or a mark that it need not do so again."""
         source = self._as_yielded(flight)
         if source is None:
             return payload
         is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
-        is_led = is_led or flight.was_given or flight.status > 0
-        target = without_additions(follow_up, source, flight.request, keeps_meta=not is_led)
+        target = without_additions(follow_up, source, flight.request, None if is_led else _OF_SCRAPY)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
         own, is_stored = self._requests.payload_of(target)

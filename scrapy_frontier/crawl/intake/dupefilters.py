@@ -66,6 +66,8 @@ class DupeFilter:
 
     def for_spiders(self, identities: Identities, frontier: Frontier) -> BaseDupeFilter:
         """What spiders find as that of the scheduler: the filter, or what stands in for Scrapy's own."""
+        if not self.is_on:
+            return BaseDupeFilter()
         return KnownPages(identities, frontier) if self._filter is None else self._filter
 
     def drops(self, request: Request, fingerprint: bytes, frontier: Frontier) -> bool:
