@@ -17,6 +17,7 @@ from scrapy_frontier.core.frontier import PageId
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.intake.dupefilters import DupeFilter
+from scrapy_frontier.crawl.requests.fingerprints import Identities
 from scrapy_frontier.crawl.stats import Reporter
 from scrapy_frontier.crawl.store.upkeep import filter_directory, forget_filter
 
@@ -117,7 +118,7 @@ class Known:
 
 
 def opened(directory: Path, kind: type) -> DupeFilter:
-    settings = {"JOBDIR": str(directory), "DUPEFILTER_CLASS": f"{__name__}.{kind.__name__}"}
+    settings = {"JOBDIR": str(directory), "DUPEFILTER_CLASS": f"{kind.__module__}.{kind.__name__}"}
     crawler = ScrapyCrawler(Spider, settings)
     crawler.request_fingerprinter = RequestFingerprinter()
     where = filter_directory(directory / "frontier")
@@ -127,6 +128,18 @@ def opened(directory: Path, kind: type) -> DupeFilter:
 
 def drops(dupefilter: DupeFilter, request: Request, page: Page | None = None) -> bool:
     return dupefilter.drops(request, b"", Known(page))  # type: ignore[arg-type]
+
+
+def test_spiders_find_the_filter_of_the_project_or_what_stands_in_for_scrapys(tmp_path: Path) -> None:
+    frontier, identities = Known(), Identities(RequestFingerprinter())
+    own = opened(tmp_path, Picky)
+    assert isinstance(own.for_spiders(identities, frontier), Picky)  # type: ignore[arg-type]
+    own.close("finished")
+    is_off = opened(tmp_path, BaseDupeFilter).for_spiders(identities, frontier)  # type: ignore[arg-type]
+    assert not is_off.request_seen(PAGE)
+    for known in (False, True):
+        found = opened(tmp_path, RFPDupeFilter).for_spiders(identities, Known(known or None))  # type: ignore[arg-type]
+        assert found.request_seen(PAGE) == known
 
 
 @pytest.mark.parametrize("kind", [Plain, Picky, Late])
