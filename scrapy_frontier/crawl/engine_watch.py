@@ -40,11 +40,9 @@ if TYPE_CHECKING:
     from .stats import Reporter
     from .wake_up import Alarm
 
-HELD_UP = 0.1  # seconds
-COMPUTING = (
-    5.0  # seconds without an end: who computes for so long may wait all the same, or it is another crawl
-)
-SLOW_PAGE = 1.0  # seconds on the network, after which others are fetched without waiting for it
+# Seconds: without a page from the network; on it, after which a page is awaited no longer; without an end,
+# while the thread computes: callbacks that do so for longer may wait all the same, or it is another crawl's.
+HELD_UP, SLOW_PAGE, COMPUTING = 0.1, 1.0, 5.0
 
 
 class _Watched(set["Request"]):
@@ -125,10 +123,8 @@ class Watch:
         callbacks compute: these wait for nothing, and end, or something ends within `COMPUTING` seconds. The
         engine asks again when it may be so."""
         until = self._looked + HELD_UP
-        if (
-            until <= now < self._moved + COMPUTING
-            and 2 * (thread_time() - self._computed) > now - self._looked
-        ):
+        computed = thread_time() - self._computed
+        if until <= now < self._moved + COMPUTING and 2 * computed > now - self._looked:
             self._looked, self._computed = now, thread_time()
             until = now + HELD_UP
         if until <= now:

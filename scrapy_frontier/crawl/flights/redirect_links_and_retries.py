@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from ..stats import Reporter
     from .in_flight import Flight
 
+# Headers and keys of ``meta`` that Scrapy's own middlewares put into a request, and ours.
+_HEADERS = b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie", b"Proxy-Authorization", b"User-Agent"
+_KEYS = "proxy", "_auth_proxy", "download_timeout", "download_latency", SLOT, AUTO_SLOT
+_OF_SCRAPY: frozenset[bytes | str] = frozenset((*_HEADERS, *_KEYS))
+
 
 def is_seed(request: Request) -> bool:
     """Whether *request* comes from ``start()``, or by redirects from there.
@@ -147,13 +152,6 @@ def without_additions(
     _take_back(made.headers, sent.headers, source.headers, names)
     _take_back(made.meta, sent.meta, source.meta, names)
     return made
-
-
-# Headers and keys of ``meta`` that Scrapy's own middlewares put into a request, and ours.
-_OF_SCRAPY = frozenset((b"User-Agent", b"Accept", b"Accept-Language", b"Accept-Encoding", b"Cookie")) | {
-    *(b"Proxy-Authorization", "proxy", "_auth_proxy"),
-    *("download_timeout", "download_latency", SLOT, AUTO_SLOT),
-}
 
 
 def _take_back(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class OwnFiles:
     """The ``schemes`` that the spider of the frontier in *directory* has asked for, in this run or another.
 
-    Kept in a file that names the directory by its number, which a copy, or an archive from elsewhere, cannot
-    have: there the spider has to ask anew.
+    Kept in a file that names the database's directory by its inode, which a copy, or an archive from
+    elsewhere, cannot have: there the spider has to ask anew.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -31,7 +31,7 @@ class OwnFiles:
                 self.schemes = frozenset(schemes)
 
     def note(self, scheme: str) -> None:
-        """The spider asks for a URL of that *scheme*."""
+        """The spider asks for a URL of that *scheme*: it is written down. Raises nothing."""
         self.schemes |= {scheme}
         with suppress(OSError):  # a full disk closes the crawl by itself
             self._file.write_text(" ".join([self._number(), *sorted(self.schemes)]), "ascii")
