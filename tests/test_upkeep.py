@@ -183,6 +183,22 @@ def test_a_directory_that_went_is_told_to_who_writes_and_to_nobody_else(
     assert not (tmp_path / "frontier").exists()
 
 
+def test_nor_is_anybody_told_where_it_goes_right_after_it_was_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Removed(Store):
+        def look(self) -> bool:
+            is_there = super().look()
+            shutil.rmtree(self.directory, ignore_errors=True)
+            return is_there
+
+    store = Removed(tmp_path / "frontier")
+    look_after(weakref.ref(store), 1e-9, threading.Event())
+    assert caplog.records == []
+    with pytest.raises(FrontierUnwritable, match=r"/frontier was removed"):
+        Frontier(store, NOW).close()
+
+
 @pytest.mark.parametrize("has_upkeep", [True, False])
 def test_a_frontier_begun_anew_is_not_damaged_by_the_end_of_the_one_before(
     tmp_path: Path, has_upkeep: bool

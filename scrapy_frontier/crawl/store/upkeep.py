@@ -121,6 +121,8 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
                     synced_at = time.monotonic()
                     store.sync()
             except OSError as error:  # no descriptor is free, say: it may work the next time
+                if not store.look():  # it went meanwhile
+                    return
                 if not has_failed:
                     words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
                     logger.error(words, directory, error)
