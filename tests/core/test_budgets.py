@@ -233,15 +233,27 @@ def test_a_new_page_waits_behind_those_that_wait_already(tmp_path: Path) -> None
 
 
 def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=2)
+    frontier = start(tmp_path, host_pages=2)
     found = frontier.discover(pages(30), NOW)
     assert ids(found) == [*range(22), *[None] * 8]
     assert kinds(found) == {"deferred": 20, "over_budget": 8}
     assert frontier._batch.counts.next_page == 22
     assert ids(frontier.discover([page(40, is_named=True)], NOW)) == [22], "a seed is always kept"
     assert ids(frontier.discover(pages(30), NOW))[22:] == [None] * 8
-    assert len(drain(frontier)) == 23
+    assert len(drain(frontier)) == 2
+    frontier.close()
+    frontier = start(tmp_path, host_pages=5)
+    assert len(drain(frontier)) == 3
     assert ids(frontier.discover(pages(30), NOW))[22:] == [*range(23, 31)], "linked again, there is room"
+    frontier.close()
+
+
+@pytest.mark.parametrize("budget", ["host_pending", "domain_pending"])
+def test_all_pages_wait_that_are_to_be_queued_in_their_turn(tmp_path: Path, budget: str) -> None:
+    frontier = start(tmp_path, **{budget: 2})
+    assert kinds(frontier.discover(pages(100), NOW)) == {"deferred": 98}
+    frontier.discover(pages(100, first=100), NOW)
+    assert len(drain(frontier)) == 200
     frontier.close()
 
 
@@ -267,13 +279,13 @@ def fingerprint_of(found: page_rows.Page) -> bytes:
 
 
 def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=1)
+    frontier = start(tmp_path, host_pages=1)
     before = see(frontier, pages(14), NOW)
     found = frontier.discover(pages(14), NOW)
     assert ids(found) == [*before[:11], *[None] * 3]
     assert kinds(found) == {"deferred": 10, "over_budget": 3}
     assert (frontier.pending, seen(frontier), len(deferred(frontier))) == (1, 13, 10)
-    assert reason(frontier, 1) == "over the budget of 1 queued page for host a.example"
+    assert reason(frontier, 1) == "over the budget of 1 page for host a.example"
     assert reason(frontier, 11) == "out of scope"
     assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
     frontier.close()

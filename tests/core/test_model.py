@@ -208,24 +208,15 @@ class Model:
         return sorted((each for each in self.deferred.values() if each.host == host), key=lambda e: e.id)
 
     def is_over(self, host: str) -> bool:
-        return self.exceeded(host) != 0
-
-    def exceeded(self, host: str) -> int:
-        """The budget that has no room for one more page; 0 if both have."""
         queued, pages, pending = self.host_counts(host)[0], self.limits.host_pages, self.limits.host_pending
-        if pages and queued + self.fetched(host) >= pages:
-            return pages
-        return pending if pending and queued >= pending else 0
+        return bool((pages and queued + self.fetched(host) >= pages) or (pending and queued >= pending))
 
     def defers(self, host: str) -> bool | None:
         """Whether a new page has to wait; None where it is not even kept."""
-        limits = self.limits
-        most = self.exceeded(host)
-        if not most and host in self.units:
-            most = limits.host_pending or limits.host_pages
-        if not most:
+        pages, pending = self.limits.host_pages, self.limits.host_pending
+        if not self.is_over(host) and not (host in self.units and (pages or pending)):
             return False
-        return True if len(self.waiting(host)) < KEPT * most else None
+        return True if not pages or len(self.waiting(host)) < KEPT * pages else None
 
     def has_room(self, host: str) -> bool:
         """Not for one page: an eighth of a queue comes back at a time."""

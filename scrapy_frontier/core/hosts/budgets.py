@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..store.host_rows import HostRow
     from ..store.keys import PageId
 
-KEPT = 10  # a unit keeps so many times its budget for later; what is linked beyond that is only counted
+KEPT = 10  # a unit keeps so many times its budget of pages for later; what is linked beyond is only counted
 
 
 class Limits(NamedTuple):
@@ -130,12 +130,10 @@ class Budgets:
             unit = keys.domain_unit(tally.domain)
             over = _over(unit, "domain", tally, limits.domain_pages, limits.domain_pending)
             if over is None and is_new and unit in self.units:
-                most = limits.domain_pending or limits.domain_pages
-                over = _behind(unit, f"domain {tally.domain}", tally.deferred < KEPT * most)
-        if over is None and is_new and host.name in self.units:
-            most = limits.host_pending or limits.host_pages
-            if most:
-                over = _behind(host.name, f"host {host.name}", host.deferred < KEPT * most)
+                over = _behind(unit, f"domain {tally.domain}", _keeps(tally, limits.domain_pages))
+        has_limit = limits.host_pages or limits.host_pending
+        if over is None and is_new and has_limit and host.name in self.units:
+            over = _behind(host.name, f"host {host.name}", _keeps(host, limits.host_pages))
         return over
 
     def spent(self, host: Host) -> OverBudget | None:
@@ -210,7 +208,12 @@ def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: in
         return None
     name = unit.removeprefix("*.") if kind == "domain" else unit
     reason = reasons.BUDGET(most=f"{most:,} {noun}", whose=f"{kind} {name}")
-    return OverBudget(unit, reason, counts.deferred < KEPT * most)
+    return OverBudget(unit, reason, _keeps(counts, pages))
+
+
+def _keeps(counts: HostRow | Tally, pages: int) -> bool:
+    """Whether one more page may wait: any that a budget of queued pages holds back for a while."""
+    return not pages or counts.deferred < KEPT * pages
 
 
 def _behind(unit: str, name: str, is_kept: bool) -> OverBudget:
