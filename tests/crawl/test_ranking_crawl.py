@@ -190,6 +190,33 @@ def test_a_scorer_of_the_users_own(web: Web, run: Callable[..., Crawl]) -> None:
     assert web.paths() == ["/", "/1", "/3", "/5", "/2", "/4", "/6"]
 
 
+class Slips(Scorer):
+    """A scorer of the user's own that cannot tell hosts without a dot, and answers with no number."""
+
+    def discovered(
+        self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
+    ) -> float:
+        if parent is not None and node % 2:
+            raise KeyError(host)
+        return None  # type: ignore[return-value]
+
+    def parsed(self, node: int, *links: Any) -> Any:
+        return None
+
+    def closed(self, node: int) -> None:
+        raise KeyError(node)
+
+
+def test_a_scorer_that_fails_loses_no_link(web: Web, run: Callable[..., Crawl]) -> None:
+    web.link("/", *(f"/{number}" for number in range(1, 7)))
+    web.on("/4", Answer(404))
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Slips"}
+    crawl = run(FollowSpider, settings, start_urls=[web.url("/")])
+    assert web.paths() == ["/", *(f"/{number}" for number in range(1, 7))]
+    assert crawl.log.count("FRONTIER_SCORER = 'test_ranking_crawl.Slips' fails") == 1
+    assert crawl.stats["log_count/ERROR"] == 1
+
+
 class Stubborn(PageRank):
     """Ranks for ever, unless somebody stops it."""
 

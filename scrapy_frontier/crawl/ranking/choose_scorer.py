@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import build_from_crawler
 
 from ...settings import NEED_LINKS, SCORERS, FrontierSetting, function
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
 
     from ... import Scorer
@@ -35,4 +37,47 @@ def load_scorer(name: str, crawler: Crawler) -> Scorer:
     cls = function("FRONTIER_SCORER", path, wanted)
     if not (isinstance(cls, type) and issubclass(cls, Scorer)):
         raise FrontierSetting(f"FRONTIER_SCORER = {path!r}: set {wanted}")
-    return build_from_crawler(cls, crawler)
+    scorer = build_from_crawler(cls, crawler)
+    return scorer if name in SCORERS else _guarded(scorer, path)
+
+
+def _guarded(scorer: Scorer, path: str) -> Scorer:
+    """A *scorer* of the user's own that raises nothing where pages are discovered and end, or links would be
+    lost: what it fails for counts as it does for its base class, and is told once."""
+    was_told = False
+
+    def guarded(verb: Callable[..., Any], read: Callable[[Any], Any], instead: Any) -> Callable[..., Any]:
+        def call(*values: Any, **more: Any) -> Any:
+            nonlocal was_told
+            try:
+                return read(verb(*values, **more))
+            except Exception:
+                if not was_told:
+                    was_told = True
+                    words = "FRONTIER_SCORER = %r fails, and a page counts as average: mend it (said once)"
+                    logger.error(words, path, exc_info=True)
+                return instead
+
+        return call
+
+    for name, read, instead in _GUARDED:
+        setattr(scorer, name, guarded(getattr(scorer, name), read, instead))
+    return scorer
+
+
+def _changes(found: Any) -> list[tuple[int, float]]:
+    return [(int(page), float(score)) for page, score in found]
+
+
+def _as_it_is(found: Any) -> Any:
+    return found
+
+
+_GUARDED: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
+    ("discovered", float, 1.0),
+    ("opened", float, 1.0),
+    ("closed", _as_it_is, None),
+    ("parsed", _changes, ()),
+    ("judged", _as_it_is, None),
+    ("current_scores", _as_it_is, None),
+)
