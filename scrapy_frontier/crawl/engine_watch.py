@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from .wake_up import Alarm
 
 # Seconds: without a page from the network; on it, after which a page is awaited no longer; without an end,
-# while the thread computes: callbacks that do so for longer may wait all the same, or it is another crawl's.
-HELD_UP, SLOW_PAGE, COMPUTING = 0.1, 1.0, 5.0
+# after which callbacks may wait though the thread computes (perhaps for another crawl), or twice as many do.
+HELD_UP, SLOW_PAGE, NO_END = 0.1, 1.0, 5.0
+COUNT_INTERVAL = 0.1  # seconds, of `Reporter.report_requests`
 
 
 class _Watched(set["Request"]):
@@ -77,9 +78,10 @@ class Watch:
     _failed: Callable[[Exception], None]
     _replays: bool  # Scrapy's HTTP cache stands for the web
     _timer: Any = field(default=None, init=False)
-    _moved = 0.0  # when the last of the requests under way came back from the network, or ended
-    _looked = 0.0  # when it came back, or callbacks were seen to compute since
+    _ended_at = 0.0  # when the last request ended
+    _looked = 0.0  # when the last one came from the network, or callbacks were seen to compute since
     _computed = 0.0  # seconds of the processor until then
+    _counted = 0.0  # when callbacks were told last how many requests there were
     _is_closed = False
     _was_stopped = False  # by a callback that closed the spider
     _is_watching = False  # an engine, and no stand-in for one
@@ -117,23 +119,37 @@ class Watch:
         """Whether the engine has this very object, which it could not tell from another."""
         return id(request) in self._flights or request in self._in_progress
 
-    def is_held_up(self, now: float) -> bool:
+    def is_held_up(self, now: float, places: int) -> bool:
         """Whether what is under way waits in callbacks and pipelines, perhaps for a page that is queued: no
         page came from the network for `HELD_UP` seconds, and none is awaited but slow ones. Not while
-        callbacks compute: these wait for nothing, and end, or something ends within `COMPUTING` seconds. The
-        engine asks again when it may be so."""
+        callbacks compute: these wait for nothing, and end. Nor with twice as many under way as there are
+        *places*: more than that a kill repeats, and a lease may run out, only where nothing has ended for
+        `NO_END` seconds (then it may be twice as many again, and so on). The engine asks again when it may
+        be so. O(requests under way)."""
         until = self._looked + HELD_UP
-        computed = thread_time() - self._computed
-        # An eighth: on a machine with other work, it is all that a thread may get that never waits.
-        if until <= now < self._moved + COMPUTING and 8 * computed > now - self._looked:
-            self._looked, self._computed = now, thread_time()
-            until = now + HELD_UP
         if until <= now:
-            away = (each.lease.leased_at for each in self._flights.values() if not each.has_landed)
-            until = max(away, default=0.0) + SLOW_PAGE
+            under_way = self._flights.values()
+            since = max(self._ended_at, min((each.lease.leased_at for each in under_way), default=now))
+            spans = max(int((now - since) / NO_END), 0)
+            if len(under_way) >= places << min(spans + 1, 20):
+                until = since + (spans + 1) * NO_END
+            elif not spans and self._computes(now):
+                until = now + HELD_UP
+            else:
+                away = (each.lease.leased_at for each in under_way if not each.has_landed)
+                until = max(away, default=0.0) + SLOW_PAGE
         if until > now:
             self._alarm.set(until, now)
         return until <= now
+
+    def _computes(self, now: float) -> bool:
+        """Whether callbacks compute since it was asked last, or a page came. For an eighth of the time: on a
+        machine with other work a thread that never waits may get no more."""
+        since, computed = now - self._looked, thread_time() - self._computed
+        if 8 * computed <= since:
+            return False
+        self._looked, self._computed = now, thread_time()
+        return True
 
     def sweep(self) -> None:
         """End what has left the engine unseen, which is counted. O(requests under way)."""
@@ -187,8 +203,8 @@ class Watch:
         if self._is_closed:
             return result
         frontier, now = self._frontier, self._clock()
-        self._moved = self._looked = now
-        self._computed = thread_time()
+        self._looked, self._computed = now, thread_time()
+        self._report_requests(now)
         try:
             if self._follows_throttle and OPERATOR not in lease.asked:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)
@@ -203,6 +219,11 @@ class Watch:
         except Exception as error:
             self._failed(error)
         return result
+
+    def _report_requests(self, now: float) -> None:
+        if now >= self._counted + COUNT_INTERVAL and self._crawler.stats is not None:
+            self._counted = now
+            self._reporter.report_requests(self._crawler.stats)
 
     def _refusal(self, flight: Flight, follow_up: Request) -> str:
         """Why *flight* ends with an error instead of *follow_up*, for which nobody would ask; empty: one
@@ -255,7 +276,7 @@ class Watch:
         frontier, lease = self._frontier, flight.lease
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
         outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
-        self._moved = now
+        self._ended_at = now
         links, found = self._links, flight.links
         is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))
         if links is not None and not is_usual:

@@ -8,7 +8,6 @@ engine hears whether it shall go on. Nothing is raised into it. The parts are ma
 from __future__ import annotations
 
 import logging
-import math
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import BaseScheduler
@@ -43,7 +42,6 @@ logger = logging.getLogger(__name__)
 
 MOST_UNDER_WAY = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
-COUNT_INTERVAL = 0.1  # seconds, of `Reporter.report_requests`
 _MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms
 
 
@@ -65,7 +63,6 @@ class FrontierScheduler(BaseScheduler):
         self.df: BaseDupeFilter | None = None  # for spiders that look at it; from when it is opened
         self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
         self._sweeper: Any = None
-        self._counted = -math.inf  # when callbacks were told last how many requests there were
         self._stirred = -1  # all that was counted until the last sweep
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or MOST_UNDER_WAY
 
@@ -202,7 +199,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None or self._error is not None:
             return None
         frontier, now = crawl.frontier, crawl.clock()
-        if len(crawl.flights) >= self._most and not crawl.watch.is_held_up(now):
+        if len(crawl.flights) >= self._most and not crawl.watch.is_held_up(now, self._most):
             return None
         if crawl.loading.is_by_hand:
             crawl.loading.step()
@@ -275,9 +272,6 @@ class FrontierScheduler(BaseScheduler):
         flight = crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
-        if self.crawler.stats is not None and lease.leased_at >= self._counted + COUNT_INTERVAL:
-            self._counted = lease.leased_at
-            self._reporter.report_requests(self.crawler.stats)
         meta = request.meta
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)

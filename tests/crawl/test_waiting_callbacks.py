@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,6 +68,18 @@ class SlowPipeline:
         return item
 
 
+class OneAtATime:
+    """As a pipeline with a lock, or the rate of an API."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def process_item(self, item: Any) -> Any:
+        async with self._lock:
+            await asyncio.sleep(0.2)
+        return item
+
+
 class SlowSpider(Spider):
     name = "slow_items"
 
@@ -97,6 +111,15 @@ class SharingSpider(Spider):
             while time.thread_time() < until:
                 pass
             yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
+
+
+class CountingSpider(Spider):
+    name = "counting"
+
+    def parse(self, response: Response) -> Any:
+        stats = self.crawler.stats
+        assert stats is not None
+        yield {"out": stats.get_value("scheduler/dequeued"), "in": stats.get_value("scheduler/enqueued")}
 
 
 class PollingSpider(Spider):
@@ -157,6 +180,22 @@ def test_pages_are_fetched_while_pipelines_wait(run: Callable[..., Crawl], web: 
     assert seconds[7] - seconds[0] < 3 * 2  # two by two it takes four times two seconds
 
 
+def test_pages_wait_for_a_pipeline_that_gets_on_twice_as_many_at_most(
+    start: Callable[..., Crawl], run: Callable[..., Crawl], web: Web
+) -> None:
+    settings = WAYS["add-on"] | {"CONCURRENT_REQUESTS": 3, "FRONTIER_LEASE_TIMEOUT": 4}
+    slow = settings | {"ITEM_PIPELINES": {"test_waiting_callbacks.OneAtATime": 1}}
+    urls = urls_of(web, 60)
+    crawl = start(SlowSpider, slow, start_urls=urls)
+    web.wait(40)
+    crawl.kill(signal.SIGKILL)
+    crawl = run(SlowSpider, settings, start_urls=urls)
+    asked = Counter(visit.path for visit in web.visits)
+    assert max(asked.values()) <= 2, "no lease ran out"
+    assert sum(asked[f"/{number}"] == 2 for number in range(60)) <= 2 * 3
+    assert crawl.stats["frontier/pages/done"] == 60
+
+
 def test_callbacks_that_compute_take_no_further_places(run: Callable[..., Crawl], web: Web) -> None:
     settings = {"CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "DEBUG"}
     crawl = run(BusySpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 40))
@@ -179,3 +218,10 @@ def test_callbacks_that_ask_again_and_again_may_wait_for_another_page(
     web.on("/token", Answer())
     crawl = run(PollingSpider, WAYS["alone"] | {"CONCURRENT_REQUESTS": 2}, start_urls=urls_of(web, 2))
     assert crawl.stats["item_scraped_count"] == 2
+
+
+def test_callbacks_see_how_many_requests_there_were(run: Callable[..., Crawl], web: Web) -> None:
+    """All came in and went out long before the first page is there."""
+    urls = [web.on(f"/{number}", Answer(delay=1)) for number in range(5)]
+    crawl = run(CountingSpider, WAYS["alone"] | {"LOG_LEVEL": "DEBUG"}, start_urls=urls)
+    assert crawl.log.count("{'out': 5, 'in': 5}") == 5
