@@ -1066,13 +1066,18 @@ def test_a_page_that_a_middleware_sends_elsewhere_is_asked_for_as_all_others_the
     changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
 ) -> None:
     url, mirror = changing.on("/", status=404), changing.on("/mirror", body="news")
-    for agent in ("one", "two"):
-        run(Plain, {**DAILY, **middleware(SecondHome, 50), "USER_AGENT": agent}, url=url)
+    for each in ("one", "two"):
+        about = {"USER_AGENT": each, "DEFAULT_REQUEST_HEADERS": {"X-Version": each}}
+        settings = {**DAILY, **middleware(SecondHome, 50), **about}
+        run(Plain, settings, url=url, http_user=each, http_pass="x", http_auth_domain=None)
         changing.clock.jump(changing.clock() + DAY)
-    asked = [visit.headers["user-agent"] for visit in changing.visits if visit.path == "/mirror"]
-    assert asked == ["one", "two"]
-    assert b"User-Agent" not in pages()[mirror].payload
-    assert b"download_timeout" not in pages()[mirror].payload
+    asked = [visit.headers for visit in changing.visits if visit.path == "/mirror"]
+    for name in ("user-agent", "x-version"):
+        assert [headers[name] for headers in asked] == ["one", "two"]
+    assert asked[0]["authorization"] != asked[1]["authorization"]
+    payload = pages()[mirror].payload
+    for name in (b"User-Agent", b"X-Version", b"Authorization", b"download_timeout"):
+        assert name not in payload
 
 
 def test_what_a_sitemap_tells_between_two_tries_stays() -> None:

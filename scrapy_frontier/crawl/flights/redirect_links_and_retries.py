@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Headers
 
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from ..stats import Reporter
     from .in_flight import Flight
 
-# Headers and keys of ``meta`` that Scrapy's own middlewares put into a request, and ours.
-_HEADERS = b"Accept", b"Accept-Encoding", b"Accept-Language", b"Cookie", b"Proxy-Authorization", b"User-Agent"
-_KEYS = "proxy", "_auth_proxy", "download_timeout", "download_latency", SLOT, AUTO_SLOT
-_OF_SCRAPY: frozenset[bytes | str] = frozenset((*_HEADERS, *_KEYS))
+# What Scrapy's own middlewares put into a request, and ours, besides the default headers.
+_CONDITIONAL = "If-Modified-Since", "If-None-Match"
+_HEADERS = "Accept-Encoding", "Authorization", "Cookie", "Proxy-Authorization", "User-Agent", *_CONDITIONAL
+_KEYS = "proxy", "_auth_proxy", "_scheme_proxy", "download_timeout", "download_latency", SLOT, AUTO_SLOT
 
 
 def is_seed(request: Request) -> bool:
@@ -184,6 +186,12 @@ class FollowUps:
     _requests: QueuedRequests
     _reporter: Reporter
 
+    @cached_property
+    def _of_scrapy(self) -> frozenset[bytes | str]:
+        default = self._crawler.settings.getdict("DEFAULT_REQUEST_HEADERS")
+        headers = Headers(dict.fromkeys(_HEADERS, "") | default)
+        return frozenset((*headers, *_KEYS))
+
     def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
         """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
         is."""
@@ -229,7 +237,7 @@ class FollowUps:
         if source is None:
             return payload
         is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
-        target = without_additions(follow_up, source, flight.request, None if is_led else _OF_SCRAPY)
+        target = without_additions(follow_up, source, flight.request, None if is_led else self._of_scrapy)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
         own, is_stored = self._requests.payload_of(target)
