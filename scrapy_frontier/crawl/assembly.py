@@ -243,7 +243,7 @@ class Crawl:
             reporter,
         )
         self.refused = RefusedFollowUps(frontier, clock, identities, self.intake, follow_ups, refusals)
-        self.df = self._dupefilter.for_spiders(identities, frontier)
+        self.df = self._dupefilter.for_spiders(identities, frontier, self.intake.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self.standstill = Standstill(frontier, clock, boot_time, timeout)
         self._make_parts_for_links(spider, reporter)

@@ -133,12 +133,12 @@ def drops(dupefilter: DupeFilter, request: Request, page: Page | None = None) ->
 def test_spiders_find_the_filter_of_the_project_or_what_stands_in_for_scrapys(tmp_path: Path) -> None:
     frontier, identities = Known(), Identities(RequestFingerprinter())
     own = opened(tmp_path, Picky)
-    assert isinstance(own.for_spiders(identities, frontier), Picky)  # type: ignore[arg-type]
+    assert isinstance(own.for_spiders(identities, frontier, str), Picky)  # type: ignore[arg-type]
     own.close("finished")
-    is_off = opened(tmp_path, BaseDupeFilter).for_spiders(identities, frontier)  # type: ignore[arg-type]
+    is_off = opened(tmp_path, BaseDupeFilter).for_spiders(identities, frontier, str)  # type: ignore[arg-type]
     assert not is_off.request_seen(PAGE)
     for known in (False, True):
-        found = opened(tmp_path, RFPDupeFilter).for_spiders(identities, Known(known or None))  # type: ignore[arg-type]
+        found = opened(tmp_path, RFPDupeFilter).for_spiders(identities, Known(known or None), str)  # type: ignore[arg-type]
         assert found.request_seen(PAGE) == known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -320,6 +321,31 @@ def test_spiders_may_look_at_the_dupe_filter_and_at_what_is_left(
     assert crawl.stats["item_scraped_count"] == 1
     assert crawl.stats["known"] == 7
     assert crawl.stats["left"] >= 5
+    assert "Traceback" not in crawl.log
+
+
+class AskingSpider(Spider):
+    """Asks which pages are known before it yields them."""
+
+    name = "asking"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        df: Any = self.crawler.engine._slot.scheduler.df  # type: ignore[union-attr]
+        page = response.urljoin("/page")
+        for url in (response.url, page, page + ";jsessionid=0123456789abcdef"):
+            request = Request(url)
+            assert df.request_seen(request) == (df.request_fingerprint(request) in df.fingerprints)
+            yield {"is_known": df.request_seen(request)}
+        assert "no fingerprint" not in df.fingerprints
+        if response.meta["depth"] == 0:
+            yield Request(page)
+
+
+def test_spiders_may_ask_which_pages_are_known(web: Web, run: Callable[..., Crawl]) -> None:
+    settings = {"FRONTIER_SESSION_IDS": "strip", "LOG_LEVEL": "DEBUG"}
+    crawl = run(AskingSpider, settings, start_urls=[web.url("/")])
+    known = re.findall(r"{'is_known': (\w+)}", crawl.log)
+    assert known == ["True", "False", "False", "True", "True", "True"]
     assert "Traceback" not in crawl.log
 
 

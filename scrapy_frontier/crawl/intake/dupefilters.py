@@ -15,6 +15,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from ...core.pages.entered_again import is_left_to_filter
 from ...settings import FrontierSetting
 from ..flights.in_flight import describe
+from ..requests.request_classes import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,11 +65,14 @@ class DupeFilter:
         """Whether it is a filter of the project's, which is asked of each request."""
         return self._filter is not None
 
-    def for_spiders(self, identities: Identities, frontier: Frontier) -> BaseDupeFilter:
-        """What spiders find as that of the scheduler: the filter, or what stands in for Scrapy's own."""
+    def for_spiders(
+        self, identities: Identities, frontier: Frontier, clean: Callable[[str], str]
+    ) -> BaseDupeFilter:
+        """What spiders find as that of the scheduler: the filter, or what stands in for Scrapy's own. *clean*
+        gives the URL that a link is queued by."""
         if not self.is_on:
             return BaseDupeFilter()
-        return KnownPages(identities, frontier) if self._filter is None else self._filter
+        return KnownPages(identities, frontier, clean) if self._filter is None else self._filter
 
     def drops(self, request: Request, fingerprint: bytes, frontier: Frontier) -> bool:
         """Whether *request* is dropped since the filter has seen it; it takes note of it.
@@ -152,21 +156,24 @@ class KnownPages(BaseDupeFilter):
     """Stands in for Scrapy's dupe filter where spiders look at that (``engine._slot.scheduler.df``): the
     frontier says what it has seen. Nothing that is done to it is done to the frontier."""
 
-    def __init__(self, identities: Identities, frontier: Frontier) -> None:
-        self._identities, self._frontier = identities, frontier
+    def __init__(self, identities: Identities, frontier: Frontier, clean: Callable[[str], str]) -> None:
+        self._identities, self._frontier, self._clean = identities, frontier, clean
         self.fingerprints: set[str] = _Fingerprints(frontier)
 
     def request_seen(self, request: Request) -> bool:
         """Whether the frontier knows the page of *request*, which it takes no note of. A lookup; False once
         the frontier is closed."""
-        try:
-            return self._frontier.find(self._identities.of(request)) is not None
-        except Exception:  # of LevelDB, which says so in more than one way
-            return False
+        return self.request_fingerprint(request) in self.fingerprints
+
+    def request_fingerprint(self, request: Request) -> str:
+        """As Scrapy's filter has it: in hex."""
+        clean = request.url if request.method != "GET" or request.body else self._clean(request.url)
+        return self._identities.of(request if clean == request.url else copied(request, clean)).hex()
 
 
 class _Fingerprints(set[str]):
-    """As many as there are pages; which ones the frontier alone knows."""
+    """Those of the pages that the frontier knows, which are looked up there, and counted. A set, since
+    spiders were written for one; it has no members to go through."""
 
     def __init__(self, frontier: Frontier) -> None:
         super().__init__()
@@ -174,6 +181,12 @@ class _Fingerprints(set[str]):
 
     def __len__(self) -> int:
         return self._frontier.totals().known
+
+    def __contains__(self, fingerprint: object) -> bool:
+        try:
+            return self._frontier.find(bytes.fromhex(str(fingerprint))) is not None
+        except Exception:  # no hex, or of LevelDB, which says that it is closed in more than one way
+            return False
 
 
 class _HeldBack:
