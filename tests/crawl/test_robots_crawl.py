@@ -455,7 +455,7 @@ def test_requests_past_the_scheduler_ask_the_same_gate(web: Web, run: Run, tmp_p
     web.on(ROBOTS, status=503, host=2)
     urls = [web.url("/open", 1), web.url("/private", 1), web.url("/", 2)]
     items = tmp_path / "items.json"
-    run(
+    crawl = run(
         InlineSpider,
         {**OBEY, "FEEDS": {str(items): {"format": "json"}}},
         start_urls=[web.url("/")],
@@ -468,7 +468,21 @@ def test_requests_past_the_scheduler_ask_the_same_gate(web: Web, run: Run, tmp_p
         f"robots.txt of {web.url('', 2)} cannot be read",
     ]
     assert web.paths(1) == [ROBOTS, "/open"]
-    assert web.paths(2) == [ROBOTS]
+    assert web.paths(2) == [ROBOTS] * 3, "as often as RETRY_TIMES says: nobody would queue it again"
+    assert "; what is downloaded there meanwhile fails, and it is asked again in" in crawl.log
+
+
+@pytest.mark.parametrize("retry_times", [0, 1])
+def test_what_callbacks_download_is_not_lost_to_a_site_that_was_busy_once(
+    web: Web, run: Run, tmp_path: Path, retry_times: int
+) -> None:
+    web.on(ROBOTS, Answer(503), Answer(404), host=1)
+    items, url = tmp_path / "items.json", web.url("/", 1)
+    settings = {**OBEY, "RETRY_TIMES": retry_times, "FEEDS": {str(items): {"format": "json"}}}
+    run(InlineSpider, settings, start_urls=[web.url("/")], urls=[url])
+    (found,) = json.loads(items.read_text())
+    assert (found == {url: "200"}) == bool(retry_times)
+    assert web.paths(1) == ([ROBOTS, ROBOTS, "/"] if retry_times else [ROBOTS])
 
 
 STOCK = {
@@ -488,7 +502,7 @@ def test_with_another_scheduler_none_slips_through_either(web: Web, run: Run) ->
     assert crawl.reason == "finished"
     assert web.paths(0)[0] == ROBOTS
     assert sorted(web.paths(0)) == sorted([ROBOTS, "/0", *[f"/{number}" for number in range(2, 10)]])
-    assert web.paths(1) == [ROBOTS]
+    assert web.paths(1) == [ROBOTS] * 3
     assert crawl.stats["robotstxt/forbidden"] == 11
 
 

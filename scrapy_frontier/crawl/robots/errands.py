@@ -70,6 +70,7 @@ class RobotsErrand:
         self.not_believed: Answer | None = None
         self.before: RobotsCopy | None = None
         self.failure: Exception | None = None
+        self.retries = 0
         self.is_meant = False
         self.was_left = False
         self.not_sent: Trouble | None = None
@@ -252,6 +253,8 @@ class RobotsQueue:
             copy = cached
         if self._has_to_await_machine(errand, answer.failure):
             return None
+        if copy.failures and await self._is_retried(errand, answer):
+            return await self._fetch(origin, errand, before)
         if self._services.frontier is not None:
             copy = self._services.frontier.retried_sooner(copy, answer.retry_after, self._services.clock())
         self._sites.keep(origin, copy)
@@ -260,13 +263,26 @@ class RobotsQueue:
             self._cool(copy, answer)
             count(self._services.crawler, "frontier/robots/unreachable")
             pause = span(copy.ask_at - self._services.clock())
-            meanwhile = "an old copy is used" if copy.body else "its pages wait"
+            if copy.body:
+                meanwhile = "an old copy is used"
+            else:
+                meanwhile = "its pages wait" if errand.held else "what is downloaded there meanwhile fails"
             words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
             extra = {"spider": self._services.crawler.spider}
             logger.warning(words, origin, answer.words, meanwhile, pause, extra=extra)
         else:
             await self._sites.parsers.send_parsed(copy.body, errand.request)
         return copy
+
+    async def _is_retried(self, errand: RobotsErrand, answer: Answer) -> bool:
+        """Whether to ask once more after an *answer* that says nothing, as Scrapy does, where only requests
+        under way wait: what pipelines and callbacks download would be refused, and no queue has it."""
+        services = self._services
+        if errand.held or answer.retry_after or errand.retries >= services.settings.retry_times:
+            return False
+        errand.retries += 1
+        await self._sleep(errand, errand.host, NAP)
+        return not services.is_closed and not compat.is_closing(services.crawler)
 
     def _turns_from_proxy(self, errand: RobotsErrand, answer: Answer) -> bool:
         """Whether an *answer* came by a proxy and may be its own, be it behind a redirect of the cache: then
