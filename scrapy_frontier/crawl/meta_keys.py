@@ -56,11 +56,11 @@ NOT_STORED = frozenset(
 
 
 def chosen_slot(meta: Mapping[str, Any], sent: Mapping[str, Any] | None = None) -> Any:
-    """The download slot that the user chose; None where there is none, or it is ours, from this page or, by
-    inherited meta, from another.
+    """The download slot that the user chose; None where there is none, or it has no name, or it is ours, from
+    this page or, by inherited meta, from another.
 
     *sent* is the meta of the request that this one follows from, if any: what it has beside a slot of ours a
     middleware put there on its way out, a proxy's name, say."""
     slot = meta.get(SLOT)
     is_inherited = sent is not None and AUTO_SLOT in meta and slot == sent.get(SLOT)
-    return None if is_inherited or slot == meta.get(AUTO_SLOT) else slot
+    return None if is_inherited or slot in ("", meta.get(AUTO_SLOT)) else slot

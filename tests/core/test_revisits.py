@@ -705,6 +705,25 @@ def test_hubs_have_a_span_of_their_own_and_come_first(tmp_path: Path) -> None:
         assert visit_all(frontier, NOW + 8 * DAY) == ["hub", "wish", "page"]
 
 
+@pytest.mark.parametrize(
+    ("hub", "url"),
+    [
+        ("http://a.example", "http://a.example/"),
+        ("http://a.example/", "http://a.example"),
+        ("HTTP://A.example/list?b=2&a=1#top", "http://a.example/list?a=1&b=2"),
+        ("http://a.example/\xfc", "http://a.example/%C3%BC"),
+    ],
+)
+def test_a_hub_is_named_by_its_url_however_that_is_spelled(tmp_path: Path, hub: str, url: str) -> None:
+    rule = WEEKLY._replace(hubs=((hub, DAY),))
+    with opened(tmp_path, rule=rule) as frontier:
+        frontier.discover([Link(b"hub", url, "a.example"), Link(b"page", url + "?x", "a.example")], NOW)
+        visit_all(frontier, NOW)
+    with opened(tmp_path, NOW + DAY, rule=rule) as frontier:
+        assert len(visit_all(frontier, NOW + DAY)) == 1
+    assert rule.hub_urls == [hub]
+
+
 def test_a_hub_never_ends_gone_or_failed(tmp_path: Path) -> None:
     rule = WEEKLY._replace(hubs=((r"/page", DAY),))
     page = came_back(tmp_path, *[MISSING] * 4, rule=rule)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from scrapy.resolver import CachingThreadedResolver
 from server import TOLERANCE, Answer
 from twisted.internet.defer import Deferred, succeed
 
+from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
@@ -67,9 +69,11 @@ class LinkSpider(Spider):
 class SlotlessSpider(LinkSpider):
     """Says of its seeds that they have no slot."""
 
+    slot: str | None = None
+
     async def start(self) -> Any:
         for url in self.start_urls:
-            yield Request(url, meta={"download_slot": None})
+            yield Request(url, meta={"download_slot": self.slot})
 
 
 def one_of_two(url: str) -> str:
@@ -185,13 +189,20 @@ def test_hosts_of_one_address_share_its_clock(
     assert {page.host for url, page in found.items() if "//127." not in url} == {"127.0.0.2", "127.0.0.4"}
 
 
-def test_a_slot_of_none_is_nobodys_choice(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+@pytest.mark.parametrize("slot", [None, ""])
+def test_a_slot_of_no_name_is_nobodys_choice(
+    web: Web,
+    run: Callable[..., Crawl],
+    pages: Callable[[], dict[str, Page]],
+    tmp_path: Path,
+    slot: str | None,
 ) -> None:
     settings = {**SETTINGS, "FRONTIER_POLITENESS_KEY": "ip"}
-    crawl = run(SlotlessSpider, settings, start_urls=[named(web, "www.example.com", "/")])
+    crawl = run(SlotlessSpider, settings, start_urls=[named(web, "www.example.com", "/")], slot=slot)
     assert crawl.reason == "finished"
     assert [page.host for page in pages().values()] == ["127.0.0.2"]
+    with closing(Store(tmp_path / "frontier")) as store:
+        assert list(Check(store, None, time.time()).run()) == []
 
 
 @pytest.mark.parametrize("key", ["ip", "domain"])

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
+
+from w3lib.url import canonicalize_url
 
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
@@ -164,10 +167,15 @@ def sitemap_span(visits: Visits | None, longest: float) -> float:
 
 
 def _is_url(pattern: str) -> bool:
-    return pattern.startswith(("http://", "https://"))
+    return pattern[:8].lower().startswith(("http://", "https://"))
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
-    if _is_url(pattern):
-        return pattern.__eq__
-    return re.compile(pattern).search
+    """Whether a URL is that of the page, however both are spelled, or has the expression in it."""
+    if not _is_url(pattern):
+        return re.compile(pattern).search
+    canonical = canonicalize_url(pattern)
+    return lambda url: _canonical(url) == canonical
+
+
+_canonical = lru_cache(maxsize=64)(canonicalize_url)  # 20 us, once for each page and all hubs

@@ -328,8 +328,8 @@ class Intake:
         url_host, meta, key = host_of(request.url), request.meta, None
         slot = chosen_slot(meta, None if flight is None else flight.request.meta)
         if slot is not None:
-            key = urls.clean_host(str(slot))
-        elif AUTO_SLOT in meta:
+            key = urls.clean_host(str(slot)) or None
+        elif AUTO_SLOT in meta or meta.get(SLOT) == "":
             meta.pop(SLOT, None)
         meta.pop(AUTO_SLOT, None)
         if key is None:
