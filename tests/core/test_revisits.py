@@ -705,6 +705,16 @@ def test_hubs_have_a_span_of_their_own_and_come_first(tmp_path: Path) -> None:
         assert visit_all(frontier, NOW + 8 * DAY) == ["hub", "wish", "page"]
 
 
+def test_a_page_comes_back_in_a_later_run_however_short_its_span(tmp_path: Path) -> None:
+    """Rows hold whole seconds: in the second in which the run began it would come back at once, and again."""
+    rule = WEEKLY._replace(shelf_life=0.1)
+    with opened(tmp_path, rule=rule) as frontier:
+        find(frontier, "page")
+        assert visit_all(frontier, NOW) == ["page"]
+    with opened(tmp_path, NOW + 1, rule=rule) as frontier:
+        assert visit_all(frontier, NOW + 1) == ["page"]
+
+
 @pytest.mark.parametrize(
     ("hub", "url"),
     [

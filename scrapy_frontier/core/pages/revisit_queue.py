@@ -220,12 +220,12 @@ class RevisitQueue:
 
     def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
         """The *page* of an ended lease, which comes back *after* so many seconds (infinite: never): its due
-        row is in the open batch, and its record says when."""
+        row is in the open batch, and its record says when: not in this run, unless it waits for that."""
         visits = page.visits
         assert visits is not None
         if after == inf or plan.span == inf:
             return page._replace(visits=visits._replace(due=0))
-        when = self.due_at(now, after)
+        when = max(self.due_at(now, after), 0 if self._rule.waits else int(self._opened_at) + 1)
         rate = score_codes.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
