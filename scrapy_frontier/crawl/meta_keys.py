@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+UNSET = None, False  # by these a switch, a time or a pattern says nothing; 0 is one of them
 SLOT = "download_slot"  # meta: Scrapy's own
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice

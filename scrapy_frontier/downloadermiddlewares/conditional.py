@@ -16,7 +16,7 @@ from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import CONDITIONAL, Flight
 from ..crawl.flights.redirect_links_and_retries import postpone
 from ..crawl.hosts.response_troubles import CACHED
-from ..crawl.meta_keys import SITEMAP
+from ..crawl.meta_keys import SITEMAP, UNSET
 from ..crawl.revisits import calls_unchanged
 from ..crawl.stats import count
 from .directives import DirectivesMiddleware
@@ -105,7 +105,8 @@ class ConditionalMiddleware(Component):
         """What follows from the header lines of a 304. Those that it has not stand as they were (RFC 9111
         3.2)."""
         headers = response.headers
-        if SITEMAP in request.meta or not (b"X-Robots-Tag" in headers or b"Link" in headers):
+        is_sitemap = request.meta.get(SITEMAP) not in UNSET
+        if is_sitemap or not (b"X-Robots-Tag" in headers or b"Link" in headers):
             return NO_CONSEQUENCES
         directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
         return NO_CONSEQUENCES if directives is None else directives.consequences_of(request, response)

@@ -15,7 +15,7 @@ from ..core.parse.sitemaps import MAX_BYTES
 from ..crawl.assembly import Component
 from ..crawl.flights.in_flight import Consumed, failed_with
 from ..crawl.hosts.private_network import led_inside
-from ..crawl.meta_keys import SITEMAP
+from ..crawl.meta_keys import SITEMAP, UNSET
 from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class SitemapsMiddleware(Component):
     def process_request(self, request: Request) -> None:
         """Queue the sitemaps of a site whose first page this is; let a sitemap be as large as the protocol
         allows."""
-        if SITEMAP in request.meta:
+        if request.meta.get(SITEMAP) not in UNSET:
             least = min(self.crawler.settings.getint("DOWNLOAD_MAXSIZE") or MAX_BYTES, MAX_BYTES)
             request.meta.setdefault("download_maxsize", least)
         elif request.callback is not NO_CALLBACK:  # robots.txt, media
@@ -50,7 +50,7 @@ class SitemapsMiddleware(Component):
         """Read a sitemap, and raise `Consumed`: no callback sees it. Any other *response* goes on, and a
         sitemap that `PrivateNetworkMiddleware` refuses."""
         crawl = self.crawl
-        if SITEMAP not in request.meta or crawl is None or crawl.sitemaps is None:
+        if request.meta.get(SITEMAP) in UNSET or crawl is None or crawl.sitemaps is None:
             return response
         if not self.settings.redirects.allows_private and await led_inside(request, response) is not None:
             return response
@@ -61,7 +61,7 @@ class SitemapsMiddleware(Component):
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Raise `Consumed` for a sitemap that could not be had: it ends as failed. Not where it was refused,
         or the crawl is closing."""
-        if SITEMAP in request.meta and not isinstance(exception, IgnoreRequest):
+        if request.meta.get(SITEMAP) not in UNSET and not isinstance(exception, IgnoreRequest):
             if compat.is_closing(self.crawler) or self.crawl is None:
                 return
             raise Consumed(failed_with(exception)) from exception

@@ -64,7 +64,10 @@ class FrontierSpiderMiddleware(Component):
         follow = self._follow
         if follow is None or response.request is None:
             return
-        if wanted := response.request.meta.get(FOLLOW, follow.is_on):
+        wanted = response.request.meta.get(FOLLOW)
+        if wanted is None:
+            wanted = follow.is_on
+        if wanted:
             follow.begin(response, wanted)
 
     def _taker(self, response: Response, rules: PageRules | None) -> PageFollowing | LinkCollector | None:

@@ -352,8 +352,10 @@ def test_the_setting_has_all_pages_of_any_spider_followed_but_those_that_say_no(
     web: Web, run: Callable[..., Crawl]
 ) -> None:
     web.link("/a", "/b")
-    run(Lister, FOLLOW, urls=[(web.link("/1", "/a"), True), (web.link("/2", "/c"), False)])
-    assert sorted(web.paths()) == ["/1", "/2", "/a", "/b"]
+    web.link("/d", "/e")
+    said = (web.link("/1", "/a"), True), (web.link("/2", "/c"), False), (web.link("/3", "/d"), None)
+    run(Lister, FOLLOW, urls=said)
+    assert sorted(web.paths()) == ["/1", "/2", "/3", "/a", "/b", "/d", "/e"]
 
 
 class Choosy(Simple):

@@ -163,7 +163,7 @@ class ScoringSpider(Spider):
             return
         response.meta["frontier_content_score"] = 4
         yield response.follow("/strong", meta={"frontier_link_score": 4, "depth_of": "strong"})
-        yield response.follow("/weak", meta={"frontier_nofollow": True})
+        yield response.follow("/weak", meta={"frontier_nofollow": True, "frontier_link_score": None})
         yield response.follow("/odd", meta={"frontier_link_score": "much"})
         yield response.follow("/posted", method="POST")
         yield Opinion(frontier_content_score=8)

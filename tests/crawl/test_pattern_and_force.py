@@ -154,11 +154,12 @@ def add(directory: Path, url: str, **meta: Any) -> None:
         frontier.close()
 
 
+@pytest.mark.parametrize("nothing", [{}, {PATTERN: None}, {FORCE: None}], ids=repr)
 @pytest.mark.parametrize("is_known", [False, True])
 def test_what_was_added_with_a_pattern_stands_against_a_seed_without_one(
-    site: Web, run: Callable[..., Crawl], tmp_path: Path, is_known: bool
+    site: Web, run: Callable[..., Crawl], tmp_path: Path, is_known: bool, nothing: dict[str, None]
 ) -> None:
-    """The seed comes at every start, and was there before; one with a pattern is heard."""
+    """The seed comes at every start, and was there before; one with a pattern is heard, and None is none."""
     docs, other = site.url("/docs/"), (site.url("/docs/"), {PATTERN: "/news/"})
     if is_known:
         run(EntrySpider, entries=[(docs, {})])
@@ -166,7 +167,7 @@ def test_what_was_added_with_a_pattern_stands_against_a_seed_without_one(
     force = {FORCE: int(time.time()) + 1}
     time.sleep(1.0 if is_known else 0.0)  # the visits to come are later
     add(tmp_path, docs, **{PATTERN: "/docs/"}, **(force if is_known else {}))
-    run(EntrySpider, entries=[(docs, {})])
+    run(EntrySpider, entries=[(docs, nothing)])
     assert fetched(site) == ["/docs/", "/docs/a", "/docs/b"]
     if not is_known:
         add(tmp_path, docs, **{PATTERN: "/docs/"})
@@ -183,6 +184,13 @@ def test_what_was_added_with_a_pattern_stands_while_it_is_tried_again(
     site.link("/docs/", "/docs/a", "/news/1")
     run(EntrySpider, entries=[(docs, {})])
     assert fetched(site) == ["/docs/", "/docs/", "/docs/a", "/docs/b"]
+
+
+@pytest.mark.parametrize("own", [{}, {PATTERN: None, FORCE: None}], ids=repr)
+def test_a_link_inherits_what_it_does_not_say_itself(own: dict[str, None]) -> None:
+    link, said = Request("http://h/a", meta={"depth": 1, **own}), {PATTERN: "/a", FORCE: 5}
+    assert PatternAndForce(Request("http://h/", meta=dict(said))).hand_on(link) == ""
+    assert link.meta == {"depth": 1, **said}
 
 
 @pytest.mark.parametrize("copies", [False, True])

@@ -29,6 +29,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.revisits.plans import NO_FACTS, PayloadFacts
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl.links.built_in_middlewares import BuiltIns, Referrers
+from scrapy_frontier.crawl.meta_keys import UNSET
 from scrapy_frontier.crawl.requests import fingerprints, payload_facts
 from scrapy_frontier.crawl.requests.callback_names import Unreadable
 from scrapy_frontier.crawl.requests.class_paths import Unstorable
@@ -588,11 +589,25 @@ def test_referer_comes_back(callbacks: dict[str, Any], referer: Any) -> None:
         ({"meta": {"frontier_shelf_life": "inf", "frontier_refresh": "7.5"}}, PayloadFacts(7.5, inf)),
         ({"meta": {"frontier_shelf_life": inf, "frontier_refresh": None}}, PayloadFacts(None, inf)),
         ({"meta": {"frontier_sitemap": {"depth": 0}}}, PayloadFacts(is_sitemap=True)),
+        ({"meta": {"frontier_sitemap": False, "frontier_refresh": None}}, NO_FACTS),
         ({"meta": {"frontier_lastmod": 1}}, PayloadFacts(is_listed=True)),
     ],
 )
 def test_facts_are_read_of_what_is_written(given: dict[str, Any], facts: PayloadFacts) -> None:
     assert payload_facts.read(CODEC.encode(Request(URL, **given))) == facts
+
+
+@pytest.mark.parametrize("more", [{}, {1: 2}])
+@pytest.mark.parametrize(
+    ("value", "is_said"), [(None, False), (False, False), (0, False), (True, True), ("0", True), (0.5, True)]
+)
+def test_a_key_says_the_same_in_meta_and_in_the_payload(value: Any, is_said: bool, more: Any) -> None:
+    keys = {"frontier_sitemap": payload_facts.is_sitemap, "frontier_pattern": payload_facts.has_pattern}
+    for key, reads in keys.items():
+        meta = {**more, key: value}
+        assert (meta.get(key) not in UNSET) == is_said
+        assert reads(CODEC.encode(Request(URL, meta=meta))) == is_said
+        assert not reads(CODEC.encode(Request(URL, meta={"about": key})))
 
 
 def test_a_span_in_meta_that_is_none_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import disk
+import pytest
 from conftest import assert_closed, read_pages
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
@@ -209,12 +210,22 @@ def test_somebody_may_mark_a_request_as_a_sitemap(web: Web, run: Callable[..., C
     assert parsed(crawl) == {"/a", "/b"}
 
 
+@pytest.mark.parametrize("mark", [False, None])
+def test_a_request_that_is_marked_as_no_sitemap_is_a_page(
+    web: Web, run: Callable[..., Crawl], mark: bool | None
+) -> None:
+    web.on("/sitemap.xml", body=urlset(web.url("/a")))
+    crawl = run(MarkingSpider, ON, start_urls=[web.url("/")], mark=mark)
+    assert parsed(crawl) == {"/", "/a"}
+
+
 class MarkingSpider(SiteSpider):
     name = "marking"
+    mark: bool | None = True
 
     async def start(self) -> Any:
         for url in self.start_urls:
-            yield Request(url, meta={"frontier_sitemap": True})
+            yield Request(url, meta={"frontier_sitemap": self.mark})
 
 
 def tomorrow() -> float:

@@ -85,7 +85,7 @@ class LoginSpider(Spider):
         self.every_run = every_run
 
     async def start(self) -> AsyncIterator[Any]:
-        yield Request(self.url, dont_filter=True, meta={"frontier_every_run": True} if self.every_run else {})
+        yield Request(self.url, dont_filter=True, meta={"frontier_every_run": self.every_run})
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield FormRequest.from_response(

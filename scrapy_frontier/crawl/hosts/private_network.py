@@ -11,7 +11,7 @@ from ...core.hosts.sitemap_sites import SitemapTask
 from ...core.parse.hostnames import is_private
 from ...core.parse.redirect_chains import is_private_url
 from ...core.parse.urls import host_of
-from ..meta_keys import FROM_PUBLIC, SITEMAP
+from ..meta_keys import FROM_PUBLIC, SITEMAP, UNSET
 from ..scrapy_internals import compat
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def _private_address(host: str) -> str | None:
 
 def _named_by(request: Request) -> str:
     """The host whose robots.txt names a sitemap; empty for other requests."""
-    if SITEMAP not in request.meta:
+    if request.meta.get(SITEMAP) in UNSET:
         return ""
     return host_of(SitemapTask.from_meta(request.meta[SITEMAP], request.url).speaks_for)
 

@@ -12,7 +12,7 @@ from ...core.frontier import NEUTRAL, Fate, Link, new_link
 from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
 from ..flights.redirect_links_and_retries import is_answer, is_seed, only_its_retry_insists, times
-from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
+from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, UNSET, chosen_slot
 from ..requests.class_paths import Unstorable
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
@@ -311,7 +311,7 @@ class Intake:
         again = request.dont_filter or not self._dupefilter.is_on
         if again and self._dupefilter.is_on and is_seed(request):
             again = self._seeds.is_wanted_again(request, known, flight)
-        again = again or (EVERY_RUN in request.meta and is_seed(request))
+        again = again or (request.meta.get(EVERY_RUN) not in UNSET and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
 
     def host_and_depth(self, request: Request, flight: Flight | None) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from ...core.pages.entered_again import (
     takes_request,
 )
 from ...core.store.meta_rows import IN_MEMORY
-from ..meta_keys import FORCE, PATTERN
+from ..meta_keys import FORCE, PATTERN, UNSET
 from ..requests import payload_facts
 from ..requests.pattern_and_force import is_forced
 from ..requests.payload_edits import own_of, renewed, with_own
@@ -84,7 +84,7 @@ class Seeds:
         last before the time that the request names. A seed, which *is_named*, replaces the request of a page
         that waits, but not what an operator added with a pattern, if it names none itself: it comes at every
         start."""
-        if known is None or not (is_named or FORCE in request.meta):
+        if known is None or not (is_named or request.meta.get(FORCE) not in UNSET):
             return None
         page = self._frontier.page(known)
         if page is None:
@@ -93,8 +93,8 @@ class Seeds:
             return known if self._requeue(known, request, flight=flight) else None
         own = own_of(page.payload)  # what a try of it is made with says nothing of where it comes from
         is_added = payload_facts.is_bare(own) and not payload_facts.is_seed(own)
-        is_outdone = payload_facts.has_pattern(own) and (FORCE in request.meta or not is_added)
-        has_pattern = PATTERN in request.meta or is_outdone
+        is_outdone = payload_facts.has_pattern(own) and (request.meta.get(FORCE) not in UNSET or not is_added)
+        has_pattern = request.meta.get(PATTERN) not in UNSET or is_outdone
         if is_named and takes_request(page, has_pattern):
             payload, is_stored = self._requests.payload_of(request)
             if is_stored and self._frontier.renew(known, payload):

@@ -92,7 +92,7 @@ class Outlinks:
             flags |= CANONICAL
         weight = 1.0
         if meta:
-            if LINK_SCORE in meta:  # about this link: what copies the meta must not inherit it
+            if meta.get(LINK_SCORE) is not None:  # about this link: what copies the meta must not inherit it
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
             if meta.get(meta_keys.NOFOLLOW_META):
                 flags |= NOFOLLOW

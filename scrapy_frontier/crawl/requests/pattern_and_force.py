@@ -74,7 +74,9 @@ class PatternAndForce:
             return ""
         if not self.admits(request.url):
             return reasons.OUTSIDE(pattern=str(self._pattern)[:LONGEST_URL], url=self._url[:LONGEST_URL])
-        request.meta.update(self.inherited | request.meta | {PATTERN: self._pattern})
+        request.meta[PATTERN] = self._pattern
+        if self._force is not None and request.meta.get(FORCE) is None:
+            request.meta[FORCE] = self._force
         return ""
 
     def admits(self, url: str) -> bool:

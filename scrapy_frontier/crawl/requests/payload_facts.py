@@ -20,12 +20,14 @@ _OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
 _METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
 _DEPTH, _PROXY = b'"depth":', b'"proxy"'  # which a comma follows where not all keys are text
 _OTHER_KEYS = f'{{"meta":{{"{TAG}":'.encode()
-_PATTERN, _START = f'"{PATTERN}"'.encode(), f'"{START}"'.encode()
-_SITEMAP, _LASTMOD = f'"{SITEMAP}"'.encode(), f'"{LASTMOD}"'.encode()
+_START, _SITEMAP, _LASTMOD = (f'"{key}"'.encode() for key in (START, SITEMAP, LASTMOD))
 _READ = (_METHOD, _BODY, f'"{SHELF_LIFE}"'.encode(), f'"{REFRESH}"'.encode())
 _ANOTHER_PAGE = (_METHOD, _BODY, _CLASS, b'"verbatim_url"', IN_MEMORY)
 _NOTHING_ELSE = {found: PayloadFacts(None, None, True, *found) for found in product((False, True), repeat=2)}
 _lastmod = re.compile(_LASTMOD + rb"[:,](-?[0-9]+)").search
+_sitemap, _pattern = (  # a comma stands behind the key where not all are text; see `meta_keys.UNSET`
+    re.compile(rf'"{key}"[:,](?!null|false|0[,}}\]])'.encode()).search for key in (SITEMAP, PATTERN)
+)
 
 
 def read(payload: bytes) -> PayloadFacts:
@@ -33,7 +35,7 @@ def read(payload: bytes) -> PayloadFacts:
     read. Of one that makes no request what can be found; a span that is none is told."""
     if _OURS not in payload and _METHOD not in payload and _BODY not in payload:
         return NO_FACTS
-    of_sitemaps = _SITEMAP in payload, _LASTMOD in payload
+    of_sitemaps = _SITEMAP in payload and is_sitemap(payload), _LASTMOD in payload
     if not any(word in payload for word in _READ):
         return _NOTHING_ELSE[of_sitemaps]
     fields = _fields(payload)
@@ -77,7 +79,7 @@ def meta_of(payload: bytes) -> dict[str, Any]:
 
 def is_sitemap(payload: bytes) -> bool:
     """Whether the page is read as a sitemap."""
-    return _SITEMAP in payload
+    return _sitemap(payload) is not None
 
 
 def lastmod_of(payload: bytes) -> int | None:
@@ -106,7 +108,7 @@ def is_bare(payload: bytes) -> bool:
 
 def has_pattern(payload: bytes) -> bool:
     """Whether only some links of the page are followed: those in whose URL its pattern is found."""
-    return _PATTERN in payload
+    return _pattern(payload) is not None
 
 
 def names_class(payload: bytes) -> bool:
