@@ -271,6 +271,7 @@ class Crawl:
             reporter,
             failed,
             self.settings.replays,
+            self.sitemaps is not None,
         )
 
     def _make_parts_for_links(self, spider: Spider, reporter: Reporter) -> None:

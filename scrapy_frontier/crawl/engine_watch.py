@@ -21,7 +21,7 @@ from ..core.pages.leases import WRITTEN_WITHIN, Outcome
 from ..core.transitions import FETCHED, Event
 from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
 from .hosts.response_troubles import CACHED
-from .meta_keys import POSTPONED, POSTPONED_FOR, START
+from .meta_keys import POSTPONED, POSTPONED_FOR, SITEMAP, START, UNSET
 from .revisits import with_result
 from .scrapy_internals import compat, compat_downloader, compat_scraper
 
@@ -77,6 +77,7 @@ class Watch:
     _reporter: Reporter
     _failed: Callable[[Exception], None]
     _replays: bool  # Scrapy's HTTP cache stands for the web
+    _reads_sitemaps: bool
     _timer: Any = field(default=None, init=False)
     _ended_at = 0.0  # when the last request ended
     _looked = 0.0  # when the last one came from the network, or callbacks were seen to compute since
@@ -188,11 +189,8 @@ class Watch:
         if flight is None:
             return result
         lease = flight.lease
-        if isinstance(result, Request) and (reason := self._refusal(flight, result)):
-            result = Failure(IgnoreRequest(reason))  # type: ignore[no-untyped-call]  # Twisted's
-        if isinstance(result, Request):  # perhaps of a middleware nearer to the network than ours
-            flight.takes_validators_off(request)
-            flight.takes_validators_off(result)
+        if not isinstance(result, Response):
+            result = self._led_or_failed(flight, result)
         response_time = flight.came_to(result)
         if 300 <= flight.status < 400 and isinstance(result, Response):
             is_asked_for = flight.status == 304 and any(name in request.headers for name in CONDITIONAL)
@@ -224,6 +222,17 @@ class Watch:
         if now >= self._counted + COUNT_INTERVAL and self._crawler.stats is not None:
             self._counted = now
             self._reporter.report_requests(self._crawler.stats)
+
+    def _led_or_failed(self, flight: Flight, result: Any) -> Any:
+        """*result*, a request or an error; an error instead of a request for which nobody would ask."""
+        if isinstance(result, Request) and (reason := self._refusal(flight, result)):
+            result = Failure(IgnoreRequest(reason))  # type: ignore[no-untyped-call]  # Twisted's
+        if isinstance(result, Request):  # perhaps of a middleware nearer to the network than ours
+            flight.takes_validators_off(flight.request)
+            flight.takes_validators_off(result)
+        elif self._reads_sitemaps and flight.request.meta.get(SITEMAP) not in UNSET:
+            flight.falls_silent()  # whatever it was: no errback is the end of a sitemap
+        return result
 
     def _refusal(self, flight: Flight, follow_up: Request) -> str:
         """Why *flight* ends with an error instead of *follow_up*, for which nobody would ask; empty: one

@@ -225,7 +225,45 @@ class MarkingSpider(SiteSpider):
 
     async def start(self) -> Any:
         for url in self.start_urls:
-            yield Request(url, meta={"frontier_sitemap": self.mark})
+            yield Request(url, meta={"frontier_sitemap": self.mark}, errback=self.failed)
+
+    def failed(self, failure: Any) -> None:
+        assert self.crawler.stats
+        self.crawler.stats.inc_value("test/failed")
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ({"body": urlset("http://127.0.0.2/")}, State.DONE),
+        ({"body": "none"}, State.DONE),
+        ({"status": 404}, State.GONE),
+        ({"drop": True}, State.FAILED),
+        ({"status": 302, "headers": {"Location": "/map"}}, State.FAILED),
+        ({"status": 200}, State.EXCLUDED),
+    ],
+    ids=["read", "no sitemap", "404", "trouble", "round", "robots.txt"],
+)
+def test_no_errback_is_the_end_of_a_sitemap(
+    web: Web,
+    run: Callable[..., Crawl],
+    pages: Callable[[], dict[str, Page]],
+    answer: dict[str, Any],
+    state: State,
+    request: pytest.FixtureRequest,
+) -> None:
+    url = web.on("/map", **answer)
+    web.on("/robots.txt", body="User-agent: *\nDisallow: /" if "robots" in request.node.name else "")
+    crawl = run(
+        MarkingSpider, {**WITH_ROBOTS, "RETRY_ENABLED": False, "FRONTIER_COOLDOWN": 0}, start_urls=[url]
+    )
+    assert pages()[url].state is state
+    assert crawl.stats.get("test/failed", 0) == 0, crawl.log
+
+
+def test_the_errback_of_a_sitemap_is_called_where_none_are_read(web: Web, run: Callable[..., Crawl]) -> None:
+    url = web.on("/map", status=404)
+    assert run(MarkingSpider, {**ON, "FRONTIER_SITEMAPS": False}, start_urls=[url]).stats["test/failed"] == 1
 
 
 def tomorrow() -> float:

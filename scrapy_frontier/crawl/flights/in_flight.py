@@ -155,10 +155,13 @@ class Flight:
             self.content = digest_of(self.content + of_content(content))
 
     def ends_silently(self, outcome: Outcome) -> Consumed:
-        """What to raise for the page to end with *outcome*, unheard by callback and errback. The errback is
-        taken off the request until it has ended."""
-        self.errback, self.request.errback = self.request.errback, None
+        """What to raise for the page to end with *outcome*, unheard by callback and errback."""
+        self.falls_silent()
         return Consumed(outcome)
+
+    def falls_silent(self) -> None:
+        """No errback hears how it ends: that is taken off the request until it has ended."""
+        self.errback, self.request.errback = self.request.errback or self.errback, None
 
     def leads_to(self, target: PageId) -> None:
         """The request that follows from it is queued as the page *target*, which its outcome names from now
