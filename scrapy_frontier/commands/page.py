@@ -48,7 +48,7 @@ def page(call: Call) -> int:
         bucket = None if place.is_far else place.bucket
         queue = {"ahead": place.ahead, "is_far": place.is_far, "waits_until": place.waits_until}
         answer["queue"] = {**queue, "bucket": bucket}
-    answer["why"] = _why(gathered, path[-1] if path else None)
+    answer["why"] = _why(gathered, page_id, path[-1] if path else None)
     output.document(answer)
     output.fields(_page_lines(answer, found))
     return 0
@@ -111,9 +111,10 @@ def _weight(store: Store, page_id: PageId) -> dict[str, object]:
     return {"score": kept_score(store, page_id), "links": links, "links_in": links_in}
 
 
-def _why(gathered: explain.Facts, parent: Page | None) -> str:
+def _why(gathered: explain.Facts, page_id: PageId, parent: Page | None) -> str:
     sentence = explain.why(gathered)
-    if parent is not None and payload_facts.is_sitemap(parent.payload):
+    is_listed = parent is not None and parent.target != page_id  # else it was redirected there
+    if parent is not None and is_listed and payload_facts.is_sitemap(parent.payload):
         return f"{sentence} It was first listed in the sitemap {parent.url}."
     return sentence
 
@@ -139,7 +140,7 @@ def why(call: Call) -> int:
                 return _unknown(call, store, request.url)
             state = found.state.name.lower()
             parent = None if found.parent is None else facts.legible_page(store, found.parent)
-            sentence = _why(_facts(project, store, page_id, found), parent)
+            sentence = _why(_facts(project, store, page_id, found), page_id, parent)
         except UnreadableRow:
             sentence = explain.why_unreadable(store, page_id)
     _print_why(call, request.url, state, about + sentence)

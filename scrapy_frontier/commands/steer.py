@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import UsageError
 
-from ..core.admin import facts
+from ..core.admin import explain, facts
 from ..core.admin.salvage import remove
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRow
 from ..core.frontier import Fate, Link
@@ -181,8 +181,12 @@ def forget(call: Call) -> int:
             forgotten = frontier.forget_host(host, project.fingerprint_of, project.now)
             for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
                 pass
-    call.output.answer({"forgotten": count}, f"Forgot {count:,} page{'' if count == 1 else 's'}.")
-    return 0 if count or host is not None else 1
+    is_unknown = not count and host is None
+    text = f"Forgot {count:,} page{'' if count == 1 else 's'}."
+    if is_unknown:
+        text += f" No plain GET of the URL is known. {explain.BY_FIND}"
+    call.output.answer({"forgotten": count}, text)
+    return 1 if is_unknown else 0
 
 
 # -- hosts -------------------------------------------------------------------------------------------------

@@ -49,14 +49,15 @@ def why(frontier: Frontiers, url: str) -> str:
 
 def test_why_names_the_budget(frontier: Frontiers) -> None:
     since = "It waits since 2023-11-14 22:13:20 UTC and is not queued: "
-    room = "; it is queued as soon as there is room."
+    room = "it is queued as soon as there is room."
+    deep = "it is queued once FRONTIER_DEPTH is raised that far, or 0 for no limit."
     reasons = {page.url: page.reason for page in pages(frontier.directory).values()}
     assert {reasons[url] for url in waiting(frontier.directory)} == {
         "over the budget of 5 pages for domain shop.example",
         "more than 4 links from a seed",
     } | ({"over the budget of 3 pages for host www0.shop.example"} & set(reasons.values()))
     for url in waiting(frontier.directory):
-        assert why(frontier, url) == f"{since}{reasons[url]}{room}"
+        assert why(frontier, url) == f"{since}{reasons[url]}; {deep if 'deep' in url else room}"
 
 
 def test_hosts_shows_what_waits(frontier: Frontiers) -> None:

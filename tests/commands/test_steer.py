@@ -313,7 +313,7 @@ def test_a_forgotten_page_was_never_seen(frontier: Frontiers, state: State) -> N
     url = pages(frontier.directory)[first(frontier.directory, state)].url
     assert frontier("forget", url).out == "Forgot 1 page.\n"
     assert check(frontier.directory) == []
-    assert "never seen" in frontier("why", url).out
+    assert "No plain GET of it is known" in frontier("why", url).out
     assert frontier("forget", url).code == 1
     assert frontier("add", url, "--json").json["added"] == 1
 

@@ -94,7 +94,7 @@ def test_a_page_that_was_not_read_says_so(frontier: Frontiers, written: Written)
     unread = next(page_id for page_id in pages(frontier.directory) if page_id not in written)
     assert "0 links on it: it was not read yet." in frontier("links", url_of(frontier, unread)).out
     said = frontier("links", "http://nobody.example/")
-    assert (said.code, "never seen" in said.out) == (1, True)
+    assert (said.code, "No plain GET of it is known" in said.out) == (1, True)
 
 
 def test_other_ends_that_were_forgotten_are_named_by_number(frontier: Frontiers, written: Written) -> None:

@@ -372,6 +372,32 @@ def test_a_page_that_a_sitemap_listed(frontier: Frontiers) -> None:
     assert "sitemap" not in said(frontier, "http://a.example/linked")
 
 
+def test_a_page_that_a_sitemap_was_redirected_to_was_not_listed_in_it(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    payload = b'{"meta":{"frontier_sitemap":{}}}'
+    pages.discover([link("http://a.example/sitemap.xml", payload=payload)], NOW)
+    lease = pages.lease(NOW)
+    assert lease is not None
+    (landing,) = pages.discover([link(URL, parent=0), link("http://a.example/listed", parent=0)], NOW)[:1]
+    pages.release(lease, Outcome(Event.REDIRECTED, 301, f"led to {URL}", target=landing.page_id), NOW)
+    pages.close()
+    assert "sitemap" not in said(frontier)
+    assert "sitemap" not in frontier("page", URL, "--json").json["why"]
+    assert "first listed in the sitemap" in said(frontier, "http://a.example/listed")
+
+
+def test_a_page_that_was_asked_for_by_post_is_not_denied(frontier: Frontiers) -> None:
+    posted = link(URL, payload=b'{"method":"POST"}')._replace(fingerprint=b"posted" * 3 + b"..")
+    pages = start(frontier.directory)
+    pages.discover([posted], NOW)
+    pages.close()
+    for name in ("why", "page", "links", "forget"):
+        answer = frontier(name, URL)
+        assert answer.code == 1
+        assert " ".join(answer.out.split()).endswith(explain.BY_FIND)
+    assert URL in frontier("find", "page").out
+
+
 def test_pages_of_its_host_come_before_it(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     pages.discover([link(f"http://a.example/{number}") for number in range(3)], NOW)
@@ -598,19 +624,23 @@ def test_states_that_no_lease_ends_in(frontier: Frontiers, page: Page, sentence:
     assert said(frontier) == sentence
 
 
-def test_a_url_never_seen(frontier: Frontiers) -> None:
+UNKNOWN = "No plain GET of it is known: no link to it was accepted, and it was no seed"
+
+
+def test_a_url_that_is_not_known(frontier: Frontiers) -> None:
     crawl(frontier.directory)
     answer = frontier("why", "http://nobody.example/")
     assert answer.code == 1
-    assert answer.out == "It was never seen: no link to it was accepted, and it was no seed.\n"
+    assert " ".join(answer.out.split()) == f"{UNKNOWN}. {explain.BY_FIND}"
     assert "but http://h1.example/31 is known" in said(frontier, "http://h1.example:80/31")
     for address in ("http://[2001:db8::1]:8080/x", "http://www./"):
-        assert said(frontier, address) == answer.out.strip(), "what is put together from it is no URL"
+        assert said(frontier, address) == " ".join(answer.out.split()), (
+            "what is put together from it is no URL"
+        )
     frontier("add", "http://user:pw@www.h1.example/")
     assert "but http://user:pw@www.h1.example/ is known" in said(frontier, "http://user:pw@h1.example/")
     assert said(frontier, "https://www.h1.example/31/") == (
-        "It was never seen: no link to it was accepted, and it was no seed, "
-        "but http://h1.example/31 is known."
+        f"{UNKNOWN}, but http://h1.example/31 is known. {explain.BY_FIND}"
     )
 
 

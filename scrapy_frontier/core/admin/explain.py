@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .facts import DelayOf, HostView, Trail
 
+BY_FIND = "What was asked for otherwise, by POST say, `scrapy frontier find` lists."
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
 
 
@@ -74,7 +75,8 @@ def why(facts: Facts) -> str:
 
 
 def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str:
-    """One sentence on a *url* that is not known: a trap, or never seen. *similar* finds a known one."""
+    """What there is to say of a *url* that no plain GET is known of: a trap, or never accepted. *similar*
+    finds a known one."""
     traps = {
         LONG_URL: f"it is longer than URLLENGTH_LIMIT = {limits.length}",
         DEEP_PATH: f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
@@ -83,7 +85,7 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
     if (kind := trap(url, limits)) is not None:
         return f"It is not known, and links to it are refused, because it looks like a trap: {traps[kind]}."
     known = f", but {other} is known" if (other := similar()) else ""
-    return f"It was never seen: no link to it was accepted, and it was no seed{known}."
+    return f"No plain GET of it is known: no link to it was accepted, and it was no seed{known}. {BY_FIND}"
 
 
 def why_unreadable(store: Store, page_id: PageId) -> str:
@@ -282,7 +284,10 @@ def _seen(facts: Facts) -> str:
     reason = facts.page.reason or "no reason was kept"
     if facts.page.is_deferred:
         since = f" since {moment(facts.page.changed)}" if facts.page.changed else ""
-        return f"It waits{since} and is not queued: {reason}; it is queued as soon as there is room."
+        once = "as soon as there is room"
+        if reasons.DEPTH.read(reason) is not None:
+            once = "once FRONTIER_DEPTH is raised that far, or 0 for no limit"
+        return f"It waits{since} and is not queued: {reason}; it is queued {once}."
     if reasons.OUT_OF_SCOPE.read(reason) is not None:
         return (
             "It is known but not queued: pages link to it, but the spider follows none of these links, or a "
