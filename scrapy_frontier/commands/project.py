@@ -220,15 +220,13 @@ class Project:
 
     def request(self, url: str, priority: int = 0) -> Request:
         """A plain request for a URL that a user wrote, in the form in which servers see it; raises
-        `UsageError` for what is none."""
+        `UsageError` for what is none. It need not name a host: pages of ``file:`` have none."""
         try:
             request = Request(url.strip(), priority=priority)
             if self.frontier_settings.ajax and (seen := escaped_fragment(request.url)) is not None:
                 request = Request(seen, priority=priority)
         except ValueError:
             raise UsageError(f"{url!r} is no URL; write it with its scheme: https://example.com/") from None
-        if not host_of(request.url):
-            raise UsageError(f"{url!r} names no host; write it with one: https://example.com/")
         return request
 
     @cached_property

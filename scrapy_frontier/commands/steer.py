@@ -30,6 +30,8 @@ from .show import pattern_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from scrapy import Request
+
     from ..core.frontier import Frontier
     from ..core.store.leveldb import Store
     from ..core.store.states import State
@@ -60,7 +62,7 @@ def add(call: Call) -> int:
         raise UsageError("write URLs, or --file FILE")
     project, priority, pattern = call.project, call.options.priority or 0, call.options.pattern
     for url in urls:
-        project.request(url)
+        _request(project, url)
     pattern_of(pattern)
     meta = {} if pattern is None else {PATTERN: pattern}
     meta |= meta_to_force(project.now) if call.options.force else {}
@@ -130,8 +132,15 @@ def _links(lines: Iterable[str], link: Callable[[str], Link], refused: list[str]
             refused.append(text)
 
 
-def _link(project: Project, priority: int, payload: bytes, url: str) -> Link:
+def _request(project: Project, url: str, priority: int = 0) -> Request:
     request = project.request(url, priority)
+    if not host_of(request.url):  # nor may a crawl fetch a `file:` URL that its spider did not ask for
+        raise UsageError(f"{url!r} names no host; write it with one: https://example.com/")
+    return request
+
+
+def _link(project: Project, priority: int, payload: bytes, url: str) -> Link:
+    request = _request(project, url, priority)
     host = project.politeness_key_of(request.url)
     kept = "" if host == host_of(request.url) else host
     return Link(project.identities.of(request), request.url, host, priority, payload, kept_host=kept)

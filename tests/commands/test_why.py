@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from scrapy import Request
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, UsageError
 from stores import FETCHED, NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
@@ -396,6 +396,21 @@ def test_a_page_that_was_asked_for_by_post_is_not_denied(frontier: Frontiers) ->
         assert answer.code == 1
         assert " ".join(answer.out.split()).endswith(explain.BY_FIND)
     assert URL in frontier("find", "page").out
+
+
+def test_a_page_without_a_host_can_be_asked_for_and_forgotten(frontier: Frontiers) -> None:
+    """Spiders may ask for `file:` URLs; of others `add` queues none."""
+    url = "file:///srv/page.html"
+    pages = start(frontier.directory)
+    pages.discover([link(url)], NOW)
+    fetch(pages)
+    pages.close()
+    assert said(frontier, url).startswith("It was fetched on")
+    for name in ("page", "links", "forget"):
+        assert frontier(name, url).code == 0
+    assert frontier("why", url).code == 1
+    with pytest.raises(UsageError, match="names no host"):
+        frontier("add", url)
 
 
 def test_pages_of_its_host_come_before_it(frontier: Frontiers) -> None:
