@@ -55,6 +55,7 @@ def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace
     interrupted. Raises only `UsageError`."""
     module = import_module(f".{spec.module}", __package__)
     command: Callable[[Call], int | None] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
+    _stand_in_for_closed()
     output = Output(sys.stdout, as_json=options.json)
     try:
         project = Project(settings, options.dir, options.spider, f"scrapy frontier {name}")
@@ -69,6 +70,14 @@ def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace
         return 0
     except (FrontierError, UnreadableRow, OSError) as error:
         return _fail(output, error)
+
+
+def _stand_in_for_closed() -> None:
+    """What is written to standard output or error goes nowhere where the shell has closed it (``>&-``): there
+    Python has None, and a file of the frontier would get its number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
 
 
 def _fail(output: Output, error: Exception) -> int:

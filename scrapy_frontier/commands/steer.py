@@ -115,6 +115,8 @@ def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
         return nullcontext(())
     if name != "-":
         return open(name, encoding=_UTF_8, errors=_KEPT)
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: write --file FILE, or give it some")
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding=_UTF_8, errors=_KEPT)
     return nullcontext(sys.stdin)
@@ -334,7 +336,7 @@ def _contents(project: Project) -> str:
 
 
 def _agrees(question: str) -> bool:
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         print(f"{question}(no terminal to ask: use --yes)", file=sys.stderr)
         return False
     print(question, end="", file=sys.stderr, flush=True)

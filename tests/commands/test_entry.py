@@ -127,6 +127,32 @@ def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists(), "looking makes no frontier"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code", "words"),
+    [
+        (("stats",), ">&-", 0, ""),
+        (("stats",), ">&- 2>&-", 0, ""),
+        (("add", "--file", "-"), "<&-", 2, "standard input is closed: write --file FILE"),
+        (("reset",), "<&-", 1, "Nothing was removed."),
+    ],
+)
+def test_a_stream_that_the_shell_has_closed_is_no_error_of_ours(
+    tmp_path: Path, arguments: tuple[str, ...], closed: str, code: int, words: str
+) -> None:
+    crawl(tmp_path / "frontier")
+    command = scrapy_command("frontier", *arguments, "--dir", tmp_path / "frontier")
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" "$@" {closed}', *command],
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, words in done.stderr) == (code, "", True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
 def test_the_help_has_no_headings_but_its_own(tmp_path: Path, columns: int) -> None:
     """Scrapy makes one of every line that ends in a colon, wherever it was wrapped."""
