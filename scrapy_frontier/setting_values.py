@@ -61,6 +61,17 @@ def switch(settings: BaseSettings, name: str, default: bool) -> bool:
         raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
 
 
+def of_scrapy(settings: BaseSettings, name: str, kind: type[_Number]) -> _Number:
+    """A number that is a setting of Scrapy's, as Scrapy reads it. Raises `FrontierSetting` for what is
+    none."""
+    value = settings.get(name, 0)
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        wanted = "a whole number" if kind is int else "a number"
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}") from error
+
+
 def choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
     """One of *choices*, the first where nothing is set. Raises `FrontierSetting` for any other."""
     value = settings.get(name)

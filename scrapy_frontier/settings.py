@@ -25,7 +25,7 @@ from .core.parse.directives import Obeyed
 from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
-from .setting_values import choice, choice_or_function, number, path, switch, within, words
+from .setting_values import choice, choice_or_function, number, of_scrapy, path, switch, within, words
 from .setting_values import function as function
 
 if TYPE_CHECKING:
@@ -61,15 +61,16 @@ class _OfStore:
     """Where the frontier lies, what reaches the disk when, and how often a page is tried."""
 
     def __init__(self, settings: BaseSettings) -> None:
-        default_attempts = max(LEAST_ATTEMPTS, settings.getint("RETRY_TIMES") + 1)
+        retry_times = of_scrapy(settings, "RETRY_TIMES", int)
+        default_attempts = max(LEAST_ATTEMPTS, retry_times + 1)
         self.directory: Final = path(settings, "FRONTIER_DIR")
         # Holds a frontier for each spider, where there is no `directory`.
         self.jobdir: Final = path(settings, "JOBDIR")
         self.max_attempts: Final = number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
         self._grants_more_attempts: Final = self.max_attempts == default_attempts
         self.lease_timeout: Final = number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, least=1)  # seconds
-        retries = settings.getbool("RETRY_ENABLED")
-        self.retry_times: Final = settings.getint("RETRY_TIMES") if retries else 0
+        retries = switch(settings, "RETRY_ENABLED", False)
+        self.retry_times: Final = retry_times if retries else 0
         # Seconds before the first retry; doubles with each.
         self.retry_delay: Final = number(settings, "FRONTIER_RETRY_DELAY", 1.0)
         # Seconds between two syncs to the disk; 0: never.
@@ -88,10 +89,11 @@ class _OfHosts:
     """How hosts are asked, and what waits for one that does not answer."""
 
     def __init__(self, settings: BaseSettings) -> None:
-        self.robots_timeout: Final = min(settings.getfloat("DOWNLOAD_TIMEOUT"), ROBOTS_TIMEOUT)  # seconds
-        self.has_cache: Final = settings.getbool("HTTPCACHE_ENABLED")  # that of Scrapy
+        timeout = of_scrapy(settings, "DOWNLOAD_TIMEOUT", float)
+        self.robots_timeout: Final = min(timeout, ROBOTS_TIMEOUT)  # seconds
+        self.has_cache: Final = switch(settings, "HTTPCACHE_ENABLED", False)  # that of Scrapy
         # It stands for the web: what it does not have is not asked for.
-        self.replays: Final = self.has_cache and settings.getbool("HTTPCACHE_IGNORE_MISSING")
+        self.replays: Final = self.has_cache and switch(settings, "HTTPCACHE_IGNORE_MISSING", False)
         self.crawl_delay_max: Final = number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0)  # seconds
         # Look for the sitemaps of every host, and queue what they list.
         self.sitemaps: Final = switch(settings, "FRONTIER_SITEMAPS", False)
@@ -242,7 +244,8 @@ def _cooldown(settings: BaseSettings) -> CooldownRule:
 def _traps(settings: BaseSettings) -> TrapLimits:
     depth = number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth)
     repeats = number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats)
-    return TrapLimits(settings.getint("URLLENGTH_LIMIT"), depth, repeats)
+    length = of_scrapy(settings, "URLLENGTH_LIMIT", int)
+    return TrapLimits(length, depth, repeats)
 
 
 def _scorer(settings: BaseSettings) -> str:
@@ -278,9 +281,9 @@ def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness
 
     The delay is a floor: jitter is obeyed where somebody set it, and then only lengthens a pause.
     """
-    delay = float(getattr(spider, "download_delay", settings.getfloat("DOWNLOAD_DELAY")))
-    if settings.getbool("AUTOTHROTTLE_ENABLED"):
-        delay = max(delay, settings.getfloat("AUTOTHROTTLE_START_DELAY"))
+    delay = float(getattr(spider, "download_delay", of_scrapy(settings, "DOWNLOAD_DELAY", float)))
+    if switch(settings, "AUTOTHROTTLE_ENABLED", False):
+        delay = max(delay, of_scrapy(settings, "AUTOTHROTTLE_START_DELAY", float))
     name = "CONCURRENT_REQUESTS_PER_IP"
     if not within(name, settings[name] or 0, int, 0, sys.maxsize, "a whole number"):
         name = "CONCURRENT_REQUESTS_PER_DOMAIN"
@@ -313,5 +316,5 @@ def _jitter(settings: BaseSettings) -> float:
         settings.getpriority(name) or 0 for name in ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")
     )
     if new > 0 and new >= old:
-        return max(settings.getfloat("DOWNLOAD_DELAY_JITTER"), 0.0)
-    return 0.5 if old > 0 and settings.getbool("RANDOMIZE_DOWNLOAD_DELAY") else 0.0
+        return max(of_scrapy(settings, "DOWNLOAD_DELAY_JITTER", float), 0.0)
+    return 0.5 if old > 0 and switch(settings, "RANDOMIZE_DOWNLOAD_DELAY", False) else 0.0

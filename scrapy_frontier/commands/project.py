@@ -8,7 +8,8 @@ import time
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -35,6 +36,7 @@ from ..settings import (
     FrontierSetting,
     FrontierSettings,
     default_politeness,
+    function,
     slot_politeness,
     time_of,
 )
@@ -95,8 +97,9 @@ class Project:
         self._has_imported_spiders = spider is not None
         self._home: tuple[Path, str] | None = None  # a JOBDIR, and the spider whose frontier in it is meant
         if spider is not None:
+            loader = _spider_loader(settings)
             try:
-                self.spider = get_spider_loader(settings).load(spider)
+                self.spider = loader.load(spider)
             except KeyError:
                 jobdir = directory or settings["FRONTIER_DIR"] or settings["JOBDIR"]
                 raise UsageError(_no_spider(spider, jobdir)) from None
@@ -180,7 +183,8 @@ class Project:
         crawler = Crawler(self.spider, self.settings)
         _run_addons(crawler)
         crawler.stats = MemoryStatsCollector(crawler)  # in which a fingerprinter may count
-        cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
+        name = "REQUEST_FINGERPRINTER_CLASS"
+        cls = function(name, crawler.settings[name], "the path of a class")
         return Identities(build_from_crawler(cls, crawler))
 
     def own_scheme(self, command: str) -> str:
@@ -296,6 +300,20 @@ def _run_addons(crawler: Crawler) -> None:
         crawler.addons.load_settings(settings)
     except Exception as error:  # it may want a crawl
         print(_ADDON_FAILS.format(type(error).__name__, error), file=sys.stderr)
+
+
+def _spider_loader(settings: Settings) -> Any:
+    try:
+        return get_spider_loader(settings)
+    except (
+        Exception
+    ) as error:  # it imports all of the project's modules with spiders, which may raise anything
+        last = extract_tb(error.__traceback__)[-1]
+        where = "" if isinstance(error, SyntaxError) else f", raised in {last.filename}, line {last.lineno}"
+        raise UsageError(
+            f"the spiders of this project cannot be imported ({type(error).__name__}: {error}{where}): mend "
+            "that, or write --dir DIR without --spider"
+        ) from error
 
 
 def _no_spider(spider: str, jobdir: str | None) -> str:

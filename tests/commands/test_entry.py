@@ -153,6 +153,28 @@ def test_a_stream_that_the_shell_has_closed_is_no_error_of_ours(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("spiders", "words"),
+    [
+        ("\n1/0", "(ZeroDivisionError: division by zero, raised in {}, line 2): mend that"),
+        (
+            "import nothing_of_the_sort",
+            "(ModuleNotFoundError: No module named 'nothing_of_the_sort', raised in {}",
+        ),
+        ("def x(", "spiders.py, line 1)): mend that"),
+    ],
+)
+def test_spiders_that_cannot_be_imported_are_named(tmp_path: Path, spiders: str, words: str) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop\n")
+    (tmp_path / "shop.py").write_text("SPIDER_MODULES = ['spiders']\n")
+    (tmp_path / "spiders.py").write_text(spiders)
+    crawl(tmp_path / "frontier")
+    said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "one", "--dir", "frontier")
+    assert (said.code, "Traceback" in said.err) == (2, False)
+    assert words.format(tmp_path / "spiders.py") in said.err
+    assert run_scrapy(tmp_path, "frontier", "stats", "--dir", "frontier").code == 0
+
+
 @pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
 def test_the_help_has_no_headings_but_its_own(tmp_path: Path, columns: int) -> None:
     """Scrapy makes one of every line that ends in a colon, wherever it was wrapped."""

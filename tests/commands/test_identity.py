@@ -178,3 +178,22 @@ def test_an_index_is_not_made_by_a_fingerprint_that_stands_in(
     said = Frontiers(tmp_path / "frontier", capsys, **named(AskingTheEngine))("check", "--repair")
     assert said.code == 1
     assert index not in stores.rows(tmp_path / "frontier")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("x", "cannot be imported (Error loading object 'x': not a full path): set the path of a class"),
+        ("no_such.Module", "cannot be imported (No module named 'no_such'): set the path of a class"),
+        ("stores.NOW", "= 'stores.NOW': set the path of a class"),
+    ],
+)
+@pytest.mark.parametrize("command", [("why", URL), ("check",), ("add", URL)])
+def test_a_fingerprinter_that_cannot_be_imported_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], value: str, words: str
+) -> None:
+    stores.crawl(tmp_path)
+    said = Frontiers(tmp_path, capsys, REQUEST_FINGERPRINTER_CLASS=value)(*command)
+    assert said.code == 1
+    assert said.err.startswith(f"scrapy frontier: REQUEST_FINGERPRINTER_CLASS = {value!r}")
+    assert words in said.err
