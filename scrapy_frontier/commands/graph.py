@@ -170,6 +170,7 @@ def graph(call: Call) -> None:
     if write is None:
         raise UsageError(f"which format is {target.name}? Write FILE with one of {', '.join(WRITERS)}")
     beside = None if write is write_graphml else target.with_name(f"{target.name}.urls.gz")
+    call.output.make_way_for(target)
     with call.project.open() as store, replacing(target) as partial:
         if beside is not None:
             with replacing(beside) as urls_partial:

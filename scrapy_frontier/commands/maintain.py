@@ -45,6 +45,7 @@ def export(call: Call) -> None:
     that is written."""
     target = Path(call.arguments[0])
     count = 0
+    call.output.make_way_for(target)
     with (
         call.project.open() as store,
         replacing(target) as partial,

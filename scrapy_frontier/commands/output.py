@@ -5,6 +5,7 @@ What comes from the web is printed with its control characters escaped: a URL mu
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -13,7 +14,6 @@ import shutil
 import sys
 import textwrap
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class Output:
         self.as_json = as_json
         self.terminal = shutil.get_terminal_size((WIDEST, 24)).columns
         self._width = min(self.terminal, WIDEST)
+
+    def make_way_for(self, target: Path) -> None:
+        """Answer on standard error from now on where standard output is *target* itself (``/dev/stdout``),
+        and has the bytes of a file."""
+        with contextlib.suppress(OSError, ValueError):  # no such file yet; no real one: in a test
+            if os.path.samestat(target.stat(), os.fstat(self.file.fileno())):
+                self.file = sys.stderr
 
     def line(self, text: str = "") -> None:
         """Write *text* and a line break as they are, not escaped, not broken; as JSON nothing."""
@@ -151,7 +158,7 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(printable(text), max(width, 20), break_on_hyphens=False)
 
 
-@contextmanager
+@contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A new file beside *target* that takes its place once the block has ended well, and is removed where it
     has not; beside the file that a link leads to, and a device or a pipe itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import signal
@@ -173,6 +174,26 @@ def test_spiders_that_cannot_be_imported_are_named(tmp_path: Path, spiders: str,
     assert (said.code, "Traceback" in said.err) == (2, False)
     assert words.format(tmp_path / "spiders.py") in said.err
     assert run_scrapy(tmp_path, "frontier", "stats", "--dir", "frontier").code == 0
+
+
+@pytest.mark.parametrize("redirection", ["| cat >", ">"])
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_an_export_to_standard_output_is_nothing_else(
+    tmp_path: Path, option: tuple[str, ...], redirection: str
+) -> None:
+    crawl(tmp_path / "frontier")
+    command = scrapy_command("frontier", "export", "/dev/stdout", "--dir", "frontier", *option)
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" "$@" {redirection} frontier.gz', *command],
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        text=True,
+        check=True,
+    )
+    lines = gzip.decompress((tmp_path / "frontier.gz").read_bytes()).splitlines()
+    assert sum("page" in json.loads(line) for line in lines) == 61, "with the one that is to be visited again"
+    assert ('"pages": 61' if option else "Exported 61 pages") in done.stderr
 
 
 @pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
