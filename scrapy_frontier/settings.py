@@ -249,7 +249,7 @@ def _traps(settings: BaseSettings) -> TrapLimits:
 
 
 def _scorer(settings: BaseSettings) -> str:
-    value = settings.get("FRONTIER_SCORER") or "fifo"
+    value = settings.get("FRONTIER_SCORER", "fifo")
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
     if not isinstance(value, str) or (value not in SCORERS and "." not in value):

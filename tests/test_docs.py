@@ -188,7 +188,7 @@ def test_to_set_a_default_changes_nothing(name: str, cell: str) -> None:
     if name in addon.SETTINGS:
         assert f"`{addon.SETTINGS[name]}`" in cell
         cell = cell.replace(f"`{addon.SETTINGS[name]}`", "")
-    [told, *_] = re.findall(r"`[^`]+`|True|False|none|[\d., ]+", cell)
+    [told, *_] = re.findall(r"`[^`]+`|True|False|none|[\d.][\d., ]*", cell)
     value = told.strip("`, ")
     with suppress(ValueError, SyntaxError):
         value = None if value == "none" else ast.literal_eval(value)

@@ -365,6 +365,7 @@ def test_without_the_graph_nothing_is_kept(
     [
         ("FRONTIER_LINKS", "some", "FRONTIER_LINKS = 'some': set one of 'spider', 'all', 'none'"),
         ("FRONTIER_SCORER", "best", "FRONTIER_SCORER = 'best': set one of 'mixed', "),
+        ("FRONTIER_SCORER", "", "FRONTIER_SCORER = '': set one of 'mixed', "),
         ("FRONTIER_SCORER", "no.such.Scorer", "FRONTIER_SCORER = 'no.such.Scorer' cannot be imported"),
         ("FRONTIER_SCORER", "test_links.Opinion", "set a subclass of scrapy_frontier.Scorer"),
         ("FRONTIER_RANK_INTERVAL", -1, "FRONTIER_RANK_INTERVAL = -1: set a number of at least 0"),
