@@ -358,6 +358,30 @@ def test_the_setting_has_all_pages_of_any_spider_followed_but_those_that_say_no(
     assert sorted(web.paths()) == ["/1", "/2", "/3", "/a", "/b", "/d", "/e"]
 
 
+class Careless(Simple):
+    """A spider that forgot what a link extractor is."""
+
+    def __init__(self, extractor: Any = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.link_extractor = LinkExtractor if extractor == "class" else extractor
+
+
+@pytest.mark.parametrize("extractor", [5, [], "class"])
+def test_a_link_extractor_that_is_none_follows_nothing_and_is_told_once(
+    web: Web, run: Callable[..., Crawl], extractor: Any
+) -> None:
+    """It was meant to keep the crawl in."""
+    seeds = [web.link(f"/{number}", "/a") for number in (1, 2)]
+    crawl = run(Careless, ADDON, urls=seeds, extractor=extractor)
+    assert sorted(web.paths()) == ["/1", "/2"]
+    assert crawl.log.count("ERROR: No link is followed: link_extractor = ") == 1
+
+
+def test_without_a_link_extractor_all_links_are_followed(web: Web, run: Callable[..., Crawl]) -> None:
+    assert "ERROR" not in run(Careless, ADDON, urls=[web.link("/1", "/a")]).log
+    assert sorted(web.paths()) == ["/1", "/a"]
+
+
 class Choosy(Simple):
     """Asks for some pages itself, and weighs links by their text."""
 

@@ -182,7 +182,11 @@ class Follow:
             words = "%s = %r follows no link: %s; name a method of it"
             self._reporter.log(logging.ERROR, words, FOLLOW, wanted, reason)
             return ()
-        return (one_way(self._spider, callback),)
+        try:
+            return (one_way(self._spider, callback),)
+        except TypeError as reason:
+            self._reporter.log(logging.ERROR, "No link is followed: %s; set a LinkExtractor()", reason)
+            return ()
 
     def _look_for_bar(self) -> str:
         """Why links cannot be followed in bulk in this crawl, which is said; empty: they can."""

@@ -5,6 +5,7 @@ The rules are known by names that are private to that spider; all of these are h
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from scrapy.linkextractors import LinkExtractor
@@ -46,10 +47,13 @@ class Way(NamedTuple):
 
 
 def one_way(spider: Spider, callback: Callable[..., Any] | None = None) -> Way:
-    """All links to *callback*, found by the spider's own ``link_extractor``, or Scrapy's default one."""
+    """All links to *callback*, found by the spider's own ``link_extractor``, or Scrapy's default one. Raises
+    `TypeError` where the spider's is none: it was meant to keep the crawl in."""
     extractor: Any = getattr(spider, "link_extractor", None)
-    if not callable(getattr(extractor, "extract_links", None)):
+    if extractor is None:
         extractor = LinkExtractor()
+    if isinstance(extractor, type) or not callable(getattr(extractor, "extract_links", None)):
+        raise TypeError(f"link_extractor = {reprlib.repr(extractor)} has no extract_links to call")
     return Way(extractor, PageReader(extractor), callback)
 
 
