@@ -303,11 +303,10 @@ def _run_addons(crawler: Crawler) -> None:
 
 
 def _spider_loader(settings: Settings) -> Any:
+    """Scrapy's, which imports all of the project's modules with spiders: they may raise anything."""
     try:
         return get_spider_loader(settings)
-    except (
-        Exception
-    ) as error:  # it imports all of the project's modules with spiders, which may raise anything
+    except Exception as error:
         last = extract_tb(error.__traceback__)[-1]
         where = "" if isinstance(error, SyntaxError) else f", raised in {last.filename}, line {last.lineno}"
         raise UsageError(
