@@ -478,11 +478,13 @@ def test_what_callbacks_download_is_not_lost_to_a_site_that_was_busy_once(
 ) -> None:
     web.on(ROBOTS, Answer(503), Answer(404), host=1)
     items, url = tmp_path / "items.json", web.url("/", 1)
-    settings = {**OBEY, "RETRY_TIMES": retry_times, "FEEDS": {str(items): {"format": "json"}}}
+    settings = {**OBEY, "DOWNLOAD_DELAY": 2, "RETRY_TIMES": retry_times}
+    settings["FEEDS"] = {str(items): {"format": "json"}}
     run(InlineSpider, settings, start_urls=[web.url("/")], urls=[url])
     (found,) = json.loads(items.read_text())
     assert (found == {url: "200"}) == bool(retry_times)
     assert web.paths(1) == ([ROBOTS, ROBOTS, "/"] if retry_times else [ROBOTS])
+    assert all(gap > 2 - TOLERANCE for gap in web.gaps(1)), "as any other request there"
 
 
 STOCK = {

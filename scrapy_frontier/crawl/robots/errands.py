@@ -208,7 +208,7 @@ class RobotsQueue:
     ) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it, unless the web is asked next."""
         sites, agent = self._sites, self._sites.agent_of(errand.request)
-        stage = errand.asks_cache, errand.by_proxy
+        stage = errand.asks_cache, errand.by_proxy, errand.retries
         try:
             if copy is None or not is_known:
                 copy = await self._fetch(origin, errand, copy)
@@ -227,7 +227,7 @@ class RobotsQueue:
             sites.learn(origin, agent, sites.read(copy, origin, agent), copy)
         finally:
             self._under_way -= 1
-            if (errand.asks_cache, errand.by_proxy) == stage:
+            if (errand.asks_cache, errand.by_proxy, errand.retries) == stage:
                 self._let_go(self.errands.pop(origin))
             else:  # by the clock of its host, as if it had not been asked
                 self._queue.appendleft(origin)
@@ -235,7 +235,7 @@ class RobotsQueue:
 
     async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy | None:
         """What is known of the file from now on, kept; None where this machine could not ask for it, nobody
-        waits any more, or the web has to be asked, past the cache."""
+        waits any more, or somebody has to be asked next: the web, past the cache, or the same once more."""
         sleep, url = partial(self._sleep, errand), f"{origin}/robots.txt"
         page = errand.request if errand.not_believed is None else None
         answer = await self._fetcher.fetch(url, errand.host, sleep, before, page, errand.asks_cache)
@@ -254,7 +254,7 @@ class RobotsQueue:
         if self._has_to_await_machine(errand, answer.failure):
             return None
         if copy.failures and await self._is_retried(errand, answer):
-            return await self._fetch(origin, errand, before)
+            return None
         if self._services.frontier is not None:
             copy = self._services.frontier.retried_sooner(copy, answer.retry_after, self._services.clock())
         self._sites.keep(origin, copy)
@@ -280,9 +280,11 @@ class RobotsQueue:
         services = self._services
         if errand.held or answer.retry_after or errand.retries >= services.settings.retry_times:
             return False
-        errand.retries += 1
         await self._sleep(errand, errand.host, NAP)
-        return not services.is_closed and not compat.is_closing(services.crawler)
+        if services.is_closed or compat.is_closing(services.crawler):
+            return False
+        errand.retries += 1
+        return True
 
     def _turns_from_proxy(self, errand: RobotsErrand, answer: Answer) -> bool:
         """Whether an *answer* came by a proxy and may be its own, be it behind a redirect of the cache: then
