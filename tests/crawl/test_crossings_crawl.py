@@ -1080,6 +1080,22 @@ def test_a_page_that_a_middleware_sends_elsewhere_is_asked_for_as_all_others_the
         assert name not in payload
 
 
+@pytest.mark.parametrize("revisit", ["never", "interval"])
+def test_a_chain_of_redirects_grows_with_the_limit_and_not_with_the_days(
+    changing: ChangingWeb, run: Run, revisit: str
+) -> None:
+    """Pages on its way come back by themselves too, and none of them is where it began."""
+    for step in range(9):
+        changing.on(f"/r{step}", status=302, headers={"Location": f"/r{step + 1}"})
+    reached = []
+    for limit in (2, 2, 2, 2, 4, 4):
+        settings = {**DAILY, "FRONTIER_REVISIT": revisit, "REDIRECT_MAX_TIMES": limit}
+        run(Plain, settings, url=changing.url("/r0"))
+        reached.append(max(visit.path for visit in changing.visits))
+        changing.clock.jump(changing.clock() + DAY)
+    assert reached == ["/r2"] * 4 + ["/r4"] * 2
+
+
 def test_what_a_sitemap_tells_between_two_tries_stays() -> None:
     tried = with_own(b'{"meta":{"retry_times":1}}', b'{"meta":{"depth":1}}')
     told = with_meta(tried, {"frontier_lastmod": 5})

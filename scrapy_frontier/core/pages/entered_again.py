@@ -114,6 +114,25 @@ def goes_round(
     return page.state is QUEUED and not met.isdisjoint(tried_again)
 
 
+def steps_to(
+    page_id: PageId,
+    page: Page,
+    page_of: Callable[[PageId], Page | None],
+    tried_again: Collection[PageId] = (),
+) -> int:
+    """How many redirects led to a *page* when it was found, which *page_of* finds: more than to a request for
+    it where one of those pages came back by itself. One that is being *tried_again* no longer says where it
+    led to."""
+    steps = 0
+    while page.parent is not None and steps < _MOST_STEPS:
+        parent = page_of(page.parent)
+        is_led = parent is not None and (parent.target == page_id or page.parent in tried_again)
+        if parent is None or not is_led:
+            break
+        page_id, page, steps = page.parent, parent, steps + 1
+    return steps
+
+
 def takes_request(page: Page, has_pattern: bool = False, comes_back: bool = False) -> bool:
     """Whether a seed's request takes the place of that of its known *page*: of one that waits if either
     *has_pattern*, of one that ended if it *comes_back*."""

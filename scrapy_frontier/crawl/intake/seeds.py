@@ -16,9 +16,11 @@ from ...core.pages.entered_again import (
     is_on_the_way,
     is_repeated,
     is_tried_again,
+    steps_to,
     takes_request,
 )
 from ...core.store.meta_rows import IN_MEMORY
+from ..flights.redirect_links_and_retries import times
 from ..meta_keys import FORCE, PATTERN, UNSET
 from ..requests import payload_facts
 from ..requests.pattern_and_force import is_forced
@@ -113,6 +115,9 @@ class Seeds:
         is_wanted = goes_round(known, page, self._frontier.page, tried_again=tried_again)
         if not is_wanted and not (is_named and is_tried_again(page)):
             return None
+        if not is_named:
+            steps = steps_to(known, page, self._frontier.page, self._tried_again)
+            request.meta["redirect_times"] = max(times(request, "redirect_times"), steps)
         may_be_lost = is_named or page.payload.startswith(IN_MEMORY)  # else it would lose its own request
         if not self._requeue(known, request, may_be_lost, before=None if is_named else page.payload):
             return None
