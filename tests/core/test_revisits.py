@@ -596,6 +596,13 @@ def test_a_page_that_is_an_alias_from_the_first_comes_back_as_one(tmp_path: Path
         assert record(frontier, 0)[1].due == int(NOW + 0.9 * Bounds().longest)
 
 
+def test_a_page_that_is_no_alias_any_more_comes_back_after_its_span(tmp_path: Path) -> None:
+    alias = READ._replace(reason="alias of http://a.example/else", result=Result.ALIAS)
+    page = came_back(tmp_path, alias, READ._replace(result=Result.READ), every=45 * DAY)
+    assert page.visits is not None
+    assert page.visits.due == int(NOW + 90 * DAY + 0.9 * 7 * DAY)
+
+
 def test_a_hub_keeps_its_span_whatever_its_canonical(tmp_path: Path) -> None:
     rule = WEEKLY._replace(hubs=((SEEDS, DAY),))
     alias = READ._replace(reason="alias of http://a.example/else")

@@ -137,7 +137,8 @@ class RevisitEndings:
             result = Result.ERROR
         span = plan.span if plan.span < inf else longest
         end = policy.ending(result, page.state, span, longest, visits.bad, now, not losses.are_many)
-        if policy.is_alias(result, page.reason):
+        notes = page.reason if result is Result.UNCHANGED else outcome.reason  # as its record has them then
+        if policy.is_alias(result, notes):
             shown = Result.READ if plan.is_hub else Result.ALIAS
             end = end._replace(after=policy.next_span(shown, span, longest))
         page = _after(page, visits, result, end, outcome, int(now))
