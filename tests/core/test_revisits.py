@@ -697,6 +697,65 @@ def test_what_a_first_visit_ended_with_comes_back_too(tmp_path: Path, outcome: O
         assert record(frontier, page_id)[1].due == int(NOW + 0.9 * days * DAY)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "payload", "days"),
+    [
+        (READ, b"", 0),
+        (Outcome(Event.FAILED, 500), b"", 45 / 4),
+        (Outcome(Event.FAILED, 500), b'{"method":"POST"}', 0),
+        (MISSING, b"", 0),
+        (Outcome(Event.REDIRECTED, 302), b"", 0),
+        (Outcome(Event.EXCLUDED, reason=reasons.FORBIDDEN(origin="http://a.example", rule="x")), b"", 0),
+    ],
+)
+def test_where_pages_do_not_come_back_one_that_failed_does_all_the_same(
+    tmp_path: Path, outcome: Outcome, payload: bytes, days: float
+) -> None:
+    """As if its span were the ceiling, also where that is a matter of changed settings."""
+    once, due = WEEKLY._replace(shelf_life=inf), int(NOW + 0.9 * days * DAY) if days else 0
+    for first in (once, WEEKLY):
+        directory = tmp_path / str(first.shelf_life)
+        with opened(directory, rule=first) as frontier:
+            find(frontier, "page", payload=payload)
+            visit(frontier, NOW, outcome)
+        with opened(directory, rule=once) as frontier:
+            page = frontier.page(0)
+            assert page is not None
+            assert (page.visits.due if page.visits else 0) == due
+
+
+def test_what_failed_is_asked_for_more_seldom_until_it_is_read_and_then_no_more(tmp_path: Path) -> None:
+    once, now, spans = WEEKLY._replace(shelf_life=inf), NOW, []
+    failed = Outcome(Event.FAILED, 500)
+    with opened(tmp_path, rule=once) as frontier:
+        find(frontier, "page")
+        visit(frontier, now, failed)
+    for outcome in (failed, failed, failed, READ):
+        now += 46 * DAY
+        with opened(tmp_path, now, once) as frontier:
+            assert visit_all(frontier, now, outcome) == ["page"]
+            due = record(frontier, 0)[1].due
+        spans.append((due - now) / DAY / 0.9 if due else None)
+    assert spans == [pytest.approx(45 / 2), pytest.approx(45), pytest.approx(45), None]
+
+
+def test_a_page_in_doubt_comes_back_until_that_is_settled(tmp_path: Path) -> None:
+    """Although others come back no more, by the settings of now."""
+    once, now = WEEKLY._replace(shelf_life=inf), NOW + 8 * DAY
+    with opened(tmp_path) as frontier:
+        find(frontier, "page", "other")
+        visit_all(frontier, NOW)
+    with opened(tmp_path, now) as frontier:
+        assert visit(frontier, now, MISSING) is not None
+        visit_all(frontier, now)
+    with opened(tmp_path, now, once) as frontier:
+        assert [record(frontier, page_id)[1].due for page_id in (0, 1)] == [int(now + 0.9 * 45 / 4 * DAY), 0]
+    with opened(tmp_path, now + 45 * DAY, once) as frontier:
+        assert visit_all(frontier, now + 45 * DAY, MISSING) == ["page"]
+        page, visits = record(frontier, 0)
+        assert (page.state, visits.due) == (State.GONE, 0)
+
+
 # -- hubs ------------------------------------------------------------------------------------------------
 
 

@@ -108,7 +108,7 @@ class RecomputeDue:
         plan = revisit_queue.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
         bad = visits.bad._replace(visits=max(visits.bad.visits - 1, 0))  # the last is counted there
         after, _ = revisit_queue.after_end(page, visits._replace(bad=bad), plan, since)
-        if after == inf or plan.span == inf:
+        if after == inf or not plan.brings_back(page):
             return 0, False
         return self._rested(revisit_queue.due_at(since, after), page, visits, plan), plan.is_hub
 
@@ -117,9 +117,10 @@ class RecomputeDue:
         no longer than it would by *plan* if that was just now."""
         if not visits.bad.visits:
             return when
-        now, longest = self._revisit_queue.looked_at, self._revisit_queue.longest(plan)
+        assert self._rule is not None
+        now, (span, longest) = self._revisit_queue.looked_at, self._rule.rests(plan)
         result = result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
-        rest = longest_rest(result, plan.span, longest, visits.bad, now)
+        rest = longest_rest(result, span, longest, visits.bad, now)
         return min(max(when, visits.due), self._revisit_queue.due_at(now, rest))
 
     def _weight(self, page_id: PageId, due: int) -> int:

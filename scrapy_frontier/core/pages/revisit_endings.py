@@ -123,7 +123,8 @@ class RevisitEndings:
         is_on_its_way = event is Event.REDIRECTED and self._leads_back(lease.page_id, page, outcome)
         if event is Event.LOST or is_on_its_way:  # its callback may be there again, or its turn comes soon
             plan = revisit_queue.plan_of(lease.page_id, page, lease.host, visits, revisit_queue.weight(lease))
-            return _Revisited(page._replace(attempts=0), True, None, policy.Ending(None, plan.span), plan)
+            end = policy.Ending(None, revisit_queue.rule.rests(plan)[0])
+            return _Revisited(page._replace(attempts=0), True, None, end, plan)
         if lease.queues_again(event):
             return _Revisited(page, False)
         result = outcome.result if outcome.result is not None else policy.result_by(event, outcome.status)
@@ -131,11 +132,10 @@ class RevisitEndings:
         weight = revisit_queue.weight(lease)
         plan = revisit_queue.plan_of(lease.page_id, page, lease.host, visits, weight)
         self._budget.note(now)
-        longest = revisit_queue.longest(plan)
+        span, longest = revisit_queue.rule.rests(plan)
         losses = self._losses_with(lease.host, result, page.state, visits.bad, now)
         if plan.is_hub and result in policy.NO_END_OF_A_HUB:
             result = Result.ERROR
-        span = plan.span if plan.span < inf else longest
         end = policy.ending(result, page.state, span, longest, visits.bad, now, not losses.are_many)
         notes = page.reason if result is Result.UNCHANGED else outcome.reason  # as its record has them then
         if policy.is_alias(result, notes):

@@ -197,12 +197,13 @@ class RevisitQueue:
         return self._budget.plan(page_id, page, host, visits, score_codes.number_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
-        """Seconds until a page comes back that ended like this, infinite: never; and its record with that."""
+        """Seconds until a page comes back that ended like this, if it does; and its record with that."""
         result = result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
+        span, longest = self._rule.rests(plan)
         if result is Result.ERROR or (plan.is_hub and result in NO_END_OF_A_HUB):
-            end = ending(Result.ERROR, page.state, plan.span, self.longest(plan), visits.bad, now)
+            end = ending(Result.ERROR, page.state, span, longest, visits.bad, now)
             return end.after, visits._replace(bad=end.bad)
-        return next_span(result, plan.span, self.longest(plan)), visits
+        return next_span(result, span, longest), visits
 
     def forbid(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that robots.txt forbids: it comes back with that, the first of its site by
@@ -214,16 +215,13 @@ class RevisitQueue:
             return page if page.visits is None else page._replace(visits=visits._replace(due=0))
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
-    def longest(self, plan: Plan) -> float:
-        """Seconds a page by *plan* rests at most: the rule's longest, or its own span if longer."""
-        return max(self._rule.bounds.longest, plan.span)
-
     def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
-        """The *page* of an ended lease, which comes back *after* so many seconds (infinite: never): its due
-        row is in the open batch, and its record says when: not in this run, unless it waits for that."""
+        """The *page* of an ended lease, which comes back *after* so many seconds (infinite: never), if *plan*
+        has it so: its due row is in the open batch, and its record says when: not in this run, unless it
+        waits for that."""
         visits = page.visits
         assert visits is not None
-        if after == inf or plan.span == inf:
+        if after == inf or not plan.brings_back(page):
             return page._replace(visits=visits._replace(due=0))
         when = max(self.due_at(now, after), 0 if self._rule.waits else int(self._opened_at) + 1)
         rate = score_codes.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0

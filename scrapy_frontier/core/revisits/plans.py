@@ -54,15 +54,24 @@ def no_facts(_: bytes) -> PayloadFacts:
 
 
 class Plan(NamedTuple):
-    """A page comes back every ``span`` seconds, or is a hub; infinite: never. Somebody asked for just that
-    span where it ``is_fixed``."""
+    """A page comes back every ``span`` seconds, or is a hub; infinite: only where a visit went wrong, and
+    where it ``is_for_once`` not even then. Somebody asked for just that span where it ``is_fixed``."""
 
     span: float
     is_hub: bool = False
     is_fixed: bool = False
+    is_for_once: bool = False
+
+    def brings_back(self, page: Page) -> bool:
+        """Whether *page* comes back as it is now. Without a span one does that failed, or is in doubt: no
+        document is lost to one bad day."""
+        if self.span < inf:
+            return True
+        is_doubted = page.state is State.DONE and page.visits is not None and page.visits.bad.visits > 0
+        return not self.is_for_once and (page.state is State.FAILED or is_doubted)
 
 
-NEVER = Plan(inf)
+NEVER = Plan(inf, is_for_once=True)
 
 
 class RevisitRule(NamedTuple):
@@ -92,6 +101,12 @@ class RevisitRule(NamedTuple):
     def hub_urls(self) -> list[str]:
         """Hubs that are named by their URLs, in order: they are queued though nobody yields them."""
         return [pattern for pattern, _ in self.hubs if _is_url(pattern)]
+
+    def rests(self, plan: Plan) -> tuple[float, float]:
+        """Seconds that a page by *plan* rests, and those it does at most, whatever goes wrong: the longest of
+        the bounds, or its own span if longer. Without a span it rests as if that were the longest."""
+        longest = self.bounds.longest
+        return (plan.span, max(plan.span, longest)) if plan.span < inf else (longest, longest)
 
     @property
     def name(self) -> bytes:
