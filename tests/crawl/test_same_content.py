@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from changing import DAY, Document, once
 from server import Answer
 from test_revisits_crawl import INTERVAL, Follower
@@ -42,6 +43,19 @@ def test_a_body_that_is_compressed_from_now_on_is_the_same(
     visits = pages()[url].visits
     assert visits is not None
     assert (visits.visits, visits.changes, visits.validators.etag) == (2, 0, b'"2"')
+
+
+@pytest.mark.parametrize(("unchanged", "calls"), [("skip", 0), ("call", 1)])
+def test_a_noindex_that_is_ignored_is_no_change(
+    changing: ChangingWeb, run: Run, unchanged: str, calls: int
+) -> None:
+    """Who wants to mark its items has the callback called anyway."""
+    changing.on("/", Answer(body=BODY), Answer(body=BODY, headers={"X-Robots-Tag": "noindex"}))
+    settings = {"FRONTIER_NOINDEX": "ignore", "FRONTIER_UNCHANGED": unchanged}
+    crawl(run, changing, settings)
+    changing.clock.jump(changing.clock() + 7 * DAY)
+    stats = crawl(run, changing, settings).stats
+    assert (stats["frontier/visits/unchanged"], stats.get("item_scraped_count", 0)) == (1, calls)
 
 
 def test_a_body_that_breaks_off_when_its_page_comes_back_changes_nothing(
