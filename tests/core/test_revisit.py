@@ -318,6 +318,7 @@ def test_the_record_of_a_page_says_what_its_visit_met() -> None:
     assert result_at_the_end(State.GONE, 410, "", is_hub=False) is Result.GONE
     assert result_at_the_end(State.REDIRECTED, 308, "", is_hub=False) is Result.MOVED
     assert result_at_the_end(State.FAILED, 500, "", is_hub=False) is Result.ERROR
+    assert result_at_the_end(State.EXCLUDED, 200, reasons.SKIPPED(), is_hub=False) is Result.NOINDEX
 
 
 @pytest.mark.parametrize("result", Result)

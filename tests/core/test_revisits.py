@@ -697,6 +697,33 @@ def test_what_a_first_visit_ended_with_comes_back_too(tmp_path: Path, outcome: O
         assert record(frontier, page_id)[1].due == int(NOW + 0.9 * days * DAY)
 
 
+SKIPPED = Outcome(Event.EXCLUDED, 200, reasons.SKIPPED(), result=Result.NOINDEX)
+
+
+@pytest.mark.parametrize("first", [WEEKLY, None])
+def test_a_page_that_was_skipped_comes_back_and_is_read_once_it_may_be(
+    tmp_path: Path, first: RevisitRule | None
+) -> None:
+    """Nobody was told of it, so nobody is told that it is gone."""
+    with opened(tmp_path, rule=first) as frontier:
+        find(frontier, "page")
+        visit(frontier, NOW, SKIPPED)
+    found = []
+    for day, outcome in ((8, SKIPPED), (16, READ), (24, SKIPPED)):
+        with opened(tmp_path, NOW + day * DAY) as frontier:
+            end = visit(frontier, NOW + day * DAY, outcome)
+            assert end is not None
+            assert end[1].visit is not None
+            page, visits = record(frontier, 0)
+            assert visits.due == int(NOW + (day + 0.9 * 7) * DAY)
+            found.append((page.state, end[1].visit.conclusion))
+    assert found == [
+        (State.EXCLUDED, Conclusion.STILL_GONE),
+        (State.DONE, Conclusion.CHANGED),
+        (State.DONE, Conclusion.GONE),
+    ]
+
+
 @pytest.mark.parametrize(
     ("outcome", "payload", "days"),
     [

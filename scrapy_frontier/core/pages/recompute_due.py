@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..hosts.host import host_of_page
-from ..revisits.policy import longest_rest, result_at_the_end
+from ..revisits.policy import longest_rest, may_come_back, result_at_the_end
 from ..store import due_rows, keys, page_rows, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import State
 from ..store.visit_rows import NO_VISITS, Visits
 from .forbidden_pages import ForbiddenPages, is_forbidden
-from .revisit_queue import MAY_COME_BACK, RevisitQueue
 
 if TYPE_CHECKING:
     from ..revisits.plans import Plan
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.page_rows import Page
+    from .revisit_queue import RevisitQueue
 
 
 class RecomputeDue:
@@ -77,7 +77,7 @@ class RecomputeDue:
             return
         if is_forbidden(page):
             when, is_hub = self._time_of_forbidden(page_id, page, visits), False
-        elif page.state in MAY_COME_BACK or (page.state is State.EXCLUDED and page.visits is not None):
+        elif may_come_back(page.state, page.reason) or (page.state is State.EXCLUDED and page.visits):
             when, is_hub = self._time(page_id, page, visits)
         else:
             return

@@ -137,6 +137,8 @@ class RevisitEndings:
         if plan.is_hub and result in policy.NO_END_OF_A_HUB:
             result = Result.ERROR
         end = policy.ending(result, page.state, span, longest, visits.bad, now, not losses.are_many)
+        if event is Event.EXCLUDED and end.state is State.DONE is not page.state:
+            end = end._replace(state=State.EXCLUDED)  # skipped: only what was read before stays done
         notes = page.reason if result is Result.UNCHANGED else outcome.reason  # as its record has them then
         if policy.is_alias(result, notes):
             shown = Result.READ if plan.is_hub else Result.ALIAS

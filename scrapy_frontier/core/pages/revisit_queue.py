@@ -12,8 +12,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ..hosts.host import host_of_page
+from ..revisits import policy
 from ..revisits.plans import Plan, RevisitRule
-from ..revisits.policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
 from ..revisits.share import HubShare
 from ..store import due_rows, keys, page_rows, queue_keys, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
@@ -184,7 +184,7 @@ class RevisitQueue:
             return page
         if is_forbidden(page):
             return self.forbid(lease, page, now)
-        if page.state not in MAY_COME_BACK:
+        if not policy.may_come_back(page.state, page.reason):
             return page
         visits = page.visits or Visits(int(now), int(now))
         plan = self.plan_of(lease.page_id, page, lease.host, visits, self.weight(lease))
@@ -198,12 +198,12 @@ class RevisitQueue:
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, if it does; and its record with that."""
-        result = result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
+        result = policy.result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
         span, longest = self._rule.rests(plan)
-        if result is Result.ERROR or (plan.is_hub and result in NO_END_OF_A_HUB):
-            end = ending(Result.ERROR, page.state, span, longest, visits.bad, now)
+        if result is policy.Result.ERROR or (plan.is_hub and result in policy.NO_END_OF_A_HUB):
+            end = policy.ending(policy.Result.ERROR, page.state, span, longest, visits.bad, now)
             return end.after, visits._replace(bad=end.bad)
-        return next_span(result, span, longest), visits
+        return policy.next_span(result, span, longest), visits
 
     def forbid(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that robots.txt forbids: it comes back with that, the first of its site by
@@ -231,7 +231,7 @@ class RevisitQueue:
     def due_at(self, visited: float, span: float) -> int:
         """When a page is due that was *visited* last then and comes back after *span*: a second as rows hold
         it."""
-        return _second(due_at(visited, span, self._rule.waits))
+        return _second(policy.due_at(visited, span, self._rule.waits))
 
     def put(self, due: Due) -> None:
         """Have a page come back, in the open batch; its record has to say so too."""
@@ -343,6 +343,3 @@ class RevisitQueue:
 def _second(when: float) -> int:
     """A time as a due row and a record hold it."""
     return max(min(int(when), 0xFFFFFFFF), QUEUED_AGAIN + 1)
-
-
-MAY_COME_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)

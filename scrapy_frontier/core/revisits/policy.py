@@ -121,7 +121,12 @@ def result_at_the_end(state: State, status: int, notes: str, is_hub: bool) -> Re
     return Result.READ if is_hub and result is Result.ALIAS else result
 
 
-_ENDED_BY = {State.DONE: Event.FETCHED, State.GONE: Event.GONE, State.FAILED: Event.FAILED}
+_ENDED_BY = {
+    State.DONE: Event.FETCHED,
+    State.GONE: Event.GONE,
+    State.FAILED: Event.FAILED,
+    State.EXCLUDED: Event.EXCLUDED,
+}
 
 
 def is_alias(result: Result, notes: str) -> bool:
@@ -209,6 +214,15 @@ def was_reported_gone(result: Result, state: State, notes: str) -> bool:
         return has_noindex(notes)
     is_gone = result is Result.FORBIDDEN or state_lost(result) is not None
     return is_gone and state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
+
+
+def may_come_back(state: State, notes: str) -> bool:
+    """Whether a page comes back by itself that ended in *state* with these *notes*, whatever its visits
+    showed: not one that must not be fetched, but one that was, and skipped."""
+    return state in _COME_BACK or (state is State.EXCLUDED and has_noindex(notes))
+
+
+_COME_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)
 
 
 def has_noindex(notes: str) -> bool:
