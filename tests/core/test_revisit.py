@@ -324,9 +324,8 @@ def test_the_record_of_a_page_says_what_its_visit_met() -> None:
 @pytest.mark.parametrize("result", Result)
 @pytest.mark.parametrize("state", [State.DONE, State.FAILED, State.GONE, State.REDIRECTED, State.EXCLUDED])
 def test_that_a_page_is_gone_is_told_once(result: Result, state: State) -> None:
-    ends = {Result.MISSING, Result.GONE, Result.MOVED, Result.ELSEWHERE, Result.FORBIDDEN}
+    """Whichever way it is gone now, and was."""
+    ends = {Result.MISSING, Result.GONE, Result.MOVED, Result.ELSEWHERE, Result.FORBIDDEN, Result.NOINDEX}
     was_lost = state not in (State.DONE, State.FAILED)
     assert was_reported_gone(result, state, "") == (result in ends and was_lost)
-    assert was_reported_gone(result, state, reasons.SKIPPED()) == (
-        result is Result.NOINDEX or (result in ends and was_lost)
-    )
+    assert was_reported_gone(result, state, reasons.SKIPPED()) == (result in ends)

@@ -676,6 +676,20 @@ def test_a_page_that_is_not_to_be_indexed_is_told_as_gone_once_and_then_that_it_
     assert told == [Conclusion.GONE, Conclusion.STILL_GONE, Conclusion.CHANGED, Conclusion.UNCHANGED]
 
 
+def test_a_page_that_is_gone_first_one_way_and_then_another_is_told_once(tmp_path: Path) -> None:
+    noindex, told = READ._replace(result=Result.NOINDEX, reason=reasons.NOINDEX()), []
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        assert visit(frontier, NOW) is not None
+    for day, outcome in ((8, noindex), (16, MISSING), (24, MISSING), (40, noindex), (48, READ)):
+        with opened(tmp_path, NOW + day * DAY) as frontier:
+            found = visit(frontier, NOW + day * DAY, outcome)
+            assert found is not None
+            assert found[1].visit is not None
+            told.append(found[1].visit.conclusion)
+    assert told == [Conclusion.GONE, *[Conclusion.STILL_GONE] * 3, Conclusion.CHANGED]
+
+
 # -- first visits ----------------------------------------------------------------------------------------
 
 

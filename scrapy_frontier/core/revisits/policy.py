@@ -210,10 +210,8 @@ def state_lost(result: int) -> State | None:
 def was_reported_gone(result: Result, state: State, notes: str) -> bool:
     """Whether who keeps an index was told before that a page is gone, which was in *state* with these *notes*
     until a visit with this *result*."""
-    if result is Result.NOINDEX:
-        return has_noindex(notes)
-    is_gone = result is Result.FORBIDDEN or state_lost(result) is not None
-    return is_gone and state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
+    is_gone = result in (Result.NOINDEX, Result.FORBIDDEN) or state_lost(result) is not None
+    return is_gone and (state in (State.GONE, State.REDIRECTED, State.EXCLUDED) or has_noindex(notes))
 
 
 def may_come_back(state: State, notes: str) -> bool:
