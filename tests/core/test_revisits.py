@@ -812,6 +812,26 @@ def test_hubs_have_a_span_of_their_own_and_come_first(tmp_path: Path) -> None:
         assert visit_all(frontier, NOW + 8 * DAY) == ["hub", "wish", "page"]
 
 
+@pytest.mark.parametrize(("share", "first"), [(0.0, 0), (0.2, 8), (0.5, 8)])
+def test_hubs_beyond_their_share_have_the_place_of_their_worth(
+    tmp_path: Path, share: float, first: int
+) -> None:
+    """That of the others is more here."""
+    hubs = WEEKLY._replace(hubs=((r"/hub", DAY),), hub_share=share)
+    with opened(tmp_path, rule=hubs) as frontier:
+        find(frontier, *[f"page{number}" for number in range(20)])
+        visit_all(frontier, NOW)
+        find(frontier, *[f"hub{number}" for number in range(20)])
+        visit_all(frontier, NOW + 4 * DAY)
+    with opened(tmp_path, NOW + 8 * DAY, rule=hubs) as frontier:
+        names = visit_all(frontier, NOW + 8 * DAY)
+    assert [name.startswith("hub") for name in names] == [
+        *[True] * first,
+        *[False] * 20,
+        *[True] * (20 - first),
+    ]
+
+
 def test_a_page_comes_back_in_a_later_run_however_short_its_span(tmp_path: Path) -> None:
     """Rows hold whole seconds: in the second in which the run began it would come back at once, and again."""
     rule = WEEKLY._replace(shelf_life=0.1)

@@ -79,8 +79,8 @@ class RevisitRule(NamedTuple):
 
     ``shelf_lives`` and ``hubs`` are pairs of a URL, or of a regular expression searched in URLs, and a span,
     of which the first that fits counts; ``hubs`` may name `SEEDS`. The crawl waits up to ``horizon`` for what
-    falls due. While new pages wait too, a ``share`` of the visits goes to those that come back, and of these
-    at most ``hub_share`` to hubs.
+    falls due. While new pages wait too, a ``share`` of the visits goes to those that come back, of which
+    ``hub_share`` come first as hubs, whatever they are worth.
     """
 
     policy: str = INTERVAL

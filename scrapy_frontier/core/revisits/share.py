@@ -21,16 +21,17 @@ _FIND_AGAIN = 256  # turns until the hosts in memory are looked through once mor
 
 
 class HubShare:
-    """Lets hubs come before all others that are due, no more of these than their *share*."""
+    """Lets hubs come before all others that are due, whatever they are worth, no more of these than their
+    *share*: the others have the place that their worth gives them."""
 
     def __init__(self, share: float) -> None:
         self._gain = share / (1.0 - share) if share < 1.0 else inf
-        self._ahead = _AHEAD
+        self._ahead = _AHEAD if share else 0.0
 
     def let_in(self, is_hub: bool) -> bool:
         """Whether the next page that is due comes first: only a hub does, while its kind has a place saved.
-        Every other page saves it share / (1 - share) of one, 8 at most; they begin with 8. Counts the
-        page."""
+        Every other page saves it share / (1 - share) of one, 8 at most; they begin with 8, without a
+        share with none. Counts the page."""
         if not is_hub:
             self._ahead = min(self._ahead + self._gain, _AHEAD)
             return False
