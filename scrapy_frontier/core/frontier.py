@@ -231,10 +231,7 @@ class Frontier:
     find = Verb("_page_index", PageIndex.find)
     page = Verb("_page_index", PageIndex.page)
 
-    def next_due(self) -> float | None:
-        """When the first finished page comes back, or should have (POSIX seconds); None: none does."""
-        return self._revisit_queue.next
-
+    next_due = Verb("_revisit_queue", RevisitQueue.next_due)
     validators = Verb("_false_304s", False304s.validators)
     judge_304 = Verb("_false_304s", False304s.judge_304)
     waiting_for_room = Verb("_deferral", Deferral.waiting_for_room)

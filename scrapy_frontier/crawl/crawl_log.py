@@ -134,19 +134,12 @@ class CrawlLog:
     def log_known_seeds(self, count: int, first: str) -> None:
         """Who runs a crawl a second time must see why the feed has nothing in it: of *count* seeds, *first*
         is one. Pages that wait for room in a budget are told then, too."""
-        tally, due = self._reporter.tally, self._frontier.next_due()
+        tally = self._reporter.tally
         has_fetched = tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]
         if not has_fetched:
             self._log_over_budget()
-        if due is not None and not has_fetched:
-            waiting = self._frontier.totals().due
-            pages = "1 page" if waiting == 1 else f"{waiting:,} pages"
-            words = (
-                "Nothing is due: the first of %s is due %s. New seeds are fetched; `scrapy frontier requeue` "
-                "fetches again"
-            )
-            self._reporter.log(logging.WARNING, words, pages, moment(due))
-            return
+            if self._log_first_due():
+                return
         if not count:
             return
         seeds = "1 seed is" if count == 1 else f"{count} seeds are"
@@ -162,6 +155,22 @@ class CrawlLog:
             ",".join(self._frontier.totals().finished),
             self._place,
         )
+
+    def _log_first_due(self) -> bool:
+        """When the first page comes back, if one does; whether that was said."""
+        due = None
+        with suppress(FrontierError):  # as below
+            due = self._frontier.next_due()
+        if due is None:
+            return False
+        waiting = self._frontier.totals().due
+        pages = "1 page" if waiting == 1 else f"{waiting:,} pages"
+        words = (
+            "Nothing is due: the first of %s is due %s. New seeds are fetched; `scrapy frontier requeue` "
+            "fetches again"
+        )
+        self._reporter.log(logging.WARNING, words, pages, moment(due))
+        return True
 
     def _log_over_budget(self) -> None:
         """How many pages wait for room in a budget, and which budgets there are: each page has its own."""

@@ -1294,6 +1294,22 @@ def test_changed_settings_count(tmp_path: Path) -> None:
     assert dues(tmp_path) == {"page": 6.3, "news": 8.3, "hub": 8.3, "other": 6.3}
 
 
+def test_when_the_first_page_is_due_is_as_the_settings_of_now_have_it(tmp_path: Path) -> None:
+    """And as its request has, which a seed may renew."""
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW)
+        assert frontier.next_due() == int(NOW + 0.9 * 7 * DAY)
+    for days in (30.0, inf, 7.0):
+        with opened(tmp_path, NOW + DAY, WEEKLY._replace(shelf_life=days * DAY)) as frontier:
+            assert frontier.next_due() == (None if days == inf else int(NOW + 0.9 * days * DAY))
+            assert visit_all(frontier, NOW + DAY) == []
+    with opened(tmp_path, NOW + DAY) as frontier:
+        frontier.renew(0, b'{"meta":{"frontier_shelf_life":864000}}')
+        frontier.commit()
+        assert frontier.next_due() == int(NOW + 9 * DAY)
+
+
 @pytest.mark.usefixtures("slowly")
 @pytest.mark.parametrize(
     ("outcome", "visits", "rest"),

@@ -45,10 +45,10 @@ _MINUTE = 60.0
 class RevisitQueue:
     """The due rows of the store, by *rule*; None: nothing comes back, and what was due stays so.
 
-    ``next`` is when the first page is due; None: none is. What is due is judged as of *opened_at*, unless the
-    crawl waits for what falls due; it was looked for last at ``looked_at``. ``score_of`` says what the scorer
-    thinks of a page now, about 1 for an average one; None where nobody knows. ``own_of`` a payload is the one
-    that its page comes back by: without what is for the tries of one visit.
+    None is due before ``next`` (None: none at all); `next_due` says when one is. What is due is judged as of
+    *opened_at*, unless the crawl waits; it was looked for last at ``looked_at``. ``score_of`` says what the
+    scorer thinks of a page now, about 1 for an average one; None where nobody knows. ``own_of`` a payload is
+    the one that its page comes back by: without what is for the tries of one visit.
     """
 
     _batch: Batch
@@ -70,11 +70,15 @@ class RevisitQueue:
         self._rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
         self._hubs = HubShare(self._rule.hub_share)
         self.notes_ends = self.rule is not None or self._batch.store.get(keys.REVISIT) is not None
-        first = next(self._batch.store.scan(keys.DUE, limit=1), None)
-        if self.rule is not None and first is not None:
-            self.next = float(due_rows.due_time(first[0]))
+        self.next = self.next_due()
 
     # -- what is due -----------------------------------------------------------------------------------
+
+    def next_due(self) -> float | None:
+        """When the first finished page comes back, or should have (POSIX seconds), as far as that is written;
+        None: none does. A seek; raises `FrontierUnreadable`."""
+        first = next(self._batch.store.scan(keys.DUE, after=self._cursor, limit=1), None)
+        return None if self.rule is None or first is None else float(due_rows.due_time(first[0]))
 
     @property
     def is_filling(self) -> bool:
@@ -216,9 +220,8 @@ class RevisitQueue:
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
     def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
-        """The *page* of an ended lease, which comes back *after* so many seconds (infinite: never), if *plan*
-        has it so: its due row is in the open batch, and its record says when: not in this run, unless it
-        waits for that."""
+        """The *page* of an ended lease, which comes back *after* so many seconds, if *plan* has it so: its
+        due row is in the open batch, its record says when: not in this run, unless it waits for that."""
         visits = page.visits
         assert visits is not None
         if after == inf or not plan.brings_back(page):
