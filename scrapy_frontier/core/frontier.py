@@ -230,7 +230,6 @@ class Frontier:
     is_of_this_run = Verb("_page_index", PageIndex.is_of_this_run)
     find = Verb("_page_index", PageIndex.find)
     page = Verb("_page_index", PageIndex.page)
-
     next_due = Verb("_revisit_queue", RevisitQueue.next_due)
     validators = Verb("_false_304s", False304s.validators)
     judge_304 = Verb("_false_304s", False304s.judge_304)
@@ -271,10 +270,13 @@ class Frontier:
     skip_visit = Verb("_hand_out", HandOut.skip_visit)
     wake_at = Verb("_hand_out", HandOut.wake_at)
 
-    def identify(self, lease: Lease, fingerprint: bytes) -> None:
+    def identify(self, lease: Lease, fingerprint: bytes) -> int:
         """Say which page a lease without a ``node`` is for, a further visit: its links gather on that page,
-        or are not kept where nobody knows the *fingerprint*. One lookup."""
-        lease.node = self.find(fingerprint)
+        or are not kept where nobody knows the *fingerprint*. When that was visited last (POSIX seconds), as
+        far as it came to an end; 0: never, or nothing comes back. One lookup, two where pages come back."""
+        node, pages = self.find(fingerprint), self._revisit_queue
+        lease.node, page = node, None if node is None or pages.rule is None else pages.finished(node)
+        return 0 if page is None or page.visits is None else page.visits.last
 
     extend_leases = Verb("_leases", Leases.extend)
     release = Verb("_endings", Endings.release)

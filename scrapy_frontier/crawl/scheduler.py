@@ -267,8 +267,10 @@ class FrontierScheduler(BaseScheduler):
     ) -> Request:
         is_sending = bool(lease.delay) and crawl.watch.sees_sent
         is_sending = is_sending and crawl.frontier.sending(lease, lease.leased_at)
+        last_visit = 0
         if lease.node is None:
-            crawl.frontier.identify(lease, crawl.requests.fingerprint_of(lease.page, request))
+            fingerprint = crawl.requests.fingerprint_of(lease.page, request)
+            last_visit = crawl.frontier.identify(lease, fingerprint)
         flight = crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
@@ -279,7 +281,9 @@ class FrontierScheduler(BaseScheduler):
             if not lease.page.attempts:  # those of another visit
                 meta.pop("retry_times", None)
             if lease.page.visits is not None and lease.page.visits.visits:
-                meta[LAST_VISIT] = lease.page.visits.last
+                last_visit = lease.page.visits.last
+        if last_visit:
+            meta[LAST_VISIT] = last_visit
         is_last = lease.is_last_attempt and lease.is_last_of(crawl.settings.attempts_for(meta))
         if is_last or (lease.given_up is not None and flight.is_given_up):
             use_up_retries(request, crawl.settings.retry_times)

@@ -1133,6 +1133,24 @@ def test_a_visit_that_is_wanted_before_its_page_is_due_is_one_as_any_other(tmp_p
         assert visit_all(frontier, NOW + 7 * DAY) == ["one", "two"]
 
 
+@pytest.mark.parametrize("rule", [WEEKLY, None])
+def test_a_visit_beside_its_page_is_told_when_that_was_visited_before(
+    tmp_path: Path, rule: RevisitRule | None
+) -> None:
+    """Where pages come back: else their record says nothing of such visits."""
+    told = []
+    with opened(tmp_path, rule=rule) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW)
+        for number, name in enumerate(("page", "page", "unknown"), 1):
+            find(frontier, "page", again=True, now=NOW + number)
+            lease = next_lease(frontier, NOW + number)
+            assert lease is not None
+            told.append(frontier.identify(lease, link(name).fingerprint))
+            frontier.release(lease, READ, NOW + number)
+    assert told == ([int(NOW), int(NOW) + 1, 0] if rule else [0, 0, 0])
+
+
 @pytest.mark.parametrize("outcome", [MISSING, Outcome(Event.FAILED), Outcome(Event.EXCLUDED, reason="so")])
 def test_a_visit_beside_its_page_that_does_not_show_it_says_nothing_of_it(
     tmp_path: Path, outcome: Outcome

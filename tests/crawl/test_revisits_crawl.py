@@ -271,7 +271,7 @@ class Insistent(Follower):
         yield response.follow("/", self.parse_home, dont_filter=True)
 
     def parse_home(self, response: Any) -> Any:
-        self.logger.info("fetched: %s", response.url)
+        self.logger.info("fetched: %s, before: %s", response.url, response.meta.get("frontier_last_visit"))
         yield from response.follow_all(css="a", callback=self.parse_home)
 
 
@@ -280,10 +280,12 @@ def test_a_page_that_is_fetched_with_dont_filter_before_it_is_due_was_visited(
 ) -> None:
     """Whatever it holds its callback is called, and its time begins anew."""
     asked(site, run, INTERVAL)
+    first = pages()[site.url("/")].visits
+    assert first is not None
     site.clock.jump(site.clock() + 3 * DAY)
     crawl = run(Insistent, INTERVAL, url=site.url("/start"))
     assert crawl.reason == "finished", crawl.log
-    assert f"fetched: {site.url('/')}" in crawl.log
+    assert f"fetched: {site.url('/')}, before: {first.last}\n" in crawl.log
     assert crawl.stats["frontier/visits/changed"] == 1
     visits = pages()[site.url("/")].visits
     assert visits is not None
