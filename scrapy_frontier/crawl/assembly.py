@@ -306,9 +306,7 @@ class Crawl:
         if compat.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
-            self.sitemaps = Sitemaps(
-                crawler, frontier, clock, self.identities, self.intake, settings.comes_back
-            )
+            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.identities, self.intake)
         self.gate: Gate | None = None
         if compat.has_middleware(crawler, ROBOTS):
             from .robots.gate import Gate

@@ -20,7 +20,7 @@ from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
-from ..core.parse.urls import absolute, host_of, origin_of
+from ..core.parse.urls import absolute, escaped_fragment, host_of, origin_of
 from . import revisits
 from .flights.in_flight import Consumed, Flight, ended_with, fetched_of
 from .intake.enqueue_requests import Intake, Listed
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.sitemap_entries import Entry
+    from ..settings import FrontierSettings
     from .requests.fingerprints import Identities
 
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
@@ -49,15 +50,18 @@ ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3
 class Sitemaps:
     """Queues the sitemaps of the sites that a crawl meets, and what they list; reads one file at a time."""
 
+    settings: InitVar[FrontierSettings]
     _crawler: Crawler
     _frontier: Frontier
     _clock: Callable[[], float]
     _identities: Identities
     _intake: Intake
-    _revisits_pages: bool
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
+
+    def __post_init__(self, settings: FrontierSettings) -> None:
+        self._revisits_pages, self._has_ajax = settings.comes_back, settings.ajax
 
     def contact(self, request: Request, flight: Flight | None) -> None:
         """A page of a site is about to be fetched: queue the site's sitemaps, or the first guess, if it is
@@ -127,7 +131,8 @@ class Sitemaps:
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             take = partial(self._take, self._frontier.find(self._identities.of(request)))
-            reading = SitemapReading(self._crawler, self._frontier, take, request, response, task, proxy)
+            about = request, response, task, proxy, self._has_ajax
+            reading = SitemapReading(self._crawler, self._frontier, take, *about)
             await reading.run()
         finally:
             self._lock.release()
@@ -180,7 +185,8 @@ class Sitemaps:
 @dataclass(eq=False, repr=False)
 class SitemapReading:
     """One sitemap, from its first slice to its `outcome`. What it lists is queued by *queue*, which says how
-    much of it was new, and how many known pages are due; it goes by the same *proxy*."""
+    much of it was new, and how many known pages are due; it goes by the same *proxy*, and where it
+    *has_ajax* states as servers see these."""
 
     _crawler: Crawler
     _frontier: Frontier
@@ -189,6 +195,7 @@ class SitemapReading:
     _response: Response
     _task: SitemapTask
     proxy: InitVar[dict[str, str]]
+    _has_ajax: bool
 
     def __post_init__(self, request: Request, proxy: dict[str, str]) -> None:
         frontier, names = self._frontier, (self._response.url, *request.meta.get("redirect_urls", ()))
@@ -220,6 +227,8 @@ class SitemapReading:
 
     def _take(self, handful: list[Entry]) -> None:
         self._entries += len(handful)
+        if self._has_ajax:  # as servers see it, before anybody judges it
+            handful = [entry._replace(url=escaped_fragment(entry.url) or entry.url) for entry in handful]
         self._highest = max([self._highest, *(entry.priority or 0.0 for entry in handful)])
         good = [entry for entry in handful if self._judge.accepts(entry.url) and self._scope.holds(entry.url)]
         if self._pattern_and_force is not None and self.kind is not Kind.INDEX:

@@ -79,7 +79,9 @@ class DirectivesMiddleware(Component):
             return None
         now = self.crawl.clock() if self.crawl is not None else time.time()
         robots = robots_directives(tags, head.metas, self._agents.of(request), now)
-        named = canonical(head, links, response.url) if links or head.canonicals else None
+        named = None
+        if links or head.canonicals:
+            named = canonical(head, links, response.url, self.settings.ajax)
         if named is not None and is_same_page(named, response.url):
             named = None
         if not robots.names and not robots.noindex and named is None:

@@ -181,6 +181,12 @@ def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
     assert canonical(Head(canonicals=("mailto:x", "/y")), [], "https://h/x") == "https://h/y"
 
 
+def test_a_canonical_url_has_its_ajax_state_where_that_is_wanted() -> None:
+    head = Head(canonicals=("/y#!a", "/y?_escaped_fragment_=a#top"))
+    assert canonical(head, [], "https://h/x") is None  # two pages
+    assert canonical(head, [], "https://h/x", has_ajax=True) == "https://h/y?_escaped_fragment_=a"
+
+
 # --- what follows -----------------------------------------------------------------------------------------
 
 

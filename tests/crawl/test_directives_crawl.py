@@ -390,6 +390,14 @@ def test_where_a_redirect_or_a_refresh_leads_has_an_ajax_form_too(
     assert sorted(web.paths()) == ["/a", *forms[:2], "/b", "/page", forms[2]]
 
 
+def test_what_a_page_names_as_canonical_has_an_ajax_form_too(web: Web, run: Callable[..., Crawl]) -> None:
+    canonical = '<link rel="canonical" href="/app#!a">'
+    form = web.on("/app?_escaped_fragment_=a", body=page(canonical))  # itself
+    url = web.on("/", body=page(canonical))
+    run(LinkSpider, {"FRONTIER_AJAX": True}, start_urls=[url])
+    assert web.paths() == ["/", form.removeprefix(web.url(""))]
+
+
 def test_an_ajax_form_that_leads_to_the_page_for_people_is_left_for_that(
     web: Web, run: Callable[..., Crawl]
 ) -> None:

@@ -348,6 +348,12 @@ def test_a_page_carries_what_the_sitemap_said_of_it(web: Web, run: Callable[...,
     assert crawl.stats[f"test/meta/{web.url('/a')}"] == 1_000_000_000
 
 
+def test_ajax_pages_of_a_sitemap_are_asked_for_with_their_state(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/sitemap.xml", body=urlset(web.url("/p#!a"), web.url("/p#!b")))
+    crawl = crawl_site(run, web, {**ON, "FRONTIER_AJAX": True})
+    assert parsed(crawl) == {"/", "/p?_escaped_fragment_=a", "/p?_escaped_fragment_=b"}
+
+
 def test_priorities_order_the_pages_of_a_site(web: Web, run: Callable[..., Crawl]) -> None:
     entries = [("/low", "0.2"), ("/first", "1.0"), ("/none", ""), ("/middle", "0.6"), ("/zero", "0.0")]
     body = "".join(

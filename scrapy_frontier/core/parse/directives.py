@@ -16,7 +16,7 @@ from .dates import timestamp
 from .headers import parse_link_header
 from .redirect_chains import is_same_site
 from .robots_txt import product_token
-from .urls import absolute, without_fragment
+from .urls import absolute, escaped_fragment, without_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -138,9 +138,9 @@ def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
     )
 
 
-def canonical(head: Head, link_headers: Iterable[str], url: str) -> str | None:
+def canonical(head: Head, link_headers: Iterable[str], url: str, has_ajax: bool = False) -> str | None:
     """Return the canonical URL that the page at *url* names, without fragment; None without one or when
-    they disagree.
+    they disagree. Where it *has_ajax*, a ``#!`` state stands in the query, where servers see it.
 
     RFC 6596. Link elements start from the base of the page, Link headers from *url* (RFC 8288 3.2). The
     page itself is an answer too.
@@ -148,7 +148,10 @@ def canonical(head: Head, link_headers: Iterable[str], url: str) -> str | None:
     named = [head.absolute(href, url) for href in head.canonicals]
     links = (link for line in link_headers for link in parse_link_header(line))
     named += [absolute(link.target, url) for link in links if "canonical" in link.rel and not link.anchored]
-    targets = {without_fragment(target) for target in named if target is not None}
+    targets = set()
+    for target in named:
+        if target is not None:
+            targets.add((escaped_fragment(target) if has_ajax else None) or without_fragment(target))
     return targets.pop() if len(targets) == 1 else None
 
 
