@@ -306,7 +306,8 @@ class Crawl:
         if compat.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
-            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.identities, self.intake)
+            found_by = self.identities, self.intake, self.requests
+            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, *found_by)
         self.gate: Gate | None = None
         if compat.has_middleware(crawler, ROBOTS):
             from .robots.gate import Gate
