@@ -6,15 +6,18 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from scrapy.exceptions import IgnoreRequest
+
 from ..crawl.assembly import Component
 from ..crawl.directive_rules import DirectiveRules
 from ..crawl.links.built_in_middlewares import BuiltIns, bypass, known_ending
 from ..crawl.links.callback_requests import TimeSlice
+from ..crawl.links.taken_down import PlaceInLine, end, raising, taken
 from ..crawl.meta_keys import FOLLOW
 from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -45,7 +48,7 @@ class FrontierSpiderMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._line: list[_PlaceInLine] = []
+        self._line: list[PlaceInLine] = []
         self._directive_rules = DirectiveRules(crawler)
 
     @cached_property
@@ -92,13 +95,13 @@ class FrontierSpiderMiddleware(Component):
         if rules is not None:
             result = rules.filter(result)
         taker = self._taker(response, rules)
-        return result if taker is None else _taken(response, result, taker)
+        return result if taker is None else taken(response, result, taker)
 
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """As `process_spider_output`, and a page with very many links gives way to others."""
-        rules, place = self._directive_rules.of(response), _PlaceInLine(self._line)
+        rules, place = self._directive_rules.of(response), PlaceInLine(self._line)
         follow = self._follow
         if follow is not None:
             result = follow.after_async(response, result)
@@ -107,19 +110,29 @@ class FrontierSpiderMiddleware(Component):
         taker, time_slice = self._taker(response, rules), TimeSlice()
         takes: Callable[[Any], bool] | None = None  # few callbacks of followed pages yield anything
         try:
-            async for each in result:
-                if takes is None:
-                    takes = bypass(self._built_ins, response, self.crawl.output if self.crawl else None)
-                if (taker is None or taker.take(each)) and not takes(each):
-                    yield each
-                if perf_counter() >= time_slice.look_at and time_slice.is_over():
-                    await place.give_way()
-                    time_slice.renew()
-            if taker is not None:
-                for _ in taker.end(response):
-                    await place.give_way()
+            try:
+                async for each in result:
+                    if takes is None:
+                        takes = bypass(self._built_ins, response, self.crawl.output if self.crawl else None)
+                    if (taker is None or taker.take(each)) and not takes(each):
+                        yield each
+                    if perf_counter() >= time_slice.look_at and time_slice.is_over():
+                        await place.give_way()
+                        time_slice.renew()
+            except Exception:  # of the callback; what its page links is there all the same
+                await end(taker, response, place)
+                raise
+            await end(taker, response, place)
         finally:
             place.leave()
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> Iterable[Any] | None:
+        """The links of a page whose callback, no generator, raised *exception* at once; then that once more.
+        None where nobody is to follow them, or the page was refused before its callback."""
+        follow = self._follow
+        if follow is None or not follow.is_followed(response) or isinstance(exception, IgnoreRequest):
+            return None
+        return self.process_spider_output(response, raising(exception))
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """All of *start* in its order, ``#!`` URLs as servers see them where that is wanted; the event loop
@@ -130,31 +143,3 @@ class FrontierSpiderMiddleware(Component):
             count += 1
             if count % SEEDS_AT_A_TIME == 0:
                 await compat.sleep(0)
-
-
-def _taken(response: Response, result: Iterable[Any], taker: PageFollowing | LinkCollector) -> Iterator[Any]:
-    for each in result:
-        if taker.take(each):
-            yield each
-    for _ in taker.end(response):
-        pass
-
-
-class _PlaceInLine:
-    """A page's place in *line*, those with very many links, from when it gives way first until `leave`.
-
-    The first in the line gives way for one turn of the event loop at a time, so that it is done in bounded
-    time whatever others do: a kill before that has it fetched again.
-    """
-
-    def __init__(self, line: list[_PlaceInLine]) -> None:
-        self._line = line
-
-    async def give_way(self) -> None:
-        if self not in self._line:
-            self._line.append(self)
-        await compat.give_way(1 if self._line[0] is self else compat.TURNS)
-
-    def leave(self) -> None:
-        if self in self._line:
-            self._line.remove(self)

@@ -8,7 +8,7 @@ import pytest
 import scrapy
 from conftest import read_pages, wait_until
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.asyncio import call_later
@@ -315,6 +315,46 @@ def test_a_fingerprinter_of_the_project_decides(web: Web, run: Callable[..., Cra
     crawl = run(Simple, {**ADDON, "REQUEST_FINGERPRINTER_CLASS": "test_follow.Own"}, urls=[seed])
     assert sorted(web.paths()) == ["/", "/a?1", "/b?1"]
     assert "not in bulk" not in crawl.log
+
+
+class Raising(Simple):
+    def parse(self, response: Response, **arguments: Any) -> Iterator[Any]:
+        yield from super().parse(response)
+        if response.url.endswith("/"):
+            raise ValueError("half way")
+
+
+class RaisingAtOnce(Simple):
+    def parse(self, response: Response, **arguments: Any) -> Any:
+        raise ValueError("at once")
+
+
+@pytest.mark.parametrize("spider", [Raising, RaisingAtOnce])
+@pytest.mark.parametrize("middlewares", [{}, {"test_follow.Watching": 543}], ids=["in bulk", "one by one"])
+def test_the_links_of_a_page_are_followed_though_its_callback_raises(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, spider: type[Simple], middlewares: dict[str, int]
+) -> None:
+    directory = {"FRONTIER_DIR": str(tmp_path / "frontier"), "SPIDER_MIDDLEWARES": middlewares}
+    seed = web.link("/", "/a", "/b")
+    crawl = run(spider, {**ADDON, **directory}, urls=[seed])
+    assert web.paths() == ["/", "/a", "/b"]
+    found = read_pages(tmp_path / "frontier")[seed]
+    assert found.state is State.FAILED
+    assert found.reason.startswith("callback raised ValueError"), found.reason
+    assert crawl.log.count("Spider error processing") == (1 if spider is Raising else 3)
+
+
+class Refusing:
+    """A spider middleware behind ours, which lets no page come to a callback."""
+
+    def process_spider_input(self, response: Response) -> None:
+        raise IgnoreRequest
+
+
+def test_a_page_that_a_middleware_refuses_is_not_followed(web: Web, run: Callable[..., Crawl]) -> None:
+    settings = {**ADDON, "SPIDER_MIDDLEWARES": {"test_follow.Refusing": 960}}
+    run(Simple, settings, urls=[web.link("/", "/a")])
+    assert web.paths() == ["/"]
 
 
 class Lister(Spider):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -88,11 +87,11 @@ class Follow:
         return flight is not None and bool(flight.ways)
 
     def after(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
-        """*result*, and behind it a request for each link of *response* if they are followed, but not in
-        bulk."""
+        """*result*, and behind it, however it ends, a request for each link of *response* if they are
+        followed, but not in bulk."""
         if not self.is_followed(response) or self._is_in_bulk(response):
             return result
-        return chain(result, self._requests(response, self._take_ways(response)))
+        return self._with_requests(response, result, self._take_ways(response))
 
     def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """As `after`; and a very large page is parsed in a thread, beside the event loop, which would stand
@@ -103,11 +102,24 @@ class Follow:
             return self._and_requests(response, result, self._take_ways(response))
         return _and_tree(response, result) if len(response.body) > LARGE_PAGE else result
 
+    def _with_requests(self, response: Any, result: Iterable[Any], ways: tuple[Way, ...]) -> Iterator[Any]:
+        try:
+            yield from result
+        except Exception:  # of a callback; what its page links is there all the same
+            yield from self._requests(response, ways)
+            raise
+        yield from self._requests(response, ways)
+
     async def _and_requests(
         self, response: Any, result: AsyncIterator[Any], ways: tuple[Way, ...]
     ) -> AsyncIterator[Any]:
-        async for each in result:
-            yield each
+        try:
+            async for each in result:
+                yield each
+        except Exception:
+            for request in self._requests(response, ways):
+                yield request
+            raise
         for request in self._requests(response, ways):
             yield request
 
@@ -218,7 +230,11 @@ def _sees_output(middleware: Any) -> bool:
 
 
 async def _and_tree(response: Any, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """*result*; then *response* is parsed."""
-    async for each in result:
-        yield each
+    """*result*; then, however it ends, *response* is parsed."""
+    try:
+        async for each in result:
+            yield each
+    except Exception:
+        await compat.in_thread(lambda: response.selector)
+        raise
     await compat.in_thread(lambda: response.selector)
