@@ -35,17 +35,17 @@ CONTENT_SCORE = "frontier_content_score"  # the same: what its content is worth 
 # What tells of one visit, and not of the next one with the same meta.
 OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)
 REDIRECTED_BY = "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"  # Scrapy's
+LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
         *(CHAIN, FROM_PUBLIC, NOT_BEFORE, ONLY_SEEN, NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
-        *(LAST_VISIT, CHANGED, "retry_times", *REDIRECTED_BY),
+        *(LAST_VISIT, CHANGED, LASTMOD, "retry_times", *REDIRECTED_BY),
     )
 )
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of its host
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
-LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset(

@@ -14,7 +14,7 @@ from ..settings import FrontierSettings
 from .assembly import Component
 from .flights.redirect_links_and_retries import not_followed, times
 from .hosts.private_network import is_from_private
-from .meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REDIRECTED_BY, START
+from .meta_keys import CHAIN, FROM_PUBLIC, LASTMOD, NOT_BEFORE, REDIRECTED_BY, START
 from .requests.fingerprints import is_same_page
 from .requests.request_classes import copied
 from .stats import count
@@ -61,6 +61,8 @@ class Limited(BaseRedirectMiddleware, Component):
         target.meta[CHAIN] = times(request, "depth")
         target.meta.pop(FROM_PUBLIC, None)
         target.meta.pop(NOT_BEFORE, None)
+        if not is_same_page(target.url, request.url):  # which a sitemap listed, and not where that leads
+            target.meta.pop(LASTMOD, None)
         if not from_private and host_of(url) != host_of(request.url):
             target.meta[FROM_PUBLIC] = host_of(url)
         return target

@@ -401,6 +401,23 @@ def test_a_page_carries_what_the_sitemap_said_of_it(web: Web, run: Callable[...,
     assert crawl.stats[f"test/meta/{web.url('/a')}"] == 1_000_000_000
 
 
+def test_where_a_page_of_a_sitemap_leads_has_no_lastmod(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    listed = [
+        web.on("/moved", status=302, headers={"Location": "/b"}),
+        web.on("/fresh", headers={"Refresh": "5; url=/c"}),
+        web.on("/alias", body='<link rel="canonical" href="/d">'),
+    ]
+    web.on("/sitemap.xml", body=urlset(*listed, lastmod="2001-09-09T01:46:40Z"))
+    crawl = crawl_site(run, web, ON)
+    assert parsed(crawl) == {"/", "/b", "/c", "/d", "/fresh", "/alias"}
+    found = {url: payload_facts.lastmod_of(page.payload) for url, page in pages().items()}
+    assert {url for url, lastmod in found.items() if lastmod is not None} == set(listed)
+    assert crawl.stats.get(f"test/meta/{web.url('/b')}") is None
+    assert crawl.stats[f"test/meta/{listed[1]}"] == 1_000_000_000
+
+
 def test_ajax_pages_of_a_sitemap_are_asked_for_with_their_state(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/sitemap.xml", body=urlset(web.url("/p#!a"), web.url("/p#!b")))
     crawl = crawl_site(run, web, {**ON, "FRONTIER_AJAX": True})
