@@ -24,7 +24,7 @@ from scrapy_frontier.core.revisits.visits import Conclusion, Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import QUEUED_AGAIN, due_key
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.link_rows import Edge
+from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
@@ -207,6 +207,21 @@ def test_only_what_asks_and_changes_nothing_comes_back_by_itself(
 
 
 # -- what a page is meanwhile ----------------------------------------------------------------------------
+
+
+def test_a_link_that_was_noted_twice_is_kept_once(tmp_path: Path) -> None:
+    """As a link that is followed and as an anchor, say: of a page that is new, that comes back, and that is
+    visited beside that."""
+    noted = [Edge(0), Edge(0, INTERNAL)]
+    for now, again in ((NOW, False), (NOW + 8 * DAY, False), (NOW + 9 * DAY, True)):
+        with opened(tmp_path, now) as frontier:
+            find(frontier, "page", now=now, again=again)
+            lease = next_lease(frontier, now)
+            assert lease is not None
+            assert (lease.node is None) is again
+            frontier.identify(lease, link("page").fingerprint)
+            lease.edges.extend(noted)
+            assert frontier.release(lease, changed(b"%d" % now)._replace(has_links=True), now).links == 1
 
 
 def test_a_page_stays_what_it_is_until_its_visit_ends(tmp_path: Path) -> None:

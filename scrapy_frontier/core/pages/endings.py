@@ -204,7 +204,7 @@ class Endings:
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
         """The links of a page that ended are known, or it has none; its score goes to their targets. How many
-        there were on a page that was read."""
+        were kept of a page that was read."""
         page_id, scores = lease.node, self._scores
         if page_id is None:
             return 0
@@ -219,4 +219,4 @@ class Endings:
             scores.parsed(page_id, links, is_beside)
         elif scores is not None and not is_beside:
             scores.closed(page_id)
-        return len(lease.edges) if state is DONE and outcome.has_links else 0
+        return len(links) if state is DONE else 0

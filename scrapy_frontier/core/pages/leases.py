@@ -138,7 +138,7 @@ def without_request(lease: Lease, cause: str) -> Outcome:
 
 class Released(NamedTuple):
     """The answer to an outcome: the state of the page now (None: nobody knows it), whether the lease had
-    ended before, so that nothing was done, how many links gathered on a page that was read, what a
+    ended before, so that nothing was done, how many links were kept of a page that was read, what a
     revisit of a page came to, and whether the end is written, or waits for others."""
 
     state: State | None

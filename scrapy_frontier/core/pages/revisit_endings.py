@@ -78,13 +78,14 @@ class RevisitEndings:
             self._queue_again(lease, ended.page, host, queue, outcome, now)
             return Released(State.QUEUED)
         self._queue.visited(lease.page_id)
-        links = self._write_links(lease, outcome, ended)
+        kept, added, removed = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
         self._batch.count_queued_again(host, -1)
         self._false_304s.note(lease.host, lease.page_id, 0 if page.visits is None else page.visits.trust)
         if ended.result is None:
             return Released(page.state)
-        return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, ended, *links))
+        visit = _visit_end(lease.page, page, ended, added, removed)
+        return Released(page.state, links=kept, visit=visit)
 
     def release_beside(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released | None:
         """Put what a visit showed that was wanted before its page is due (``dont_filter``) into the open
@@ -102,11 +103,11 @@ class RevisitEndings:
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
         ended = self._judge(home, outcome._replace(payload=None), now)  # its own request stays
-        links = self._write_links(home, outcome, ended)
+        kept, added, removed = self._write_links(home, outcome, ended)
         self._revisit_queue.remove(page_id, page)
         after = self._write(home, ended, host, now)
         self._table.forget_if_idle(host, now)
-        return Released(after.state, links=len(lease.edges), visit=_visit_end(page, after, ended, *links))
+        return Released(after.state, links=kept, visit=_visit_end(page, after, ended, added, removed))
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
@@ -212,15 +213,15 @@ class RevisitEndings:
 
     def _write_links(
         self, lease: Lease, outcome: Outcome, ended: _Revisited
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Targets that the page links now, and links no more."""
+    ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """How many links were kept of a page that was read; targets that it links now, and links no more."""
         page_id, end, scores = lease.page_id, ended.ending, self._scores
         if scores is not None and outcome.content_score is not None and ended.result is not None:
             scores.judged(page_id, outcome.content_score)
         if end is None or end.keeps_links or end.state is None:
-            return (), ()
+            return 0, (), ()
         if end.state is State.DONE and not outcome.has_links:
-            return (), ()
+            return 0, (), ()
         from ..ranking.graph import find_row  # loads NumPy and SciPy: for those who use it
 
         try:
@@ -231,7 +232,7 @@ class RevisitEndings:
         after = self._batch.put_links(page_id, links)
         if scores is not None:
             scores.parsed(page_id, after)
-        return difference(before, after)
+        return (len(after) if end.state is State.DONE else 0), *difference(before, after)
 
 
 def _after(
