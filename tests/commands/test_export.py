@@ -125,6 +125,22 @@ def test_an_import_has_the_same_rows(
     assert rows(tmp_path / "new") == rows(tmp_path / "old")
 
 
+def test_a_page_that_came_back_is_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for now in (NOW, NOW + 1000):
+        old = start(tmp_path / "old", now, revisits=RevisitRule(shelf_life=100.0, horizon=1e6))
+        if now == NOW:
+            old.discover([link(f"http://a.example/{number}") for number in range(3)], now)
+            for _ in range(2):
+                fetch(old)
+        else:
+            assert old.lease(now) is not None
+        assert old.totals().queued_again == (0 if now == NOW else 2)
+        old.close()
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "x.gz", "--json").json["pages"] == 3
+    assert read(tmp_path / "x.gz")[0]["pages"] == 3
+    assert Frontiers(tmp_path / "new", capsys)("import", tmp_path / "x.gz", "--json").json["pages"] == 3
+
+
 def test_the_file_carries_requests_and_no_fingerprints(exported: Path) -> None:
     lines = read(exported)
     assert lines[0]["frontier"] == 1

@@ -56,7 +56,7 @@ def _header(store: Store, now: float) -> Iterator[Line]:
         "next_page": counts.next_page,
         "next_visit": counts.next_visit,
         "attempts": counts.attempts,
-        "pages": sum(counts.states),
+        "pages": sum(counts.totals().states.values()),
         "revisit": (store.get(keys.REVISIT) or b"").hex(),
     }
 

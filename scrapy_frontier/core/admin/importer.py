@@ -300,7 +300,7 @@ class Importer:
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")
         self._flush()
-        pages = sum(counts.states)
+        pages = sum(counts.totals().states.values())
         return Imported(pages, counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
 
 
