@@ -78,7 +78,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
     Scrapy's own gives the callback the target instead, so that the links of the page are lost. The target is
     queued with the callback of the page, as after a redirect, and dropped if it is known. A page that is left
     within a second is no page for people: its links count, its items do not, and it ends as redirected.
-    Refreshes later than `METAREFRESH_MAXDELAY` say nothing.
+    Refreshes after `METAREFRESH_MAXDELAY` seconds or later say nothing, as with Scrapy.
 
     Requests that do not come from the scheduler (inline ones), or whose callback is no method of the spider
     and so may be good for one call only, are treated as Scrapy's own does.
