@@ -95,10 +95,10 @@ class DirectivesMiddleware(Component):
 
     def _obey(self, flight: Flight, directives: Directives, response: Response) -> None:
         found = consequences(directives, response.url, self.settings.obeyed)
-        if directives["noindex"]:
+        if directives["noindex"] and not is_error(self.crawler, response, flight.request):
             count(self.crawler, "frontier/noindex/pages")
-        if found.skips and not is_error(self.crawler, response, flight.request):
-            raise IgnoreRequest(reasons.SKIPPED())
+            if found.skips:
+                raise IgnoreRequest(reasons.SKIPPED())
         if directives["nofollow"]:
             count(self.crawler, "frontier/nofollow/pages")
         if found.alias_of is not None:

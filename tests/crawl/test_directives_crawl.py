@@ -124,6 +124,7 @@ def test_an_error_has_no_content_to_be_indexed_unless_the_callback_reads_it(
     assert arrived(crawl) == {"/HttpError"}
     assert (pages()[url].state, pages()[url].reason) == (State.GONE, "HTTP 404")
     assert pages()[url + "?seen"].state is seen
+    assert crawl.stats["frontier/noindex/pages"] == 1
 
 
 class Refuser:
