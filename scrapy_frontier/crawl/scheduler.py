@@ -257,6 +257,8 @@ class FrontierScheduler(BaseScheduler):
             now = crawl.clock()
             crawl.frontier.skip_visit(lease, now)
             crawl.frontier.release(lease, outcome, now)
+            for code in reasons.codes_in(outcome.reason):
+                self._tally[f"frontier/reasons/{code}"] += 1
             return None
         if crawl.watch.is_under_way(request):
             return copied(request)  # the engine cannot tell one object from itself

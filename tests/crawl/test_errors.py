@@ -661,7 +661,7 @@ def test_unreadable_record_is_set_aside(web: Web, start: Run) -> None:
     second = start(OneCallbackSpider, url=web.url("/")).wait()
     assert second.reason == "finished"
     assert "Traceback" not in second.log
-    assert second.stats["frontier/unreadable"] == 1
+    assert second.stats["frontier/unreadable"] == second.stats["frontier/reasons/unreadable"] == 1
     assert "parse_odd" in second.log
     assert web.paths().count("/1") == 0
     assert web.paths().count("/2") == 1
