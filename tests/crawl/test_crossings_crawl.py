@@ -1096,6 +1096,20 @@ def test_a_chain_of_redirects_grows_with_the_limit_and_not_with_the_days(
     assert reached == ["/r2"] * 4 + ["/r4"] * 2
 
 
+@pytest.mark.parametrize("seed", ["short", "a"])
+def test_a_shorter_way_into_a_chain_is_not_charged_the_longer_one(
+    changing: ChangingWeb, run: Run, seed: str
+) -> None:
+    for one, other in (("long", "a"), ("a", "b"), ("b", "c"), ("short", "b")):
+        changing.on(f"/{one}", status=302, headers={"Location": f"/{other}"})
+    changing.on("/c", body="read")
+    settings = {**DAILY, "REDIRECT_MAX_TIMES": 2}
+    for each in ("long", seed, seed):
+        run(Plain, settings, url=changing.url(f"/{each}"))
+        changing.clock.jump(changing.clock() + DAY)
+    assert "/c" in [visit.path for visit in changing.visits]
+
+
 def test_what_a_sitemap_tells_between_two_tries_stays() -> None:
     tried = with_own(b'{"meta":{"retry_times":1}}', b'{"meta":{"depth":1}}')
     told = with_meta(tried, {"frontier_lastmod": 5})

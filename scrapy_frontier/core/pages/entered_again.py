@@ -126,9 +126,8 @@ def steps_to(
     page_of: Callable[[PageId], Page | None],
     tried_again: Collection[PageId] = (),
 ) -> int:
-    """How many redirects led to a *page* when it was found, which *page_of* finds: more than to a request for
-    it where one of those pages came back by itself. One that is being *tried_again* no longer says where it
-    led to."""
+    """How many redirects led to a *page* when it was found, on pages that *page_of* finds. One that is being
+    *tried_again* no longer says where it led to."""
     steps = 0
     while page.parent is not None and steps < _MOST_STEPS:
         parent = page_of(page.parent)

@@ -148,7 +148,7 @@ class Intake:
         if page_id is None and request.dont_filter and is_seed(request):
             page_id = self._seeds.comes_back(known, request)
         if page_id is None and is_seed(request) and self._dupefilter.is_on:
-            page_id = self._seeds.retry_failed(known, request, is_named)
+            page_id = self._seeds.retry_failed(known, request, is_named, flight)
         if page_id is None:
             page_id = self._queue_other(original, request, fingerprint, known, flight)
         if page_id is None:

@@ -51,6 +51,7 @@ class Seeds:
     _follow_ups: FollowUps
     _revisits_pages: bool
     _tried_again: set[PageId] = field(default_factory=set, init=False)  # in this run, once each
+    _named: set[PageId] = field(default_factory=set, init=False)  # seeds to which another page led
     # Pages of earlier runs whose visits ended in this one and showed nothing: their times are whole seconds,
     # and may be those of the run before.
     _visited: set[PageId] = field(default_factory=set, init=False)
@@ -103,21 +104,27 @@ class Seeds:
                 self._requests.queued(known, request, is_stored)
         return None
 
-    def retry_failed(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
+    def retry_failed(
+        self, known: PageId | None, request: Request, is_named: bool, flight: Flight | None
+    ) -> PageId | None:
         """The *known* page of a seed if it is queued again, because it failed in an earlier run, or was sent
         away and did not come back, and was not visited in this run yet, being due. So is one on that way,
         which is not named but led to: it is the place that was mended, perhaps, and has its own request again
-        after that."""
+        after that. Where *flight* is of a page in the middle that came back by itself, the redirects that led
+        there once count."""
         page = self._of_earlier_run(known)
+        if is_named and known is not None and page is not None and page.parent is not None:
+            self._named.add(known)
         if known is None or page is None or known in self._tried_again or known in self._visited:
             return None
         tried_again = () if is_named else self._tried_again
         is_wanted = goes_round(known, page, self._frontier.page, tried_again=tried_again)
         if not is_wanted and not (is_named and is_tried_again(page)):
             return None
-        if not is_named:
-            steps = steps_to(known, page, self._frontier.page, self._tried_again)
-            request.meta["redirect_times"] = max(times(request, "redirect_times"), steps)
+        lease = None if flight is None else flight.lease
+        if lease is not None and lease.comes_back and lease.page_id not in self._named:
+            steps = steps_to(lease.page_id, lease.page, self._frontier.page, self._tried_again)
+            request.meta["redirect_times"] = times(request, "redirect_times") + steps
         may_be_lost = is_named or page.payload.startswith(IN_MEMORY)  # else it would lose its own request
         if not self._requeue(known, request, may_be_lost, before=None if is_named else page.payload):
             return None

@@ -77,6 +77,11 @@ class RobotsErrand:
         self.held: set[str] = set()
         self._waiting: list[Deferred[None]] = []
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether requests under way wait for it."""
+        return bool(self._waiting)
+
     async def wait(self) -> None:
         """Return when the file is learnt, or nobody will be asked for it."""
         done: Deferred[None] = Deferred()
@@ -253,7 +258,7 @@ class RobotsQueue:
             copy = cached
         if self._has_to_await_machine(errand, answer.failure):
             return None
-        if copy.failures and await self._is_retried(errand, answer):
+        if copy.failures and not copy.body and await self._is_retried(errand, answer):
             return None
         if self._services.frontier is not None:
             copy = self._services.frontier.retried_sooner(copy, answer.retry_after, self._services.clock())
@@ -275,12 +280,13 @@ class RobotsQueue:
         return copy
 
     async def _is_retried(self, errand: RobotsErrand, answer: Answer) -> bool:
-        """Whether to ask once more after an *answer* that says nothing, as Scrapy does, where only requests
-        under way wait: what pipelines and callbacks download would be refused, and no queue has it."""
-        services = self._services
-        if errand.held or answer.retry_after or errand.retries >= services.settings.retry_times:
+        """Whether to ask once more after an *answer* that says nothing, as Scrapy does, where requests under
+        way wait: what pipelines and callbacks download would be refused, and no queue has it."""
+        services, pause = self._services, max(answer.retry_after or 0.0, NAP)
+        is_awaited = errand.is_awaited and pause <= LONGEST_NAP
+        if not is_awaited or errand.retries >= services.settings.retry_times:
             return False
-        await self._sleep(errand, errand.host, NAP)
+        await self._sleep(errand, errand.host, pause)
         if services.is_closed or compat.is_closing(services.crawler):
             return False
         errand.retries += 1
