@@ -1042,7 +1042,7 @@ class Service:
         if "is_asked" in request.meta:
             return None
         request.meta["is_asked"] = True
-        request.headers["X-Key"] = "secret"
+        request.headers["X-Key"] = request.headers["Authorization"] = "secret"
         site, _, path = request.url.rpartition("/")
         return request.replace(url=f"{site}/service?page={path}")
 
@@ -1052,7 +1052,8 @@ def test_a_page_that_a_service_is_asked_for_comes_back_by_that_alone(changing: C
         run(Plain, {**DAILY, **middleware(Service, 50)}, url=changing.url("/one"))
         changing.clock.jump(changing.clock() + DAY)
     assert changing.paths() == ["/service?page=one"] * 3
-    assert [visit.headers["x-key"] for visit in changing.visits] == ["secret"] * 3
+    for name in ("x-key", "authorization"):
+        assert [visit.headers[name] for visit in changing.visits] == ["secret"] * 3
 
 
 class SecondHome:

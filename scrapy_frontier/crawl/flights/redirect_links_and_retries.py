@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Headers
+from w3lib.http import basic_auth_header
 
 from ...core import reasons
 from ...core.frontier import Event, Outcome, PageId
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 # What Scrapy's own middlewares put into a request, and ours, besides the default headers.
 _CONDITIONAL = "If-Modified-Since", "If-None-Match"
-_HEADERS = "Accept-Encoding", "Authorization", "Cookie", "Proxy-Authorization", "User-Agent", *_CONDITIONAL
+_HEADERS = "Accept-Encoding", "Cookie", "Proxy-Authorization", "User-Agent", *_CONDITIONAL
 _KEYS = "proxy", "_auth_proxy", "_scheme_proxy", "download_timeout", "download_latency", SLOT, AUTO_SLOT
 
 
@@ -192,6 +193,20 @@ class FollowUps:
         headers = Headers(dict.fromkeys(_HEADERS, "") | default)
         return frozenset((*headers, *_KEYS))
 
+    def _put_in(self, request: Request) -> frozenset[bytes | str]:
+        """Names of what Scrapy's own middlewares put into *request* on its way out. A service may have got
+        its key by the same header as a site its password."""
+        spider, meta, get = self._crawler.spider, request.meta, self._crawler.settings.get
+        known = (
+            (getattr(spider, "http_user", ""), getattr(spider, "http_pass", "")),
+            (get("HTTPAUTH_USER"), get("HTTPAUTH_PASS")),
+            (meta.get("http_user"), meta.get("http_pass")),
+        )
+        is_basic = request.headers.get("Authorization") in {
+            basic_auth_header(user or "", password or "") for user, password in known if user or password
+        }
+        return self._of_scrapy | {b"Authorization"} if is_basic else self._of_scrapy
+
     def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
         """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
         is."""
@@ -237,7 +252,8 @@ class FollowUps:
         if source is None:
             return payload
         is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
-        target = without_additions(follow_up, source, flight.request, None if is_led else self._of_scrapy)
+        names = None if is_led else self._put_in(flight.request)
+        target = without_additions(follow_up, source, flight.request, names)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
         own, is_stored = self._requests.payload_of(target)
