@@ -876,6 +876,19 @@ def test_a_hub_is_named_by_its_url_however_that_is_spelled(tmp_path: Path, hub: 
     assert rule.hub_urls == [hub]
 
 
+@pytest.mark.parametrize(
+    "pattern", ["http://[^/]+/hub", r"http://a\.example/h", "http://a.example/h.*", "http://[a-z.]+/hub$"]
+)
+def test_a_pattern_may_begin_with_a_scheme(tmp_path: Path, pattern: str) -> None:
+    rule = WEEKLY._replace(hubs=((pattern, DAY),))
+    with opened(tmp_path, rule=rule) as frontier:
+        find(frontier, "page", "hub")
+        visit_all(frontier, NOW)
+    with opened(tmp_path, NOW + DAY, rule=rule) as frontier:
+        assert visit_all(frontier, NOW + DAY) == ["hub"]
+    assert rule.hub_urls == []
+
+
 def test_a_hub_never_ends_gone_or_failed(tmp_path: Path) -> None:
     rule = WEEKLY._replace(hubs=((r"/page", DAY),))
     page = came_back(tmp_path, *[MISSING] * 4, rule=rule)

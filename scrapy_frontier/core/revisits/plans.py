@@ -182,7 +182,16 @@ def sitemap_span(visits: Visits | None, longest: float) -> float:
 
 
 def _is_url(pattern: str) -> bool:
-    return pattern[:8].lower().startswith(("http://", "https://"))
+    """Whether *pattern* names a page, and is no expression that begins with a scheme (``https://[^/]+/news``)."""
+    if not pattern[:8].lower().startswith(("http://", "https://")) or _expression(pattern) is not None:
+        return False
+    try:
+        return bool(canonicalize_url(pattern))
+    except ValueError:
+        return False
+
+
+_expression = re.compile(r"[\\^{}|]|\.[*+]|\$$").search
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
