@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 import time
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -190,18 +191,19 @@ def test_a_scorer_of_the_users_own(web: Web, run: Callable[..., Crawl]) -> None:
     assert web.paths() == ["/", "/1", "/3", "/5", "/2", "/4", "/6"]
 
 
+@dataclass(frozen=True)
 class Slips(Scorer):
-    """A scorer of the user's own that cannot tell hosts without a dot, and answers with no number."""
+    """A scorer of the user's own that fails for some pages, and answers with no number for others."""
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
-        if parent is not None and node % 2:
+        if parent is not None and node % 3 == 0:
             raise KeyError(host)
-        return None  # type: ignore[return-value]
+        return None if node % 3 == 1 else float("nan")  # type: ignore[return-value]
 
     def parsed(self, node: int, *links: Any) -> Any:
-        return None
+        return None if node % 2 else [(10**6, 2.0), (-1, 3.0)]
 
     def closed(self, node: int) -> None:
         raise KeyError(node)
@@ -215,6 +217,8 @@ def test_a_scorer_that_fails_loses_no_link(web: Web, run: Callable[..., Crawl]) 
     assert web.paths() == ["/", *(f"/{number}" for number in range(1, 7))]
     assert crawl.log.count("FRONTIER_SCORER = 'test_ranking_crawl.Slips' fails") == 1
     assert crawl.stats["log_count/ERROR"] == 1
+    assert "frontier/errors" not in crawl.stats
+    assert crawl.stats["frontier/links/kept"] == 6
 
 
 class Stubborn(PageRank):

@@ -188,6 +188,8 @@ class Rescoring:
         kept, priorities, hosts_of = self._buckets, self._priorities, self._hosts_of
         moved: dict[int, list[tuple[bytes, bytes]]] = {}
         for page_id, wanted in places:
+            if not 0 <= page_id < len(kept):  # a scorer of the user's own thinks so
+                continue
             old, new = kept[page_id], max(wanted, LEAST_BUCKET)
             if old < LEAST_BUCKET or old == new:
                 continue

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from math import isnan
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.utils.misc import build_from_crawler
 
@@ -37,47 +38,60 @@ def load_scorer(name: str, crawler: Crawler) -> Scorer:
     cls = function("FRONTIER_SCORER", path, wanted)
     if not (isinstance(cls, type) and issubclass(cls, Scorer)):
         raise FrontierSetting(f"FRONTIER_SCORER = {path!r}: set {wanted}")
-    scorer = build_from_crawler(cls, crawler)
-    return scorer if name in SCORERS else _guarded(scorer, path)
+    scorer: Scorer = build_from_crawler(cls, crawler)
+    if name in SCORERS:
+        return scorer
+    guard = type(cls.__name__, (_Guard,), {})  # by which the last ranking is known
+    return cast("Scorer", guard(scorer, path))
 
 
-def _guarded(scorer: Scorer, path: str) -> Scorer:
-    """A *scorer* of the user's own that raises nothing where pages are discovered and end, or links would be
-    lost: what it fails for counts as it does for its base class, and is told once."""
-    was_told = False
+class _Guard:
+    """Asks a *scorer* of the user's own, and raises nothing where pages are discovered and end, or links
+    would be lost: what that fails for counts as it does for its base class, and is told once."""
 
-    def guarded(verb: Callable[..., Any], read: Callable[[Any], Any], instead: Any) -> Callable[..., Any]:
-        def call(*values: Any, **more: Any) -> Any:
-            nonlocal was_told
+    def __init__(self, scorer: Scorer, path: str) -> None:
+        self._scorer, self._path, self._was_told = scorer, path, False
+        for name, read, instead in _GUARDED:
+            setattr(self, name, self._guarded(getattr(scorer, name), read, instead))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scorer, name)
+
+    def _guarded(
+        self, verb: Callable[..., Any], read: Callable[[Any], Any], instead: Any
+    ) -> Callable[..., Any]:
+        def call(*values: Any) -> Any:
             try:
-                return read(verb(*values, **more))
+                return read(verb(*values))
             except Exception:
-                if not was_told:
-                    was_told = True
+                if not self._was_told:
+                    self._was_told = True
                     words = "FRONTIER_SCORER = %r fails, and a page counts as average: mend it (said once)"
-                    logger.error(words, path, exc_info=True)
+                    logger.error(words, self._path, exc_info=True)
                 return instead
 
         return call
 
-    for name, read, instead in _GUARDED:
-        setattr(scorer, name, guarded(getattr(scorer, name), read, instead))
-    return scorer
+
+def _score(found: Any) -> float:
+    score = float(found)
+    if isnan(score):
+        raise ValueError("a score that is no number")
+    return score
 
 
 def _changes(found: Any) -> list[tuple[int, float]]:
-    return [(int(page), float(score)) for page, score in found]
+    return [(int(page), _score(score)) for page, score in found]
 
 
-def _as_it_is(found: Any) -> Any:
+def _unread(found: Any) -> Any:
     return found
 
 
 _GUARDED: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
-    ("discovered", float, 1.0),
-    ("opened", float, 1.0),
-    ("closed", _as_it_is, None),
+    ("discovered", _score, 1.0),
+    ("opened", _score, 1.0),
     ("parsed", _changes, ()),
-    ("judged", _as_it_is, None),
-    ("current_scores", _as_it_is, None),
+    *((name, _unread, None) for name in ("closed", "judged", "current_scores")),
+    *((name, _unread, None) for name in ("restore", "requeued", "reopened")),
 )
