@@ -257,6 +257,17 @@ def test_all_pages_wait_that_are_to_be_queued_in_their_turn(tmp_path: Path, budg
     frontier.close()
 
 
+@pytest.mark.parametrize(
+    "limits", [{"host_pending": 1, "domain_pages": 2}, {"domain_pending": 1, "host_pages": 2}]
+)
+def test_a_budget_of_pages_bounds_what_waits_for_another_budget(
+    tmp_path: Path, limits: dict[str, int]
+) -> None:
+    frontier = start(tmp_path, **limits)
+    assert kinds(frontier.discover(pages(100), NOW)) == {"deferred": 20, "over_budget": 79}
+    frontier.close()
+
+
 def test_a_slice_of_what_comes_back_is_short(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=1)
     frontier.discover(pages(11), NOW)

@@ -332,18 +332,20 @@ class AskingSpider(Spider):
     def parse(self, response: Response) -> Iterator[Any]:
         df: Any = self.crawler.engine._slot.scheduler.df  # type: ignore[union-attr]
         page = response.urljoin("/page")
-        for url in (response.url, page, page + ";jsessionid=0123456789abcdef"):
+        session = ";jsessionid=0123456789abcdef"
+        for url in (response.url, page, page + session):
             request = Request(url)
             assert df.request_seen(request) == (df.request_fingerprint(request) in df.fingerprints)
             yield {"is_known": df.request_seen(request)}
         assert "no fingerprint" not in df.fingerprints
+        assert session in response.url or response.meta["depth"]
         if response.meta["depth"] == 0:
             yield Request(page)
 
 
 def test_spiders_may_ask_which_pages_are_known(web: Web, run: Callable[..., Crawl]) -> None:
     settings = {"FRONTIER_SESSION_IDS": "strip", "LOG_LEVEL": "DEBUG"}
-    crawl = run(AskingSpider, settings, start_urls=[web.url("/")])
+    crawl = run(AskingSpider, settings, start_urls=[web.url("/seed;jsessionid=0123456789abcdef")])
     known = re.findall(r"{'is_known': (\w+)}", crawl.log)
     assert known == ["True", "False", "False", "True", "True", "True"]
     assert "Traceback" not in crawl.log

@@ -41,7 +41,7 @@ class OverBudget(NamedTuple):
 
     unit: str
     reason: str
-    is_kept: bool
+    is_kept: bool = True
 
 
 class Budgets:
@@ -124,16 +124,18 @@ class Budgets:
         """
         limits, tally = self.limits, host.tally
         if limits.depth and depth > limits.depth:
-            return OverBudget(keys.DEPTH_UNIT, reasons.DEPTH(links=_links(limits.depth)), True)
+            return OverBudget(keys.DEPTH_UNIT, reasons.DEPTH(links=_links(limits.depth)))
         over = _over(host.name, "host", host, limits.host_pages, limits.host_pending)
         if over is None and tally is not None:
             unit = keys.domain_unit(tally.domain)
             over = _over(unit, "domain", tally, limits.domain_pages, limits.domain_pending)
             if over is None and is_new and unit in self.units:
-                over = _behind(unit, f"domain {tally.domain}", _keeps(tally, limits.domain_pages))
+                over = _behind(unit, f"domain {tally.domain}")
         has_limit = limits.host_pages or limits.host_pending
         if over is None and is_new and has_limit and host.name in self.units:
-            over = _behind(host.name, f"host {host.name}", _keeps(host, limits.host_pages))
+            over = _behind(host.name, f"host {host.name}")
+        if over is not None and not (_keeps(host, limits.host_pages) and _keeps(tally, limits.domain_pages)):
+            return over._replace(is_kept=False)
         return over
 
     def spent(self, host: Host) -> OverBudget | None:
@@ -208,16 +210,17 @@ def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: in
         return None
     name = unit.removeprefix("*.") if kind == "domain" else unit
     reason = reasons.BUDGET(most=f"{most:,} {noun}", whose=f"{kind} {name}")
-    return OverBudget(unit, reason, _keeps(counts, pages))
+    return OverBudget(unit, reason)
 
 
-def _keeps(counts: HostRow | Tally, pages: int) -> bool:
-    """Whether one more page may wait: any that a budget of queued pages holds back for a while."""
-    return not pages or counts.deferred < KEPT * pages
+def _keeps(counts: HostRow | Tally | None, pages: int) -> bool:
+    """Whether one more page may wait by a budget of *pages*: any where there is none, since one of queued
+    pages holds it back for a while only."""
+    return not pages or counts is None or counts.deferred < KEPT * pages
 
 
-def _behind(unit: str, name: str, is_kept: bool) -> OverBudget:
-    return OverBudget(unit, reasons.BEHIND(whose=name), is_kept)
+def _behind(unit: str, name: str) -> OverBudget:
+    return OverBudget(unit, reasons.BEHIND(whose=name))
 
 
 def _has_room(counts: HostRow | Tally, pages: int, pending: int) -> bool:

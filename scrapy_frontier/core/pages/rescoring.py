@@ -184,13 +184,11 @@ class Rescoring:
         self._rebucket(zip(map(itemgetter(0), changes), buckets_of(changes), strict=True))
 
     def _rebucket(self, places: Iterable[tuple[int, int]]) -> int:
-        """Put the rows of pages into the buckets they should be in now; how many were moved."""
+        """Put the rows of pages, if there are such, into the buckets they should be in; how many moved."""
         kept, priorities, hosts_of = self._buckets, self._priorities, self._hosts_of
         moved: dict[int, list[tuple[bytes, bytes]]] = {}
         for page_id, wanted in places:
-            if not 0 <= page_id < len(kept):  # a scorer of the user's own thinks so
-                continue
-            old, new = kept[page_id], max(wanted, LEAST_BUCKET)
+            old, new = kept[page_id] if -1 < page_id < len(kept) else _NOWHERE, max(wanted, LEAST_BUCKET)
             if old < LEAST_BUCKET or old == new:
                 continue
             priority, high, low = priorities[page_id], page_id >> 32, page_id & 0xFFFFFFFF

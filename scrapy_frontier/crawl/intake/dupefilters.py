@@ -166,9 +166,12 @@ class KnownPages(BaseDupeFilter):
         return self.request_fingerprint(request) in self.fingerprints
 
     def request_fingerprint(self, request: Request) -> str:
-        """As Scrapy's filter has it: in hex."""
-        clean = request.url if request.method != "GET" or request.body else self._clean(request.url)
-        return self._identities.of(request if clean == request.url else copied(request, clean)).hex()
+        """As Scrapy's filter has it: in hex. That of a link as it would be queued, unless the page of just
+        this URL is known, as those of seeds and redirects are."""
+        own, clean = self._identities.of(request).hex(), self._clean(request.url)
+        if clean == request.url or request.method != "GET" or request.body or own in self.fingerprints:
+            return own
+        return self._identities.of(copied(request, clean)).hex()
 
 
 class _Fingerprints(set[str]):
@@ -183,6 +186,8 @@ class _Fingerprints(set[str]):
         return self._frontier.totals().known
 
     def __contains__(self, fingerprint: object) -> bool:
+        if super().__contains__(fingerprint):  # the spider has added it
+            return True
         try:
             return self._frontier.find(bytes.fromhex(str(fingerprint))) is not None
         except Exception:  # no hex, or of LevelDB, which says that it is closed in more than one way

@@ -50,7 +50,7 @@ class _Guard:
     would be lost: what that fails for counts as it does for its base class, and is told once."""
 
     def __init__(self, scorer: Scorer, path: str) -> None:
-        self._scorer, self._path, self._was_told = scorer, path, False
+        self._scorer, self._path, self._has_failed = scorer, path, False
         for name, read, instead in _GUARDED:
             setattr(self, name, self._guarded(getattr(scorer, name), read, instead))
 
@@ -64,8 +64,8 @@ class _Guard:
             try:
                 return read(verb(*values))
             except Exception:
-                if not self._was_told:
-                    self._was_told = True
+                if not self._has_failed:
+                    self._has_failed = True
                     words = "FRONTIER_SCORER = %r fails, and a page counts as average: mend it (said once)"
                     logger.error(words, self._path, exc_info=True)
                 return instead
