@@ -122,6 +122,19 @@ def test_what_can_be_no_pattern_lets_nothing_pass_and_is_told_once(
     assert line.startswith(f"{PATTERN} = {pattern!r} is no regular expression (")
 
 
+@pytest.mark.parametrize("nothing", [None, False, 0], ids=repr)
+def test_without_a_pattern_all_links_are_followed_and_inherit_none(
+    nothing: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    said, link = (
+        PatternAndForce(Request("http://h/", meta={PATTERN: nothing, FORCE: 5})),
+        Request("http://h/a"),
+    )
+    assert said.admits(link.url)
+    assert (said.hand_on(link), link.meta, said.inherited) == ("", {}, {})
+    assert caplog.messages == []
+
+
 def test_the_first_entry_of_a_page_stands_but_before_a_seed(site: Web, run: Callable[..., Crawl]) -> None:
     docs, both = (site.url("/docs/"), {PATTERN: "/docs/"}), (site.url("/docs/"), {PATTERN: "/docs/|/news/2"})
     run(EntrySpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, entries=[docs])
@@ -186,8 +199,8 @@ def test_what_was_added_with_a_pattern_stands_while_it_is_tried_again(
     assert fetched(site) == ["/docs/", "/docs/", "/docs/a", "/docs/b"]
 
 
-@pytest.mark.parametrize("own", [{}, {PATTERN: None, FORCE: None}], ids=repr)
-def test_a_link_inherits_what_it_does_not_say_itself(own: dict[str, None]) -> None:
+@pytest.mark.parametrize("own", [{}, {PATTERN: None, FORCE: None}, {PATTERN: False, FORCE: 0}], ids=repr)
+def test_a_link_inherits_what_it_does_not_say_itself(own: dict[str, Any]) -> None:
     link, said = Request("http://h/a", meta={"depth": 1, **own}), {PATTERN: "/a", FORCE: 5}
     assert PatternAndForce(Request("http://h/", meta=dict(said))).hand_on(link) == ""
     assert link.meta == {"depth": 1, **said}

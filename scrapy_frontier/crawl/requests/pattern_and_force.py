@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...core import reasons
 from ...core.pages.entered_again import after_visits_until, was_visited_before
 from ...core.reasons import LONGEST_URL
-from ..meta_keys import FORCE, PATTERN
+from ..meta_keys import FORCE, PATTERN, UNSET
 from .meta_values import posix_time
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class PatternAndForce:
 
     def __init__(self, request: Request) -> None:
         self._url = request.url
-        self._pattern = request.meta.get(PATTERN)
+        pattern = request.meta.get(PATTERN)
+        self._pattern = None if pattern in UNSET else pattern
         self._force = request.meta.get(FORCE)
 
     def hand_on(self, request: Request) -> str:
@@ -75,7 +76,7 @@ class PatternAndForce:
         if not self.admits(request.url):
             return reasons.OUTSIDE(pattern=str(self._pattern)[:LONGEST_URL], url=self._url[:LONGEST_URL])
         request.meta[PATTERN] = self._pattern
-        if self._force is not None and request.meta.get(FORCE) is None:
+        if self._force is not None and request.meta.get(FORCE) in UNSET:
             request.meta[FORCE] = self._force
         return ""
 
