@@ -176,7 +176,8 @@ def graph(call: Call) -> None:
             with replacing(beside) as urls_partial:
                 write_urls(store, urls_partial)
         pages, count = facts.known(store), write(store, partial)
-    written, urls = target.stat().st_size, f", their URLs to {beside.name}" if beside else ""
+        written = partial.stat().st_size
+    urls = f", their URLs to {beside.name}" if beside else ""
     text = f"Wrote {count:,} links of {pages:,} pages to {target} ({size(written)}){urls}."
     about = {"file": str(target), "urls": str(beside) if beside else None, "pages": pages}
     call.output.answer({**about, "links": count, "bytes": written}, text)

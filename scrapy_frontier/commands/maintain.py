@@ -7,6 +7,7 @@ import json
 import sys
 import zlib
 from contextlib import closing
+from io import BufferedWriter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from ..core.admin.fill_directory import filling, refuse_held
 from ..core.admin.importer import NO_EXPORT, BadExport, Importer
 from ..core.size_format import size
 from ..crawl.store.upkeep import open_store
-from .output import printable, progress, replacing
+from .output import CountedFile, printable, progress, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,14 +50,15 @@ def export(call: Call) -> None:
     with (
         call.project.open() as store,
         replacing(target) as partial,
-        gzip.open(partial, "wt", _LEVEL, encoding="ascii") as file,
+        CountedFile(partial, "w") as counted,
+        BufferedWriter(counted) as out,
+        gzip.open(out, "wt", _LEVEL, encoding="ascii") as file,
     ):
         for line in progress(export_lines(store, call.project.now), "lines written"):
             file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
             count += "page" in line
-    written = target.stat().st_size
-    text = f"Exported {count:,} pages to {target} ({size(written)})."
-    call.output.answer({"file": str(target), "pages": count, "bytes": written}, text)
+    text = f"Exported {count:,} pages to {target} ({size(counted.written)})."
+    call.output.answer({"file": str(target), "pages": count, "bytes": counted.written}, text)
 
 
 def import_(call: Call) -> None:

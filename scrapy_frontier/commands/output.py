@@ -14,11 +14,14 @@ import shutil
 import sys
 import textwrap
 import time
+from io import FileIO
 from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from _typeshed import ReadableBuffer
 
 T = TypeVar("T")
 
@@ -51,9 +54,8 @@ class Output:
     def make_way_for(self, target: Path) -> None:
         """Answer on standard error from now on where standard output is *target* itself (``/dev/stdout``),
         and has the bytes of a file."""
-        with contextlib.suppress(OSError, ValueError):  # no such file yet; no real one: in a test
-            if os.path.samestat(target.stat(), os.fstat(self.file.fileno())):
-                self.file = sys.stderr
+        if _is_standard_output(target):
+            self.file = sys.stderr
 
     def line(self, text: str = "") -> None:
         """Write *text* and a line break as they are, not escaped, not broken; as JSON nothing."""
@@ -161,7 +163,8 @@ def wrap(text: str, width: int) -> list[str]:
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A new file beside *target* that takes its place once the block has ended well, and is removed where it
-    has not; beside the file that a link leads to, and a device or a pipe itself.
+    has not; beside the file that a link leads to, and a device or a pipe itself. Where standard output goes
+    into *target*, it gets the bytes of the new file behind what it has (``>>``).
 
     Raises `OSError` at once, and about *target*, where that cannot be.
     """
@@ -179,9 +182,32 @@ def replacing(target: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, str(target)) from error
     try:
         yield partial
-        partial.replace(target)
+        if _is_standard_output(target):  # the shell has opened it, perhaps to append
+            with partial.open("rb") as file, open(sys.stdout.fileno(), "wb", closefd=False) as out:
+                shutil.copyfileobj(file, out)
+        else:
+            partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _is_standard_output(target: Path) -> bool:
+    try:
+        return os.path.samestat(target.stat(), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError):  # no such file yet; no real one: in a test
+        return False
+
+
+class CountedFile(FileIO):
+    """A file to write, device and pipe too, that counts in ``written`` the bytes it got."""
+
+    written = 0
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """As any file; raises `OSError`."""
+        count = super().write(data)
+        self.written += count
+        return count
 
 
 def progress(

@@ -196,6 +196,30 @@ def test_an_export_to_standard_output_is_nothing_else(
     assert ('"pages": 61' if option else "Exported 61 pages") in done.stderr
 
 
+@pytest.mark.parametrize("way", ["| cat >>", ">>"])
+def test_an_export_is_written_behind_what_standard_output_has_and_its_bytes_are_told(
+    tmp_path: Path, way: str
+) -> None:
+    """Whatever the shell appends to: members of one gzip file are read one after the other."""
+    crawl(tmp_path / "frontier")
+    file, before = tmp_path / "all.gz", gzip.compress(b"before\n")
+    file.write_bytes(before)
+    command = scrapy_command("frontier", "export", "/dev/stdout", "--dir", "frontier", "--json")
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" "$@" {way} all.gz', *command],
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stderr)["bytes"] == file.stat().st_size - len(before)
+    first, *lines = gzip.decompress(file.read_bytes()).splitlines()
+    assert first == b"before"
+    assert sum("page" in json.loads(line) for line in lines) == 61
+    assert not list(tmp_path.glob("*.part"))
+
+
 @pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
 def test_the_help_has_no_headings_but_its_own(tmp_path: Path, columns: int) -> None:
     """Scrapy makes one of every line that ends in a colon, wherever it was wrapped."""
