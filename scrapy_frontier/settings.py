@@ -25,8 +25,9 @@ from .core.parse.directives import Obeyed
 from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
-from .setting_values import choice, choice_or_function, number, of_scrapy, path, switch, within, words
+from .setting_values import choice, choice_or_function, number, of_scrapy, path, within, words
 from .setting_values import function as function
+from .setting_values import switch as switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -294,7 +295,11 @@ def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness
 def slot_politeness(settings: BaseSettings, default: Politeness) -> dict[str, Politeness]:
     """Hosts with a delay, concurrency or jitter of their own, by `DOWNLOAD_SLOTS`; what a slot does not say
     is as *default* has it. Raises `FrontierSetting`."""
-    slots = settings.getdict("DOWNLOAD_SLOTS")
+    try:
+        slots = settings.getdict("DOWNLOAD_SLOTS")
+    except (TypeError, ValueError) as error:
+        wanted = "a dict of hosts, each with a dict of its delay, concurrency and jitter"
+        raise FrontierSetting(f"DOWNLOAD_SLOTS = {settings['DOWNLOAD_SLOTS']!r}: set {wanted}") from error
     return {host: _of_slot(host, slot, default) for host, slot in slots.items()}
 
 

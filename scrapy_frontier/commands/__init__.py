@@ -138,6 +138,20 @@ class Command(ScrapyCommand):
             option: Option = {**how, "help": f"{how['help']} ({takers})"}
             group.add_argument(f"--{name}", **option)
 
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """As Scrapy has it. Raises `UsageError`, which names the setting where it has to be a dict and is
+        none."""
+        assert self.settings is not None
+        name = value = ""
+        try:
+            for name, is_set, value in (given.partition("=") for given in opts.set):
+                if is_set:
+                    self.settings.set(name, value, "cmdline")
+        except (AttributeError, TypeError, ValueError) as error:
+            words = f"{name} = {value!r}: set a dict in JSON, with names in double quotes"
+            raise UsageError(words, print_help=False) from error
+        super().process_options(args, opts)
+
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the command that *args* begin with and keep what it returns as ``exitcode``; without any print
         what there is. Raises `UsageError`."""

@@ -38,6 +38,7 @@ from ..settings import (
     default_politeness,
     function,
     slot_politeness,
+    switch,
     time_of,
 )
 
@@ -257,9 +258,10 @@ class Project:
 
     @property
     def agent(self) -> str:
-        """By which name the crawl obeys robots.txt; empty where it does not (``ROBOTSTXT_OBEY``)."""
+        """By which name the crawl obeys robots.txt; empty where it does not (``ROBOTSTXT_OBEY``). Raises
+        `FrontierSetting` where that cannot be told."""
         settings = self.settings
-        if not settings.getbool("ROBOTSTXT_OBEY"):
+        if not switch(settings, "ROBOTSTXT_OBEY", False):
             return ""
         return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
 

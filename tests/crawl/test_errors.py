@@ -24,7 +24,7 @@ from nursery import nursery
 from scrapy import FormRequest, Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import HtmlResponse, Response
-from scrapy.settings import Settings
+from scrapy.settings import BaseSettings, Settings
 from server import Answer, Web
 
 from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
@@ -387,6 +387,13 @@ def test_a_host_that_may_never_be_asked_closes_the_crawl(web: Web, run: Run, nam
 def test_a_slot_that_makes_no_sense_is_named(slot: Any) -> None:
     with pytest.raises(FrontierSetting, match=re.escape(f"DOWNLOAD_SLOTS['a'] = {slot!r}: set a dict")):
         slot_politeness(Settings({"DOWNLOAD_SLOTS": {"a": slot}}), Politeness(0.0, 8))
+
+
+@pytest.mark.parametrize("slots", [[1], "[1]", '{"a"', 5], ids=repr)
+def test_slots_that_are_no_dict_are_named(slots: Any) -> None:
+    """Scrapy 2.14 keeps them as they are given."""
+    with pytest.raises(FrontierSetting, match=re.escape(f"DOWNLOAD_SLOTS = {slots!r}: set a dict of hosts")):
+        slot_politeness(BaseSettings({"DOWNLOAD_SLOTS": slots}), Politeness(0.0, 8))
 
 
 def before_time() -> float:
