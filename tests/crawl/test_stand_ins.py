@@ -40,6 +40,17 @@ print(scheduler.next_request().url)
 scheduler.close("finished")
 """
 
+COUNTED = """
+scheduler = opened(sys.argv[1])
+for path in "abc":
+    assert scheduler.enqueue_request(Request(f"http://{path}.example/"))
+stats = scheduler.crawler.stats
+for _ in "ab":
+    scheduler.next_request()
+    print(stats.get_value("scheduler/enqueued"), stats.get_value("scheduler/dequeued"))
+scheduler.close("finished")
+"""
+
 TWO = """
 one, other = opened(sys.argv[1] + "/one"), opened(sys.argv[1] + "/other")
 print(gc.get_freeze_count() > 0)
@@ -165,6 +176,10 @@ def printed(script: str, tmp_path: Path) -> str:
 
 def test_an_engine_that_answers_everything_does_not_keep_the_frontier_from_opening(tmp_path: Path) -> None:
     assert printed(SCRIPT + ONE, tmp_path) == "http://example.com/a\n"
+
+
+def test_how_many_requests_there_were_is_up_to_date_after_each_without_an_engine(tmp_path: Path) -> None:
+    assert printed(SCRIPT + COUNTED, tmp_path) == "3 1\n3 2\n"
 
 
 def test_the_end_of_one_crawl_does_not_make_collections_long_for_another(tmp_path: Path) -> None:
