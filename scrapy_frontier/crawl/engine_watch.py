@@ -120,6 +120,12 @@ class Watch:
         """Whether the engine has this very object, which it could not tell from another."""
         return id(request) in self._flights or request in self._in_progress
 
+    def report_requests(self, now: float) -> None:
+        """Tell callbacks how many requests there were, if that was not done within `COUNT_INTERVAL`."""
+        if now >= self._counted + COUNT_INTERVAL and self._crawler.stats is not None:
+            self._counted = now
+            self._reporter.report_requests(self._crawler.stats)
+
     def is_held_up(self, now: float, places: int) -> bool:
         """Whether what is under way waits in callbacks and pipelines, perhaps for a page that is queued: no
         page came from the network for `HELD_UP` seconds, and none is awaited but slow ones. Not while
@@ -202,7 +208,7 @@ class Watch:
             return result
         frontier, now = self._frontier, self._clock()
         self._looked, self._computed = now, thread_time()
-        self._report_requests(now)
+        self.report_requests(now)
         try:
             if self._follows_throttle and OPERATOR not in lease.asked:
                 slot = compat_downloader.download_slot(self._crawler, lease.host)
@@ -217,11 +223,6 @@ class Watch:
         except Exception as error:
             self._failed(error)
         return result
-
-    def _report_requests(self, now: float) -> None:
-        if now >= self._counted + COUNT_INTERVAL and self._crawler.stats is not None:
-            self._counted = now
-            self._reporter.report_requests(self._crawler.stats)
 
     def _led_or_failed(self, flight: Flight, result: Any) -> Any:
         """*result*, a request or an error; an error instead of a request for which nobody would ask."""

@@ -276,8 +276,8 @@ class FrontierScheduler(BaseScheduler):
         flight = crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
-        if self._sweeper is None and self.crawler.stats is not None:  # else the watch tells
-            self._reporter.report_requests(self.crawler.stats)
+        if self._sweeper is None:  # else with the pages that come
+            crawl.watch.report_requests(lease.leased_at)
         meta = request.meta
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)
