@@ -306,8 +306,7 @@ class Crawl:
         if compat.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
-            found_by = self.identities, self.intake, self.requests
-            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, *found_by)
+            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.identities, self.intake)
         self.gate: Gate | None = None
         if compat.has_middleware(crawler, ROBOTS):
             from .robots.gate import Gate

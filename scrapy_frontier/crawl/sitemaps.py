@@ -19,7 +19,6 @@ from ..core.errors import lenient
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
-from ..core.pages.entered_again import has_ended
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, escaped_fragment, host_of, origin_of
 from . import revisits
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from ..core.parse.sitemap_entries import Entry
     from ..settings import FrontierSettings
     from .requests.fingerprints import Identities
-    from .requests.queued import QueuedRequests
 
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
 ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
@@ -58,7 +56,6 @@ class Sitemaps:
     _clock: Callable[[], float]
     _identities: Identities
     _intake: Intake
-    _requests: QueuedRequests
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
@@ -93,18 +90,15 @@ class Sitemaps:
             self._follow(origin, found, {})
 
     def queue(self, wanted: Iterable[tuple[str, SitemapTask]], meta: Mapping[str, Any]) -> None:
-        """Queue sitemaps, each with its task and *meta* besides; what is offsite or no URL is left out. A
-        page that is known from a link alone becomes that of a sitemap; any other is not queued twice."""
+        """Queue sitemaps, each with its task and *meta* besides; what is offsite or no URL is left out, what
+        is known not queued twice."""
         scope = Scope(self._crawler)
         files = (
             Listed(url, {SITEMAP: task.to_meta(), **meta}, sitemap_sites.FILE_BUCKET)
             for url, task in wanted
             if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
-        known: list[tuple[PageId, Link]] = []
-        self._intake.enqueue_listed(files, None, known)
-        for page_id, link in known:
-            self._become_sitemap(page_id, link.payload)
+        self._intake.enqueue_listed(files, None)
         scope.report()
 
     def _follow(self, origin: str, found: SitemapsToRead, meta: Mapping[str, Any]) -> None:
@@ -113,17 +107,6 @@ class Sitemaps:
         for url in found.read_again:
             self._read_again(url)
         self._frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
-
-    def _become_sitemap(self, page_id: PageId, payload: bytes) -> None:
-        """Have a page be asked for by *payload*, that of a sitemap, which a link made known, before sitemaps
-        were wanted, say. What the spider asks for in its own way stays its own."""
-        page = lenient(self._frontier.page, page_id)
-        if page is None or not payload_facts.is_only_a_link(own_of(page.payload)):
-            return
-        if has_ended(page):
-            self._frontier.requeue(page_id, self._clock(), payload)
-        elif self._frontier.renew(page_id, payload):
-            self._requests.take(page_id)  # as an object it is still what it was
 
     def _read_again(self, url: str) -> None:
         frontier = self._frontier

@@ -283,59 +283,6 @@ def test_a_sitemap_that_robots_txt_names_later_is_added(web: Web, run: Callable[
     assert [counts[path] for path in ("/old.xml", "/old", "/new.xml", "/new")] == [1, 1, 1, 1]
 
 
-class LinkingSpider(SiteSpider):
-    """Asks each page that it is shown for its links, by the callback that is wanted."""
-
-    name = "linking"
-    callback: str | None = None
-
-    def parse(self, response: Response) -> Any:
-        super().parse(response)
-        callback = None if self.callback is None else getattr(self, self.callback)
-        yield from response.follow_all(response.xpath("//a/@href").getall(), callback)
-
-    def other(self, response: Response) -> None:
-        super().parse(response)
-
-
-OFF = {**ON, "FRONTIER_SITEMAPS": False}
-
-
-def test_a_sitemap_that_was_fetched_as_a_page_is_read_when_sitemaps_are_wanted(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    seeds = [web.on(path, body='<a href="/sitemap.xml">map</a>') for path in ("/", "/new", "/newer")]
-    listed = web.on("/sitemap.xml", body=urlset(web.url("/a")))
-    for number, settings in enumerate((OFF, ON, ON)):
-        run(LinkingSpider, settings, start_urls=[seeds[number]])
-    assert web.paths() == ["/", "/sitemap.xml", "/new", "/sitemap.xml", "/a", "/newer"]
-    assert pages()[listed].reason == "sitemap of 1 entry"
-
-
-def test_a_sitemap_that_waits_as_a_page_is_read_when_sitemaps_are_wanted(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    seed = web.on("/", body='<a href="/sitemap.xml">map</a>')
-    web.on("/sitemap.xml", body=urlset(web.url("/a")))
-    run(LinkingSpider, {**OFF, "CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, start_urls=[seed])
-    new = web.url("/new")
-    crawl = run(LinkingSpider, {**ON, "FRONTIER_SCORER": "lifo", "CONCURRENT_REQUESTS": 1}, start_urls=[new])
-    assert web.paths() == ["/", "/new", "/sitemap.xml", "/a"]
-    assert parsed(crawl) == {"/new", "/a"}
-
-
-@pytest.mark.parametrize("how", ["seed", "callback"])
-def test_a_sitemap_that_the_spider_asks_for_in_its_own_way_stays_a_page(
-    web: Web, run: Callable[..., Crawl], how: str
-) -> None:
-    seed = web.on("/", body='<a href="/sitemap.xml">map</a>')
-    listed = web.on("/sitemap.xml", body=urlset(web.url("/a")))
-    more = {"callback": "other"} if how == "callback" else {}
-    run(LinkingSpider, OFF, start_urls=[listed if how == "seed" else seed], **more)
-    run(LinkingSpider, ON, start_urls=[web.url("/new")], **more)
-    assert web.paths().count("/sitemap.xml") == 1
-
-
 class ProxySpider(SiteSpider):
     """Has its seeds asked for by a proxy."""
 

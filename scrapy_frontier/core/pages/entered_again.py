@@ -43,12 +43,6 @@ def after_visits_until(now: float) -> int:
     return int(now) + 1
 
 
-def has_ended(page: Page) -> bool:
-    """Whether *page*, which is to be read in another way, has to be queued again for that. One that waits, in
-    a queue or for room in a budget, only wants another request."""
-    return page.state in FINISHED
-
-
 def is_tried_again(page: Page) -> bool:
     """Whether a seed whose *page* ended so in an earlier run is fetched again: it failed, or was redirected
     until that was enough, as sites do on a bad day, or to a trap, or over a budget."""

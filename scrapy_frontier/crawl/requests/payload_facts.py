@@ -23,7 +23,6 @@ _OTHER_KEYS = f'{{"meta":{{"{TAG}":'.encode()
 _START, _SITEMAP, _LASTMOD = (f'"{key}"'.encode() for key in (START, SITEMAP, LASTMOD))
 _READ = (_METHOD, _BODY, f'"{SHELF_LIFE}"'.encode(), f'"{REFRESH}"'.encode())
 _ANOTHER_PAGE = (_METHOD, _BODY, _CLASS, b'"verbatim_url"', IN_MEMORY)
-_OF_SOMEBODY = (*_ANOTHER_PAGE, b'"callback":', _START, _SITEMAP)
 _NOTHING_ELSE = {found: PayloadFacts(None, None, True, *found) for found in product((False, True), repeat=2)}
 _lastmod = re.compile(_LASTMOD + rb"[:,](-?[0-9]+)").search
 _sitemap, _pattern = (  # a comma stands behind the key where not all are text; see `meta_keys.UNSET`
@@ -99,12 +98,6 @@ def proxy_in(payload: bytes) -> dict[str, str]:
 def is_seed(payload: bytes) -> bool:
     """Whether the request was one that the spider starts with."""
     return _START in payload
-
-
-def is_only_a_link(payload: bytes) -> bool:
-    """Whether the request is what a link makes of itself: no seed, for the spider's default callback, and
-    nobody has said whether its page is a sitemap."""
-    return not any(word in payload for word in _OF_SOMEBODY)
 
 
 def is_bare(payload: bytes) -> bool:
