@@ -864,6 +864,8 @@ def test_a_page_comes_back_in_a_later_run_however_short_its_span(tmp_path: Path)
         ("http://a.example/", "http://a.example"),
         ("HTTP://A.example/list?b=2&a=1#top", "http://a.example/list?a=1&b=2"),
         ("http://a.example/\xfc", "http://a.example/%C3%BC"),
+        ("http://a.example/list?tags=news|b", "http://a.example/list?tags=news%7Cb"),
+        ("http://a.example/list?a[]=1", "http://a.example/list?a[]=1"),
     ],
 )
 def test_a_hub_is_named_by_its_url_however_that_is_spelled(tmp_path: Path, hub: str, url: str) -> None:
@@ -877,7 +879,11 @@ def test_a_hub_is_named_by_its_url_however_that_is_spelled(tmp_path: Path, hub: 
 
 
 @pytest.mark.parametrize(
-    "pattern", ["http://[^/]+/hub", r"http://a\.example/h", "http://a.example/h.*", "http://[a-z.]+/hub$"]
+    "pattern",
+    [
+        *("http://[^/]+/hub", r"http://a\.example/h", "http://a.example/h.*", "http://[a-z.]+/hub$"),
+        *("http://(www.)?a.example/hub", "http://a.example/(?:hub)", "http://a.example/[a-h][a-z]+"),
+    ],
 )
 def test_a_pattern_may_begin_with_a_scheme(tmp_path: Path, pattern: str) -> None:
     rule = WEEKLY._replace(hubs=((pattern, DAY),))

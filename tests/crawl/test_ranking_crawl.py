@@ -208,11 +208,14 @@ class Slips(Scorer):
     def closed(self, node: int) -> None:
         raise KeyError(node)
 
+    def current_scores(self, nodes: Any) -> Any:
+        return [None, 1.0][: len(nodes)]
+
 
 def test_a_scorer_that_fails_loses_no_link(web: Web, run: Callable[..., Crawl]) -> None:
     web.link("/", *(f"/{number}" for number in range(1, 7)))
     web.on("/4", Answer(404))
-    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Slips"}
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Slips", "FRONTIER_REVISIT": "interval"}
     crawl = run(FollowSpider, settings, start_urls=[web.url("/")])
     assert web.paths() == ["/", *(f"/{number}" for number in range(1, 7))]
     assert crawl.log.count("FRONTIER_SCORER = 'test_ranking_crawl.Slips' fails") == 1

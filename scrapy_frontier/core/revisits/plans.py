@@ -191,7 +191,7 @@ def _is_url(pattern: str) -> bool:
         return False
 
 
-_expression = re.compile(r"[\\^{}|]|\.[*+]|\$$").search
+_expression = re.compile(r"[\\^{}]|[].)][*+?]|\(\?|\$$").search
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:

@@ -58,11 +58,11 @@ class _Guard:
         return getattr(self._scorer, name)
 
     def _guarded(
-        self, verb: Callable[..., Any], read: Callable[[Any], Any], instead: Any
+        self, verb: Callable[..., Any], read: Callable[..., Any], instead: Any
     ) -> Callable[..., Any]:
         def call(*values: Any) -> Any:
             try:
-                return read(verb(*values))
+                return read(verb(*values), *values)
             except Exception:
                 if not self._has_failed:
                     self._has_failed = True
@@ -73,25 +73,37 @@ class _Guard:
         return call
 
 
-def _score(found: Any) -> float:
+def _score(found: Any, *_: Any) -> float:
     score = float(found)
     if isnan(score):
         raise ValueError("a score that is no number")
     return score
 
 
-def _changes(found: Any) -> list[tuple[int, float]]:
+def _changes(found: Any, *_: Any) -> list[tuple[int, float]]:
     return [(int(page), _score(score)) for page, score in found]
 
 
-def _unread(found: Any) -> Any:
+def _scores(found: Any, nodes: Any) -> Any:
+    if found is None:
+        return None
+    import numpy as np
+
+    scores = np.asarray(found, np.float64)
+    if scores.shape != np.shape(nodes) or np.isnan(scores).any():
+        raise ValueError("current_scores gives no number for each page")
+    return scores
+
+
+def _unread(found: Any, *_: Any) -> Any:
     return found
 
 
-_GUARDED: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
+_GUARDED: tuple[tuple[str, Callable[..., Any], Any], ...] = (
     ("discovered", _score, 1.0),
     ("opened", _score, 1.0),
     ("parsed", _changes, ()),
-    *((name, _unread, None) for name in ("closed", "judged", "current_scores")),
+    ("current_scores", _scores, None),
+    *((name, _unread, None) for name in ("closed", "judged")),
     *((name, _unread, None) for name in ("restore", "requeued", "reopened")),
 )
