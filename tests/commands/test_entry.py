@@ -140,6 +140,21 @@ def test_a_setting_of_scrapys_that_cannot_be_read_is_named_in_a_line(tmp_path: P
     assert "Traceback" not in said.err
 
 
+EXPORT = ("frontier", "export", "/dev/stdout", "--dir", "frontier")
+
+
+def in_shell(redirection: str, directory: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """A command in *directory* whose standard streams the shell sends elsewhere, or closes."""
+    return subprocess.run(
+        ["sh", "-c", f'"$0" "$@" {redirection}', *scrapy_command(*arguments)],
+        capture_output=True,
+        cwd=directory,
+        env=environment(directory),
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "closed", "code", "words"),
     [
@@ -153,15 +168,7 @@ def test_a_stream_that_the_shell_has_closed_is_no_error_of_ours(
     tmp_path: Path, arguments: tuple[str, ...], closed: str, code: int, words: str
 ) -> None:
     crawl(tmp_path / "frontier")
-    command = scrapy_command("frontier", *arguments, "--dir", tmp_path / "frontier")
-    done = subprocess.run(
-        ["sh", "-c", f'exec "$0" "$@" {closed}', *command],
-        capture_output=True,
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        text=True,
-        check=False,
-    )
+    done = in_shell(closed, tmp_path, "frontier", *arguments, "--dir", tmp_path / "frontier")
     assert (done.returncode, done.stdout, words in done.stderr) == (code, "", True), done.stderr
     assert "Traceback" not in done.stderr
 
@@ -194,15 +201,8 @@ def test_an_export_to_standard_output_is_nothing_else(
     tmp_path: Path, option: tuple[str, ...], redirection: str
 ) -> None:
     crawl(tmp_path / "frontier")
-    command = scrapy_command("frontier", "export", "/dev/stdout", "--dir", "frontier", *option)
-    done = subprocess.run(
-        ["sh", "-c", f'"$0" "$@" {redirection} frontier.gz', *command],
-        capture_output=True,
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        text=True,
-        check=True,
-    )
+    done = in_shell(f"{redirection} frontier.gz", tmp_path, *EXPORT, *option)
+    assert done.returncode == 0, done.stderr
     lines = gzip.decompress((tmp_path / "frontier.gz").read_bytes()).splitlines()
     assert sum("page" in json.loads(line) for line in lines) == 61, "with the one that is to be visited again"
     assert ('"pages": 61' if option else "Exported 61 pages") in done.stderr
@@ -216,15 +216,8 @@ def test_an_export_is_written_behind_what_standard_output_has_and_its_bytes_are_
     crawl(tmp_path / "frontier")
     file, before = tmp_path / "all.gz", gzip.compress(b"before\n")
     file.write_bytes(before)
-    command = scrapy_command("frontier", "export", "/dev/stdout", "--dir", "frontier", "--json")
-    done = subprocess.run(
-        ["sh", "-c", f'"$0" "$@" {way} all.gz', *command],
-        capture_output=True,
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        text=True,
-        check=True,
-    )
+    done = in_shell(f"{way} all.gz", tmp_path, *EXPORT, "--json")
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stderr)["bytes"] == file.stat().st_size - len(before)
     first, *lines = gzip.decompress(file.read_bytes()).splitlines()
     assert first == b"before"
