@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from ..flights.redirect_links_and_retries import FollowUps
     from ..requests.queued import QueuedRequests
 
-VISITED = 100_000  # pages that are remembered as visited, 100 bytes each; beyond that some are tried twice
+# Pages that are remembered as visited, and as named, 100 bytes each; beyond that some are tried twice, or are
+# charged the redirects that led there once.
+VISITED = 100_000
 
 
 @dataclass(eq=False, repr=False)
@@ -113,9 +115,11 @@ class Seeds:
         after that. Where *flight* is of a page in the middle that came back by itself, the redirects that led
         there once count."""
         page = self._of_earlier_run(known)
-        if is_named and known is not None and page is not None and page.parent is not None:
+        if known is None or page is None:
+            return None
+        if is_named and page.parent is not None and len(self._named) < VISITED:
             self._named.add(known)
-        if known is None or page is None or known in self._tried_again or known in self._visited:
+        if known in self._tried_again or known in self._visited:
             return None
         tried_again = () if is_named else self._tried_again
         is_wanted = goes_round(known, page, self._frontier.page, tried_again=tried_again)
