@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .core.revisits.crawl_value import Bounds
-from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule
+from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule, is_url
 from .setting_values import FrontierSetting, choice, plain, within
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def _by_pattern(name: str, value: Mapping[Any, Any]) -> dict[str, float]:
     found = {}
     for pattern, seconds in value.items():
         try:
-            re.compile(pattern)
+            if not (isinstance(pattern, str) and is_url(pattern)):
+                re.compile(pattern)
         except (re.error, TypeError) as error:
             problem = f"{pattern!r} is no regular expression ({error})"
             raise FrontierSetting(f"{name}: {problem}: set URLs, or patterns for re") from error

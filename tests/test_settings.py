@@ -176,6 +176,7 @@ def test_pages_are_visited_once_unless_one_says_more() -> None:
         ("FRONTIER_HUBS", "seeds", "hubs", (("seeds", 86400.0),)),
         ("FRONTIER_HUBS", ["/a", "http://b/"], "hubs", (("/a", 86400.0), ("http://b/", 86400.0))),
         ("FRONTIER_HUBS", '{"seeds": 60}', "hubs", (("seeds", 60.0),)),
+        ("FRONTIER_HUBS", ["http://b/?c[]=1"], "hubs", (("http://b/?c[]=1", 86400.0),)),
     ],
 )
 def test_when_pages_come_back(name: str, value: Any, field: str, found: Any) -> None:

@@ -866,6 +866,9 @@ def test_a_page_comes_back_in_a_later_run_however_short_its_span(tmp_path: Path)
         ("http://a.example/\xfc", "http://a.example/%C3%BC"),
         ("http://a.example/list?tags=news|b", "http://a.example/list?tags=news%7Cb"),
         ("http://a.example/list?a[]=1", "http://a.example/list?a[]=1"),
+        ("http://a.example/News_(paper)?action=history", "http://a.example/News_(paper)?action=history"),
+        ("http://a.example/list?q=St.+Louis", "http://a.example/list?q=St.+Louis"),
+        ('http://a.example/list?q={"a":1}', "http://a.example/list?q=%7B%22a%22:1%7D"),
     ],
 )
 def test_a_hub_is_named_by_its_url_however_that_is_spelled(tmp_path: Path, hub: str, url: str) -> None:
@@ -883,6 +886,7 @@ def test_a_hub_is_named_by_its_url_however_that_is_spelled(tmp_path: Path, hub: 
     [
         *("http://[^/]+/hub", r"http://a\.example/h", "http://a.example/h.*", "http://[a-z.]+/hub$"),
         *("http://(www.)?a.example/hub", "http://a.example/(?:hub)", "http://a.example/[a-h][a-z]+"),
+        *("http://a.example/(news|hub)", "http://a.example/[a-h]ub", "http://.*?/hub"),
     ],
 )
 def test_a_pattern_may_begin_with_a_scheme(tmp_path: Path, pattern: str) -> None:

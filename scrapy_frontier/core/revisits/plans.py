@@ -100,7 +100,7 @@ class RevisitRule(NamedTuple):
     @property
     def hub_urls(self) -> list[str]:
         """Hubs that are named by their URLs, in order: they are queued though nobody yields them."""
-        return [pattern for pattern, _ in self.hubs if _is_url(pattern)]
+        return [pattern for pattern, _ in self.hubs if is_url(pattern)]
 
     def rests(self, plan: Plan) -> tuple[float, float]:
         """Seconds that a page by *plan* rests, and those it does at most, whatever goes wrong: the longest of
@@ -181,9 +181,11 @@ def sitemap_span(visits: Visits | None, longest: float) -> float:
     return min(max(1 / rate(history, 1 / DAY), _SHORTEST_OF_SITEMAPS), longest)
 
 
-def _is_url(pattern: str) -> bool:
-    """Whether *pattern* names a page, and is no expression that begins with a scheme (``https://[^/]+/news``)."""
-    if not pattern[:8].lower().startswith(("http://", "https://")) or _expression(pattern) is not None:
+def is_url(pattern: str) -> bool:
+    """Whether *pattern* names a page, and is no expression that begins with a scheme (``https://[^/]+/news``).
+    In a query anything may stand: what has ``?name=`` as it is would be found in no URL."""
+    is_http = pattern[:8].lower().startswith(("http://", "https://"))
+    if not is_http or _expression(_query.split(pattern, 1)[0]) is not None:
         return False
     try:
         return bool(canonicalize_url(pattern))
@@ -191,12 +193,13 @@ def _is_url(pattern: str) -> bool:
         return False
 
 
-_expression = re.compile(r"[\\^{}]|[].)][*+?]|\(\?|\$$").search
+_query = re.compile(r"(?<!\()\?[\w~%][^/?#&=]*=")
+_expression = re.compile(r"[\\^{}]|[].)][*+?]|\(\?|\([^()]*\||\[\w-\w|\$$").search
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
     """Whether a URL is that of the page, however both are spelled, or has the expression in it."""
-    if not _is_url(pattern):
+    if not is_url(pattern):
         return re.compile(pattern).search
     canonical = canonicalize_url(pattern)
     return lambda url: _canonical(url) == canonical
