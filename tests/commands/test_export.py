@@ -370,6 +370,11 @@ def queue_that_does_not_fit(file: Path) -> None:
     write(file, [*lines[:-1], {"end": len(lines) - 1}])
 
 
+def two_appended(file: Path) -> None:
+    """``export /dev/stdout >> FILE`` on two days: which of them is meant?"""
+    file.write_bytes(file.read_bytes() * 2)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -381,6 +386,7 @@ def queue_that_does_not_fit(file: Path) -> None:
         future_version,
         nonsense,
         queue_that_does_not_fit,
+        two_appended,
     ],
 )
 def test_a_damaged_file_leaves_nothing_behind(

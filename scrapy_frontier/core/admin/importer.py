@@ -86,10 +86,11 @@ class Importer:
         All rows are on their way to the disk when this returns, a thousand in a batch; a page that is there
         already under this project's fingerprints is merged with it, and links, redirects and parents lead on.
         Lines of kinds nobody knows are counted and passed over. Raises `BadExport` where a line makes no
-        sense or the end is missing, and `FrontierUnwritable`.
+        sense, the end is missing or anything follows it, and `FrontierUnwritable`.
         """
         place = 0
         header: Line = {}
+        lines = iter(lines)
         for place, line in enumerate(lines, 1):
             try:
                 if place == 1:
@@ -108,6 +109,8 @@ class Importer:
             raise BadExport(
                 f"it holds {place - 1} lines and says it has {line['end']}: some are missing; {_ANEW}"
             )
+        if next(lines, None) is not None:
+            raise BadExport(f"more follows its end, line {place}: another export, perhaps; import one alone")
         if self._to_place:
             raise BadExport(
                 f"the queues do not fit the pages ({self._to_place}): run `scrapy frontier check --repair` "
