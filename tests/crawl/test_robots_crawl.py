@@ -716,6 +716,18 @@ def test_after_a_signal_nobody_is_asked_directly(
     assert web.paths(host=0) == []
 
 
+def test_after_a_signal_nobody_waits_for_a_site_that_wants_to_be_asked_later(
+    web: Web, start: Callable[..., Crawl]
+) -> None:
+    web.on(ROBOTS, Answer(503, headers={"Retry-After": "55"}), host=1)
+    crawl = start(InlineSpider, OBEY, start_urls=[web.url("/")], urls=[web.url("/", 1)])
+    web.wait(1, host=1)
+    begun = time.monotonic()
+    crawl.go_on().kill(signal.SIGINT)
+    assert time.monotonic() - begun < 50
+    assert web.paths(1) == [ROBOTS]
+
+
 class DeadProxySpider(LinkSpider):
     """Has one of its seeds asked for by a proxy, before all others."""
 

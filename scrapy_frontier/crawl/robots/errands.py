@@ -286,9 +286,12 @@ class RobotsQueue:
         is_awaited = errand.is_awaited and pause <= LONGEST_NAP
         if not is_awaited or errand.retries >= services.settings.retry_times:
             return False
-        await self._sleep(errand, errand.host, pause)
-        if services.is_closed or compat.is_closing(services.crawler):
-            return False
+        self._tell_of_wait(errand, errand.host, pause)
+        while pause > 0.0:
+            await self._sleep(errand, errand.host, min(pause, NAP))
+            pause -= NAP
+            if services.is_closed or compat.is_closing(services.crawler):
+                return False
         errand.retries += 1
         return True
 
