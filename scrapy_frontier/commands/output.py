@@ -173,6 +173,7 @@ def replacing(target: Path) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
+    is_output = _is_standard_output(target)  # the shell has opened it, perhaps to append
     target = target.resolve()
     # A name that no other file has, with what a file system allows for names.
     partial = target.with_name(f"{target.name[:50]}.{secrets.token_hex(8)}.part")
@@ -182,7 +183,7 @@ def replacing(target: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, str(target)) from error
     try:
         yield partial
-        if _is_standard_output(target):  # the shell has opened it, perhaps to append
+        if is_output:
             with partial.open("rb") as file, open(sys.stdout.fileno(), "wb", closefd=False) as out:
                 shutil.copyfileobj(file, out)
         else:

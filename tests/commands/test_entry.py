@@ -11,6 +11,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from humble import humbly
@@ -223,6 +224,17 @@ def test_an_export_is_written_behind_what_standard_output_has_and_its_bytes_are_
     assert first == b"before"
     assert sum("page" in json.loads(line) for line in lines) == 61
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_an_export_goes_to_standard_output_also_where_that_is_a_file_without_a_name(tmp_path: Path) -> None:
+    crawl(tmp_path / "frontier")
+    with TemporaryFile(dir=tmp_path) as file:
+        subprocess.run(
+            scrapy_command(*EXPORT), stdout=file, cwd=tmp_path, env=environment(tmp_path), check=True
+        )
+        file.seek(0)
+        assert sum("page" in json.loads(line) for line in gzip.decompress(file.read()).splitlines()) == 61
+    assert not [each.name for each in tmp_path.iterdir() if each.name.startswith("#")]
 
 
 @pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
