@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import disk
+import numpy as np
 import pytest
 from conftest import assert_closed
 from scrapy import Spider
@@ -25,6 +26,7 @@ from scrapy_frontier.core.ranking.other_scorers import PageRank
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.crawl.ranking.choose_scorer import load_scorer
 from scrapy_frontier.extensions import ranking
 
 if TYPE_CHECKING:
@@ -222,6 +224,30 @@ def test_a_scorer_that_fails_loses_no_link(web: Web, run: Callable[..., Crawl]) 
     assert crawl.stats["log_count/ERROR"] == 1
     assert "frontier/errors" not in crawl.stats
     assert crawl.stats["frontier/links/kept"] == 6
+
+
+class Unsure(Scorer):
+    """A scorer of the user's own with a number for the last page, and none for the others."""
+
+    def parsed(self, node: int, outlinks: Any, weights: Any = None) -> Any:
+        return [
+            *((target, float("nan")) for target in outlinks[:-1]),
+            *((each, 4.0) for each in outlinks[-1:]),
+        ]
+
+    def current_scores(self, nodes: Any) -> Any:
+        return [4.0 if node == 6 else float("nan") for node in nodes]
+
+
+def test_a_score_that_is_no_number_leaves_those_of_other_pages(web: Web, run: Callable[..., Crawl]) -> None:
+    web.link("/", *(f"/{number}" for number in range(1, 7)))
+    crawl = run(
+        FollowSpider, {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Unsure"}, start_urls=[web.url("/")]
+    )
+    assert web.paths() == ["/", "/6", *(f"/{number}" for number in range(1, 6))]
+    assert crawl.stats["log_count/ERROR"] == 1
+    scorer = load_scorer("test_ranking_crawl.Unsure", Crawler(FollowSpider))
+    assert list(scorer.current_scores(np.arange(4, 7))) == [1.0, 1.0, 4.0]
 
 
 class Stubborn(PageRank):

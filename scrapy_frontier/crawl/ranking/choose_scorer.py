@@ -63,25 +63,36 @@ class _Guard:
         def call(*values: Any) -> Any:
             try:
                 return read(verb(*values), *values)
-            except Exception:
+            except Exception as error:
                 if not self._has_failed:
                     self._has_failed = True
                     words = "FRONTIER_SCORER = %r fails, and a page counts as average: mend it (said once)"
                     logger.error(words, self._path, exc_info=True)
-                return instead
+                return error.instead if isinstance(error, _NoNumber) else instead
 
         return call
+
+
+class _NoNumber(ValueError):
+    """A score is no number; *instead* has that of an average page in its place, and all others."""
+
+    def __init__(self, instead: Any) -> None:
+        super().__init__("a score that is no number")
+        self.instead = instead
 
 
 def _score(found: Any, *_: Any) -> float:
     score = float(found)
     if isnan(score):
-        raise ValueError("a score that is no number")
+        raise _NoNumber(1.0)
     return score
 
 
 def _changes(found: Any, *_: Any) -> list[tuple[int, float]]:
-    return [(int(page), _score(score)) for page, score in found]
+    changes = [(int(page), float(score)) for page, score in found]
+    if any(isnan(score) for _, score in changes):
+        raise _NoNumber([(page, 1.0 if isnan(score) else score) for page, score in changes])
+    return changes
 
 
 def _scores(found: Any, nodes: Any) -> Any:
@@ -90,8 +101,10 @@ def _scores(found: Any, nodes: Any) -> Any:
     import numpy as np
 
     scores = np.asarray(found, np.float64)
-    if scores.shape != np.shape(nodes) or np.isnan(scores).any():
-        raise ValueError("current_scores gives no number for each page")
+    if scores.shape != np.shape(nodes):
+        raise ValueError("current_scores gives no score for each page")
+    if (is_none := np.isnan(scores)).any():
+        raise _NoNumber(np.where(is_none, 1.0, scores))
     return scores
 
 
