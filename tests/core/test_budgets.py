@@ -268,6 +268,19 @@ def test_a_budget_of_pages_bounds_what_waits_for_another_budget(
     frontier.close()
 
 
+@pytest.mark.parametrize(
+    "limits", [{"host_pending": 1, "domain_pages": 9}, {"domain_pending": 1, "host_pages": 9}]
+)
+def test_what_is_too_deep_takes_no_room_from_what_waits_for_its_turn(
+    tmp_path: Path, limits: dict[str, int]
+) -> None:
+    frontier = start(tmp_path, depth=1, **limits)
+    frontier.discover([each._replace(depth=2) for each in pages(200)], NOW)
+    assert kinds(frontier.discover(pages(8, first=200), NOW)) == {"deferred": 7}
+    assert sorted(drain(frontier)) == [*range(200, 208)]
+    frontier.close()
+
+
 def test_a_slice_of_what_comes_back_is_short(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=1)
     frontier.discover(pages(11), NOW)

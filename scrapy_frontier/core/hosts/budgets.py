@@ -134,9 +134,17 @@ class Budgets:
         has_limit = limits.host_pages or limits.host_pending
         if over is None and is_new and has_limit and host.name in self.units:
             over = _behind(host.name, f"host {host.name}")
-        if over is not None and not (_keeps(host, limits.host_pages) and _keeps(tally, limits.domain_pages)):
+        keeps = self._keeps
+        if over is not None and not (keeps(host, limits.host_pages) and keeps(tally, limits.domain_pages)):
             return over._replace(is_kept=False)
         return over
+
+    def _keeps(self, counts: HostRow | Tally | None, pages: int) -> bool:
+        """Whether one more page may wait by a budget of *pages*: any where there is none, since one of queued
+        pages holds it back for a while only; and until it is used up where what waits may be too deep."""
+        if not pages or counts is None or counts.deferred < KEPT * pages:
+            return True
+        return bool(self.limits.depth) and counts.pending + counts.fetched < pages
 
     def spent(self, host: Host) -> OverBudget | None:
         """The budget of pages that is used up by what was fetched and what is being fetched; None where one
@@ -211,12 +219,6 @@ def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: in
     name = unit.removeprefix("*.") if kind == "domain" else unit
     reason = reasons.BUDGET(most=f"{most:,} {noun}", whose=f"{kind} {name}")
     return OverBudget(unit, reason)
-
-
-def _keeps(counts: HostRow | Tally | None, pages: int) -> bool:
-    """Whether one more page may wait by a budget of *pages*: any where there is none, since one of queued
-    pages holds it back for a while only."""
-    return not pages or counts is None or counts.deferred < KEPT * pages
 
 
 def _behind(unit: str, name: str) -> OverBudget:
