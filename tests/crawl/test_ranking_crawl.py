@@ -107,7 +107,8 @@ def test_the_order_outlives_kill_9(web: Web, start: Callable[..., Crawl], scorer
     assert last.reason == "finished"
     once = list(dict.fromkeys(web.paths()))
     assert once == ["/", *(f"/{weight}" for weight in sorted(weights, reverse=True))]
-    assert len(web.visits) <= len(once) + 2
+    # After each kill the page that was under way, and those that ended in 0.1 seconds.
+    assert len(web.visits) <= len(once) + 2 * 5
 
 
 def wide_web(web: Web, pages: int = 400) -> str:
