@@ -239,8 +239,7 @@ class Batch:
     def write_host(self, host: KeptHost) -> None:
         """Put the row of a host that is about to be forgotten into the open batch, if it has changed."""
         if host in self._touched:
-            self._keep(host)
-            self.rows[keys.host_key(host.name)] = encode_host(host)
+            self._put_host(host)
             self._touched.remove(host)
             self.left.add(host.name)
 
@@ -249,27 +248,25 @@ class Batch:
         self.rows[keys.host_key(name)] = None
         self.counts.hosts -= 1
 
-    def _keep(self, host: KeptHost) -> None:
+    def _put_host(self, host: KeptHost) -> None:
         if not host.is_kept:  # it gets its first row
             host.is_kept = True
             self.counts.hosts += 1
+        self.rows[keys.HOST + host.prefix[1:-1]] = encode_host(host)
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.
 
         Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
         """
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         rows = self.rows
         if not rows and not self._touched:
             self.store.check()
             return
         try:
             for host in self._touched:
-                if not host.is_kept:
-                    self._keep(host)
-                rows[keys.HOST + host.prefix[1:-1]] = encode_host(host)
+                self._put_host(host)
             rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
         except struct.error as error:  # one below zero, which every later batch would meet again
             self.failure = FrontierUnwritable(

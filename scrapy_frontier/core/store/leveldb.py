@@ -194,8 +194,7 @@ class Store:
         Raises `FrontierUnwritable`. After that no further write must be tried: LevelDB's log may end in
         half a log record, and what is written behind it could be lost.
         """
-        if self._lost is not None:
-            raise self._lost
+        self.check()
         batch = self._db.write_batch(sync=True) if sync else self._batch
         put, delete = batch.put, batch.delete
         for key, value in rows.items():
