@@ -151,12 +151,10 @@ def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
 
 def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
     """The place that a waiting row gives; None for a row that is none."""
-    if len(key) != 1 + 8 + keys.ID_BYTES or not value:
+    found = lenient(unpack_sort_key, value)
+    if found is None or len(key) != 1 + 8 + keys.ID_BYTES:
         return None
-    try:
-        sort_key, host = unpack_sort_key(value)
-    except UnreadableRow:
-        return None
+    sort_key, host = found
     if not is_sort_key(sort_key) or sort_key_id(sort_key) != int.from_bytes(key[9:], "big"):
         return None
     return QueuePlace(key, sort_key, host, waits_until=waiting_time(key))
@@ -180,8 +178,7 @@ def waiting_places(store: Store, after: bytes = b"") -> Iterator[QueuePlace]:
     """All pages that wait for the end of a backoff, those whose rows lie *after* that, soonest first, as it
     is on the disk; what is no such row is left out."""
     for key, value in store.scan(keys.WAITING, after):
-        place = split_waiting_row(key, value)
-        if place is not None:
+        if place := split_waiting_row(key, value):
             yield place
 
 
@@ -197,7 +194,5 @@ def find_place(store: Store, page_id: PageId, host: str, most: int | None = None
         if place.ahead + 1 == most:
             far = QueuePlace(b"", b"", host, most, is_far=True)
             break
-    for place in waiting_places(store):
-        if sort_key_id(place.sort_key) == page_id:
-            return place
-    return far
+    waiting = (place for place in waiting_places(store) if sort_key_id(place.sort_key) == page_id)
+    return next(waiting, far)
