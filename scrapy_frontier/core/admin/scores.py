@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
 
 _HITS_TOLERANCE = 1e-4  # float32 sees no smaller change
-_AT_A_TIME = 1000
 
 
 class Scores(NamedTuple):
@@ -71,15 +70,13 @@ def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
 def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[Leader]:
     """The pages of *host*, or of all, best first; without those that have no score or no record. A lookup
     each."""
-    order = np.argsort(-values, kind="stable")
-    for first in range(0, len(order), _AT_A_TIME):
-        some = order[first : first + _AT_A_TIME]
-        for page_id, score in zip(some.tolist(), values[some].tolist(), strict=True):
-            if not score > 0:
-                return
-            page = facts.legible_page(store, page_id)
-            if page is not None and (host is None or is_of_host(page, host)):
-                yield Leader(score, page_id, page)
+    for page_id in map(int, np.argsort(-values, kind="stable")):
+        score = float(values[page_id])
+        if not score > 0:
+            return
+        page = facts.legible_page(store, page_id)
+        if page is not None and (host is None or is_of_host(page, host)):
+            yield Leader(score, page_id, page)
 
 
 # -- what is kept ------------------------------------------------------------------------------------------
