@@ -99,11 +99,10 @@ def _request(payload: bytes) -> Line:
 def _queues(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.QUEUE):
         if place := queue_keys.split_queue_row(key, value):
-            head = {"queued": queue_keys.sort_key_id(place.sort_key), "host": place.host}
-            yield {**head, **_place(place.sort_key)}
+            yield {"queued": queue_keys.sort_key_id(place.sort_key), **_place(place)}
     for place in queue_keys.waiting_places(store):
-        page_id, until = queue_keys.sort_key_id(place.sort_key), place.waits_until
-        yield {"waiting": page_id, "waits_until": until, "host": place.host, **_place(place.sort_key)}
+        page_id = queue_keys.sort_key_id(place.sort_key)
+        yield {"waiting": page_id, "waits_until": place.waits_until, **_place(place)}
     for key, value in store.scan(keys.DUE):
         if due_rows.is_due_key(key):
             _, page_id, *rest = due = due_rows.decode_due(key, value)
@@ -117,10 +116,11 @@ def _queues(store: Store) -> Iterator[Line]:
             yield {"deferred": deferred[1], "unit": deferred[0], **given}
 
 
-def _place(sort_key: bytes) -> Line:
-    """Where a page stands in its queue; as bytes for one that comes back."""
-    comes_back = due_rows.is_sort_key_of_due(sort_key)
-    return {"sort_key": sort_key.hex()} if comes_back else queue_keys.read_sort_key(sort_key)._asdict()
+def _place(place: queue_keys.QueuePlace) -> Line:
+    """In which queue a page stands, and where; as bytes for one that comes back."""
+    if due_rows.is_sort_key_of_due(place.sort_key):
+        return {"host": place.host, "sort_key": place.sort_key.hex()}
+    return {"host": place.host, **queue_keys.read_sort_key(place.sort_key)._asdict()}
 
 
 def _hosts(store: Store) -> Iterator[Line]:
@@ -130,10 +130,9 @@ def _hosts(store: Store) -> Iterator[Line]:
         yield {"host": name, "visited": row.visited, "response_time": row.response_time}
     for host, orders in host_rows.all_orders(store):
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
-    for key, _ in store.scan(keys.COOLDOWN):
-        host = key[1:].decode(errors="replace")
-        if cooldown := host_rows.read_cooldown(store, host):
-            yield {"cooldown": host, **cooldown._asdict()}
+    for key, value in store.scan(keys.COOLDOWN):
+        if cooldown := lenient(host_rows.decode_cooldown, value):
+            yield {"cooldown": key[1:].decode(errors="replace"), **cooldown._asdict()}
 
 
 def _sites(store: Store) -> Iterator[Line]:
@@ -143,8 +142,7 @@ def _sites(store: Store) -> Iterator[Line]:
             kept = copy._asdict()
             file, verdict = b64encode(kept.pop("body")).decode(), kept.pop("verdict").name.lower()
             origin = key[1:].decode(errors="replace")
-            has_changed = store.get(keys.changed_key(origin)) is not None
-            more = {"has_changed": True} if has_changed else {}
+            more = {} if store.get(keys.changed_key(origin)) is None else {"has_changed": True}
             yield {"robots": origin, "verdict": verdict, **kept, "file": file, **more}
     for key, value in store.scan(keys.SITEMAPS):
         if sitemaps := lenient(site_rows.decode_sitemaps, value):
@@ -167,6 +165,5 @@ def _bodies(store: Store) -> Iterator[Line]:
 
 def _aside(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.ASIDE):
-        if len(key) != len(keys.aside_key(0)):
-            continue  # of the link graph, and travels with it
-        yield {"aside": keys.key_id(key), "bytes": b64encode(value).decode()}
+        if len(key) == len(keys.aside_key(0)):  # else of the link graph, and travels with it
+            yield {"aside": keys.key_id(key), "bytes": b64encode(value).decode()}
