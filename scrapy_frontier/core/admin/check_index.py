@@ -68,17 +68,9 @@ def not_indexed(work: Work) -> Iterator[Finding]:
         work.flush()  # so that a page mended a moment ago is found
         twin = facts.find_page(work.store, fingerprint)
         detail = "" if twin is None else f"the same page as {twin}"
-        if twin is None:
+        if twin is None or (work.repair and check_twins.merge(work, page_id, page, twin)):
             value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
             work.put(keys.INDEX + fingerprint, value)
-        elif work.repair:
-            other = facts.legible_page(work.store, twin)
-            if other is not None and check_twins.gives_way(twin, other, page_id, page):
-                check_twins.remove(work, twin, other, page_id)
-                value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
-                work.put(keys.INDEX + fingerprint, value)
-            else:
-                check_twins.remove(work, page_id, page, twin)
         yield work.found(kind, subject(page_id, page), detail)
 
 

@@ -51,10 +51,20 @@ def in_place_of(older: Page, page: Page) -> Page:
     return page if older.is_only_seen else page._replace(parent=older.parent)
 
 
-def remove(work: Work, page_id: PageId, page: Page, kept: PageId) -> None:
+def merge(work: Work, page_id: PageId, page: Page, twin: PageId) -> bool:
+    """Have one of two pages go that are the same; whether *page* stays. To be called only to repair; a pass
+    over the queue of the host of one that was queued."""
+    other = facts.legible_page(work.store, twin)
+    if other is not None and gives_way(twin, other, page_id, page):
+        _remove(work, twin, other, page_id)
+        return True
+    _remove(work, page_id, page, twin)
+    return False
+
+
+def _remove(work: Work, page_id: PageId, page: Page, kept: PageId) -> None:
     """Have a page go that is the same as *kept*, and its place in a queue, among deferred pages or those that
-    come back; *kept* is `in_place_of` an older one. To be called only to repair; a pass over the queue of its
-    host where it is queued."""
+    come back; *kept* is `in_place_of` an older one."""
     host = host_of_page(page)
     due = work.tally.enter(host, page, -1)
     if page.state is State.QUEUED or due == QUEUED_AGAIN:
