@@ -101,18 +101,16 @@ def _as_json(examined: Examined, salvaged: Salvaged | None) -> dict[str, object]
 
 
 def _print_salvaged(call: Call, salvaged: Salvaged) -> None:
-    out, files = call.output, salvaged.damage.files()
+    out, files, rows, lost = call.output, salvaged.damage.files(), salvaged.rows, salvaged.lost
     if files:
         out.text("Files of the database were damaged. What they have lost, in bytes:")
-        out.fields((name, f"{lost:,} of {of:,}" if of else "all") for name, (lost, of) in files.items())
+        out.fields((name, f"{gone:,} of {of:,}" if of else "all") for name, (gone, of) in files.items())
     else:
         out.text("Files of the database were damaged, but none that holds rows.")
     out.line()
-    shown = [prefix for prefix in ROW_NAMES if salvaged.rows[prefix] or salvaged.lost[prefix]]
+    shown = [prefix for prefix in ROW_NAMES if rows[prefix] or lost[prefix]]
     out.table(_ROW_COLUMNS, (_row(salvaged, prefix) for prefix in shown))
-    silent = [
-        ROW_NAMES[prefix] for prefix in ROW_NAMES if prefix not in shown and salvaged.lost[prefix] is None
-    ]
+    silent = [ROW_NAMES[prefix] for prefix in ROW_NAMES if not rows[prefix] and lost[prefix] is None]
     if silent:
         out.text(f"Not one is there of these, and nobody knows whether any were: {', '.join(silent)}.")
     out.line()
@@ -154,9 +152,8 @@ def _print(call: Call, examined: Examined) -> None:
         for finding in examined.shown:
             if finding.kind == kind:
                 detail = f": {finding.detail}" if finding.detail else ""
-                call.output.fields(
-                    [("  mended" if finding.is_mended else "  found", finding.subject + detail)]
-                )
+                label = "  mended" if finding.is_mended else "  found"
+                call.output.fields([(label, finding.subject + detail)])
         if found[kind] > SHOWN:
             call.output.text(f"  and {found[kind] - SHOWN:,} more")
 

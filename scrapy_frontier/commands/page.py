@@ -143,7 +143,8 @@ def why(call: Call) -> int:
             sentence = _why(_facts(project, store, page_id, found), page_id, parent)
         except UnreadableRow:
             sentence = explain.why_unreadable(store, page_id)
-    _print_why(call, request.url, state, about + sentence)
+    sentence = about + sentence
+    call.output.answer({"url": request.url, "state": state, "why": sentence}, sentence)
     return 0
 
 
@@ -151,10 +152,6 @@ def _facts(project: Project, store: Store, page_id: PageId, found: Page) -> expl
     attempts = project.frontier_settings.attempts_for(payload_facts.meta_of(found.payload))
     delays = project.delays(store)
     return explain.gather(store, page_id, found, delays, attempts, project.now, project.agent)
-
-
-def _print_why(call: Call, url: str, state: str | None, sentence: str) -> None:
-    call.output.answer({"url": url, "state": state, "why": sentence}, sentence)
 
 
 def _unknown(call: Call, store: Store, url: str) -> int:
@@ -165,8 +162,8 @@ def _unknown(call: Call, store: Store, url: str) -> int:
                     return other
         return ""
 
-    limits = call.project.frontier_settings.traps
-    _print_why(call, url, None, explain.why_unknown(url, limits, similar))
+    sentence = explain.why_unknown(url, call.project.frontier_settings.traps, similar)
+    call.output.answer({"url": url, "state": None, "why": sentence}, sentence)
     return MISSING
 
 
