@@ -35,7 +35,7 @@ class Head:
         """Return what relative links of the page at *url* start from; a base that is no http(s) URL is
         none.
         """
-        return url if self.base is None else absolute(self.base, url or None, self.encoding) or url
+        return url if self.base is None else absolute(self.base, url, self.encoding) or url
 
     def absolute(self, reference: str, url: str) -> str | None:
         """Return where *reference*, in the page at *url*, leads; None when it is no http(s) URL."""

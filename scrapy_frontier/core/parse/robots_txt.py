@@ -239,6 +239,5 @@ def _located(sitemap: str, url: str) -> str | None:
     """
     if sitemap[:1] + sitemap[-1:] in ('""', "''", "<>"):
         sitemap = sitemap[1:-1]
-    base = absolute(url)
-    found = absolute(_OCTET.sub(lambda match: f"%{ord(match[0]) & 0xFF:02X}", sitemap), base)
-    return sitemap if found is None and base is None else found
+    found = absolute(_OCTET.sub(lambda match: f"%{ord(match[0]) & 0xFF:02X}", sitemap), url)
+    return sitemap if found is None and absolute(url) is None else found

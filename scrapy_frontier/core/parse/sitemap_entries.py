@@ -116,7 +116,7 @@ def feed_entry(elements: Iterable[Element], bases: Bases) -> Iterator[Entry | No
             guid = _text(element)
         elif name in _FEED_DATES and name not in dates and (date := timestamp(_text(element))) is not None:
             dates[name] = date
-    location = location_of(location or (guid if guid.startswith(("http://", "https://")) else ""), "")
+    location = location_of(location or (guid if guid.startswith(("http://", "https://")) else ""))
     date = next((dates[name] for name in _FEED_DATES if name in dates), None)
     yield Entry(location, date) if location else None
 
@@ -175,7 +175,7 @@ def _resolved(element: Element, base: str, depth: int) -> tuple[str, int]:
     own = element.get(_XML_BASE)
     if not own or len(own) >= MAX_LOCATION or depth >= _MOST_BASES:
         return base, depth
-    found = absolute(own, base or None)
+    found = absolute(own, base)
     return base if found is None or len(found) >= MAX_LOCATION else found, depth + 1
 
 
@@ -183,12 +183,12 @@ def _resolved(element: Element, base: str, depth: int) -> tuple[str, int]:
 _FEED_DATES = ("updated", "modified", "pubDate", "date", "published", "issued")
 
 
-def location_of(text: str, base: str | None) -> str:
+def location_of(text: str, base: str = "") -> str:
     """Return the http(s) URL in *text*, as a browser would request it from *base*; empty for what is none, or
     has `MAX_LOCATION` characters or more."""
     if not text or len(text) >= MAX_LOCATION:
         return ""
-    return absolute(text, base or None) or ""
+    return absolute(text, base) or ""
 
 
 def _priority(text: str) -> float | None:

@@ -111,7 +111,7 @@ class _TextReader:
 
     def _entry(self, line: bytes) -> Entry | None:
         text = line.decode("utf-8", "replace").strip("\ufeff").strip().split("\t")[0]
-        url = location_of(text, None)
+        url = location_of(text)
         if not url:
             return None
         self.kind = Kind.TEXT

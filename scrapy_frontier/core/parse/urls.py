@@ -44,7 +44,7 @@ _TAB_OR_NEWLINE = str.maketrans("", "", "\t\n\r")
 _AUTHORITY = re.compile(r"[^/\\?#]*")
 
 
-def absolute(reference: str, base: str | None = None, encoding: str = "utf-8") -> str | None:
+def absolute(reference: str, base: str = "", encoding: str = "utf-8") -> str | None:
     """Return *reference* as a browser would request it from *base*; None when it is no http(s) URL or is
     refused.
 
@@ -92,18 +92,18 @@ def _as_references(error: UnicodeError) -> tuple[str, int]:
 register_error(_LACKING, _as_references)
 
 
-def _parse(reference: str, base: str | None) -> _Url | None:
+def _parse(reference: str, base: str = "") -> _Url | None:
     text = reference.strip(_CONTROL_OR_SPACE).translate(_TAB_OR_NEWLINE)
     match = _LEADING_SCHEME.match(text)
     if match is None:
-        parent = None if base is None else _parsed(base)
+        parent = _parsed(base) if base else None
         return None if parent is None else _relative_to(text, parent)
     scheme, rest = match[1].lower(), text[match.end() :]
     if scheme not in DEFAULT_PORTS:
         return None
     # "http:foo" is relative to an http base, and "http:foo" without one names the host foo: browsers agree
     # on both.
-    if not rest.startswith("//") and base is not None:
+    if base and not rest.startswith("//"):
         parent = _parsed(base)
         if parent is not None and parent.scheme == scheme:
             return _relative_to(rest, parent)
@@ -113,7 +113,7 @@ def _parse(reference: str, base: str | None) -> _Url | None:
 @lru_cache(maxsize=16)
 def _parsed(base: str) -> _Url | None:
     """Parse what many references start from, one after the other."""
-    return _parse(base, None)
+    return _parse(base)
 
 
 def _relative_to(text: str, base: _Url) -> _Url | None:
@@ -232,7 +232,7 @@ def origin_of(url: str) -> str | None:
     plain = _PLAIN_ORIGIN(url)
     if plain is not None:
         return plain[1]
-    parsed = _parse(url, None)
+    parsed = _parse(url)
     return None if parsed is None else f"{parsed.scheme}://{parsed.authority.rpartition('@')[2]}"
 
 
