@@ -321,13 +321,10 @@ def _page_of(line: Line) -> Page:
         payload = _dumps(line["request"]).encode("utf-8", "surrogatepass")
     elif "payload" in line:
         payload = b64decode(text(line, "payload"), validate=True)
-    given: Line = {
-        name: number(line, name)
-        for name in ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
-        if name in line
-    }
-    is_deferred = line.get("is_deferred") is True
+    numbers = ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
+    given: Line = {name: number(line, name) for name in numbers if name in line}
     given |= {name: text(line, name) for name in ("host", "reason") if name in line}
+    is_deferred = line.get("is_deferred") is True
     state = State[text(line, "state").upper()]
     visits = imported(fields(line, "visits")) if "visits" in line else None
     page = Page(text(line, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)

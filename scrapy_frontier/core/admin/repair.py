@@ -161,8 +161,6 @@ def _lost(before: Counts | None, now: Counts, found: Counter[str], is_exact: boo
     counted = before or now
     pages = max(sum(counted.states) - sum(now.states), found["index row that leads nowhere"])
     hosts = max(counted.hosts - now.hosts, 0) + found["missing host row"]
-    lost = {
-        prefix: count if is_exact or count else None
-        for prefix, count in ((keys.PAGE, pages), (keys.HOST, hosts))
-    }
+    counts = (keys.PAGE, pages), (keys.HOST, hosts)
+    lost = {prefix: count if is_exact or count else None for prefix, count in counts}
     return lost | {prefix: found[kind] for prefix, kind in MADE_ANEW.items()}

@@ -62,9 +62,8 @@ def buckets_of(changes: Iterable[Change]) -> list[int]:
 
 def scores_of(codes: Codes) -> NDArray[np.float32]:
     """The scores in the middle of buckets, to within 0.04 % those that `bucket` was given; 0 for bucket 0."""
-    scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / STEPS_A_DOUBLING + SMALLEST).astype(
-        np.float32
-    )
+    precise = np.exp2(codes.astype(np.float64) / STEPS_A_DOUBLING + SMALLEST)
+    scores: NDArray[np.float32] = precise.astype(np.float32)
     scores[codes == 0] = 0
     return scores
 

@@ -84,10 +84,8 @@ def read_index(table: Table) -> list[Block] | None:
         place, _ = _handle(footer, at)
         if not _is_sound(table, place):
             return None
-        return [
-            Block(*_handle(value, 0)[0][:2], key[:-_INNER])
-            for key, value in _entries(_contents(table, place))
-        ]
+        entries = _entries(_contents(table, place))
+        return [_handle(value, 0)[0]._replace(last=key[:-_INNER]) for key, value in entries]
     except (ValueError, IndexError, struct.error):
         return None
 

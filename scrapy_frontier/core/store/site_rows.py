@@ -76,9 +76,8 @@ def decode_copy(value: bytes) -> RobotsCopy:
             body = inflating.decompress(value[offset:], _LARGEST_BODY)
             if not inflating.eof:
                 raise ValueError("the body ends early, or never")
-        return RobotsCopy(
-            Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators
-        )
+        asked = fetched, ask_at, failing_since, failures
+        return RobotsCopy(Verdict(number), status, *asked, body, *validators)
     except (struct.error, ValueError, zlib.error) as error:
         raise UnreadableRow(f"robots row of {len(value)} bytes: {error}") from error
 

@@ -102,11 +102,9 @@ def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
     and *ended* are the times in that row, which are not written twice."""
     first, last, changed, due, count, changes, history, digest = visits[:8]
     content_type, length, bad, (etag, last_modified), _, is_hinted = visits[8:]
-    flags = (_ETAG if 0 < len(etag) <= _LONGEST else 0) | (
-        _LAST_MODIFIED if 0 < len(last_modified) <= _LONGEST else 0
-    )
-    if is_hinted:
-        flags |= _HINTED
+    flags = _HINTED if is_hinted else 0
+    flags |= _ETAG if 0 < len(etag) <= _LONGEST else 0
+    flags |= _LAST_MODIFIED if 0 < len(last_modified) <= _LONGEST else 0
     if length > _MOST_24:
         length = _MOST_24
     is_first = count == 1 and not due and first == last == ended and ended and bad == NOT_BAD
