@@ -73,10 +73,8 @@ class Store:
                 self._restore_format(restored_scheme)
             self._check_format(scheme)
             self._lock.database_made()
-        except BaseException as error:
+        except BaseException:
             self.close()
-            if isinstance(error, plyvel.Error):
-                raise self._unreadable(error) from error
             raise
 
     def __repr__(self) -> str:
