@@ -39,10 +39,9 @@ def host_argument(project: Project, store: Store, text: str) -> str:
 
 def _host_in(text: str) -> str:
     """The host in the name of one, in an address, or in a URL; empty where there is none."""
-    bare = text.strip()
-    if "://" in text:
-        url = text
-    else:
+    url = text
+    if "://" not in text:
+        bare = text.strip()
         is_bare_address = bare.count(":") > 1 and not bare.startswith("[")
         url = f"http://[{bare}]/" if is_bare_address else f"http://{bare}/"
     if not text.isascii():

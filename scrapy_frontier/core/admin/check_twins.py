@@ -68,8 +68,7 @@ def _remove(work: Work, page_id: PageId, page: Page, kept: PageId) -> None:
     host = host_of_page(page)
     due = work.tally.enter(host, page, -1)
     if page.state is State.QUEUED or due == QUEUED_AGAIN:
-        place = queue_keys.find_place(work.store, page_id, host)
-        if place is not None:
+        if place := queue_keys.find_place(work.store, page_id, host):
             work.delete(place.key)
     elif due:
         work.delete(due_rows.due_key(due, page_id))

@@ -81,8 +81,7 @@ class Work:
         """The pages that have all of *flags* and none of *but_not*, with their ids, in order; a lookup
         each."""
         for page_id in self.ledger.having(IS_KNOWN | flags, but_not):
-            page = facts.legible_page(self.store, page_id)
-            if page is not None:
+            if page := facts.legible_page(self.store, page_id):
                 yield page_id, page
 
     def enter(self, page_id: PageId, page: Page) -> None:

@@ -230,10 +230,8 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[site_rows.RobotsCopy, 
     for scheme in ("http", "https"):
         for key, value in store.scan(keys.robots_key(f"{scheme}://{host}")):
             origin = key[1:].decode(errors="replace")
-            if host_of(origin) == host:
-                copy = lenient(site_rows.decode_copy, value)
-                if copy is not None:
-                    yield copy, origin
+            if host_of(origin) == host and (copy := lenient(site_rows.decode_copy, value)):
+                yield copy, origin
 
 
 def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
@@ -268,8 +266,7 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, page
         page_id = keys.key_id(key)
         if page_id >= keys.FIRST_VISIT and not with_visits:
             return
-        page = lenient(page_rows.decode_page, value)
-        if page is not None:
+        if page := lenient(page_rows.decode_page, value):
             yield page_id, page
 
 
