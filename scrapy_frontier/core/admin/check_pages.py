@@ -75,10 +75,8 @@ def queue(work: Work) -> Iterator[Finding]:
     """The rows of pages that wait for their turn, and of those that wait for the end of a backoff: one for
     each page that is queued, in the queue of its own host. Other rows of these kinds are
     deleted."""
-    for prefix, split in (
-        (keys.QUEUE, queue_keys.split_queue_row),
-        (keys.WAITING, queue_keys.split_waiting_row),
-    ):
+    rows = (keys.QUEUE, queue_keys.split_queue_row), (keys.WAITING, queue_keys.split_waiting_row)
+    for prefix, split in rows:
         for key, value in work.scan(prefix):
             place = split(key, value)
             if place is None:
@@ -115,9 +113,8 @@ def _place(work: Work, place: queue_keys.QueuePlace) -> Iterator[Finding]:
 def deferred(work: Work) -> Iterator[Finding]:
     """Deferred rows: one for each page that waits for a budget, under a unit of its host. All others go."""
     for key, _ in work.scan(keys.DEFERRED):
-        found = keys.split_deferred_key(key)
-        unit, page_id = found or ("", 0)
-        flags = work.ledger[page_id] if found is not None else 0
+        unit, page_id = keys.split_deferred_key(key) or ("", -1)
+        flags = work.ledger[page_id]
         if flags & IS_DEFERRED and not flags & IS_PLACED and _is_unit_of(work, unit, page_id):
             work.ledger.add(page_id, IS_PLACED)
         else:
@@ -163,12 +160,11 @@ def damaged(work: Work) -> Iterator[Finding]:
     for page_id, host in work.damaged.items():
         key = keys.page_key(page_id)
         stored = work.store.get(key) or b""
-        was_aside = work.store.get(keys.aside_key(page_id)) is not None
         page = salvage(stored, host, work.now)
         yield work.found("unreadable page", subject(page_id, page), f"{len(stored)} bytes")
         if not work.repair:
             # As the crawl counts it: as queued until it is set aside, and as failed of a host from then on.
-            if was_aside:
+            if work.store.get(keys.aside_key(page_id)) is not None:
                 work.set_aside += 1
                 work.tally.counts.states[State.FAILED] += 1
             elif work.ledger[page_id] & IS_PLACED:
