@@ -80,9 +80,6 @@ class Store:
     def __repr__(self) -> str:
         return f"<Store {self.directory}{' closed' if self._db.closed else ''}>"
 
-    def _unreadable(self, error: BaseException) -> FrontierError:
-        return _why_not(self.directory / DATABASE, error)
-
     def _restore_format(self, scheme: str) -> None:
         """Say anew what the database is where that is lost, if pages show that it is a frontier."""
         lost = [key for key in (keys.FORMAT, keys.SCHEME) if self.get(key) is None]
@@ -127,7 +124,7 @@ class Store:
         try:
             return self._db.get(key, verify_checksums=True)
         except plyvel.Error as error:
-            raise self._unreadable(error) from error
+            raise _why_not(self.directory / DATABASE, error) from error
 
     def scan(
         self, prefix: bytes, after: bytes = b"", limit: int | None = None, snapshot: Readable | None = None
@@ -155,7 +152,7 @@ class Store:
                     yield key, rows
                     rows.next()
         except plyvel.Error as error:
-            raise self._unreadable(error) from error
+            raise _why_not(self.directory / DATABASE, error) from error
 
     def keys_of(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
         """At most *limit* keys under *prefix* whose rest is greater than *after*, without the prefix.
