@@ -73,7 +73,7 @@ class Rules:
     numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
     _literal: dict[str, Rule] = field(init=False, default_factory=dict, repr=False, compare=False)
     _special: list[Rule] = field(init=False, default_factory=list, repr=False, compare=False)
-    _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _lengths: list[int] = field(init=False, default_factory=list, repr=False, compare=False)
     _pieces: int = field(init=False, repr=False, compare=False)  # of the special ones
 
     def __post_init__(self) -> None:
@@ -82,8 +82,7 @@ class Rules:
                 self._special.append(rule)
             else:
                 self._literal.setdefault(rule.pieces[0], rule)
-        lengths = tuple(sorted(set(map(len, self._literal)), reverse=True))
-        object.__setattr__(self, "_lengths", lengths)
+        self._lengths.extend(sorted(set(map(len, self._literal)), reverse=True))
         pieces = sum(len(rule.pieces) + len(rule.query_pieces) for rule in self._special)
         object.__setattr__(self, "_pieces", pieces)
 
