@@ -154,7 +154,7 @@ class HostTally:
         self.count(host, page.state, change, page.status)
         if page.is_deferred:
             self.of(host).deferred += change
-        due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
+        due = page.due if page.state in FINISHED else 0
         if due == due_rows.QUEUED_AGAIN:
             self.count(host, State.QUEUED, change)  # besides, for a finished page that was due and is queued
             self.of(host).queued_again += change

@@ -133,15 +133,11 @@ def due(work: Work) -> Iterator[Finding]:
     for key, value in work.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
         flags = work.ledger[due.page_id] if due_rows.is_due_key(key) else 0
-        if flags & IS_DUE and not flags & IS_PLACED and _time_of(work, due.page_id) == due.when:
+        page = facts.legible_page(work.store, due.page_id) if flags & IS_DUE else None
+        if page is not None and page.due == due.when and not flags & IS_PLACED:
             work.ledger.add(due.page_id, IS_PLACED)
         else:
             yield work.removed(key, "due row that leads nowhere", key[1:].hex())
-
-
-def _time_of(work: Work, page_id: PageId) -> int:
-    page = facts.legible_page(work.store, page_id)
-    return 0 if page is None or page.visits is None else page.visits.due
 
 
 def forbidden(work: Work) -> Iterator[Finding]:
@@ -193,7 +189,6 @@ def not_placed(work: Work) -> Iterator[Finding]:
         work.put(keys.deferred_key(host_of_page(page), page_id), b"")
         yield work.found("deferred page without a row", subject(page_id, page))
     for page_id, page in work.pages_having(IS_DUE, IS_PLACED):
-        if page.visits is not None:
-            due = due_rows.Due(page.visits.due, page_id)
-            work.put(due_rows.due_key(due.when, page_id), due_rows.encode_due(due))
-            yield work.found("page without its due row", subject(page_id, page))
+        due = due_rows.Due(page.due, page_id)
+        work.put(due_rows.due_key(due.when, page_id), due_rows.encode_due(due))
+        yield work.found("page without its due row", subject(page_id, page))

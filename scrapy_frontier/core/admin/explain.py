@@ -52,8 +52,7 @@ def gather(
     """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""
     name = host_of_page(page)
-    due = page.visits.due if page.visits is not None else 0
-    is_queued = page.state is State.QUEUED or due == due_rows.QUEUED_AGAIN
+    is_queued = page.state is State.QUEUED or page.due == due_rows.QUEUED_AGAIN
     place = queue_keys.find_place(store, page_id, name, FAR) if is_queued else None
     host = find_host(store, name, delay_of, now)
     redirects = redirects_of(store, page)

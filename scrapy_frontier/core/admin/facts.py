@@ -186,8 +186,7 @@ def host_queues(pages: Iterable[tuple[PageId, page_rows.Page]], name: str) -> Ho
     for _, page in pages:
         if is_of_host(page, name):
             queues.add(queue := host_of_page(page))
-            comes_back = page.visits is not None and page.visits.due
-            if page.state is State.QUEUED or page.is_deferred or comes_back:
+            if page.state is State.QUEUED or page.is_deferred or page.due:
                 busy.add(queue)
     return HostQueues(queues - {name}, busy - {name}, bool(queues))
 

@@ -67,6 +67,11 @@ class Page(NamedTuple):
         """Whether it is known and no more: neither wanted so far nor waiting for room in a budget."""
         return self.state is State.SEEN and not self.is_deferred
 
+    @property
+    def due(self) -> int:
+        """When it comes back, as `Visits.due` says; 0 where it was never visited."""
+        return 0 if self.visits is None else self.visits.due
+
 
 # `Page` of a tuple of all fields, in half the time.
 new_page: Callable[[PageFields], Page] = partial(tuple.__new__, Page)
