@@ -68,7 +68,7 @@ def unsnap(raw: bytes) -> bytes:
             length, back = (tag >> 2 & 7) + 4, tag >> 5 << 8 | raw[at]
             at += 1
         else:
-            width = 2 * kind - 2 if kind == 2 else 4
+            width = 2 * kind - 2
             back = int.from_bytes(raw[at : at + width], "little")
             at += width
         for _ in range(length):
