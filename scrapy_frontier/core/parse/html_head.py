@@ -157,10 +157,8 @@ _COMMENT_END = re.compile(r"--!?>")
 
 def _after_comment(text: str, start: int) -> int:
     """Return where the comment, the doctype or the like that begins at *start* is over."""
-    if not text.startswith("<!--", start):
+    if not text.startswith("<!--", start) or text.startswith((">", "->"), start + 4):
         return text.find(">", start) + 1 or len(text)
-    if text.startswith((">", "->"), start + 4):
-        return text.find(">", start) + 1
     match = _COMMENT_END.search(text, start + 4)
     return match.end() if match else len(text)
 

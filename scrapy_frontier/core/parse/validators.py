@@ -30,12 +30,13 @@ def kept(tags: Sequence[bytes], dates: Sequence[bytes]) -> tuple[bytes, bytes]:
     b"" for a tag that is too long or is none. The date need not be one: the server knows it again. Lines that
     contradict each other say nothing.
     """
-    found = []
-    for lines, pattern, longest in ((tags, _TAG, LONGEST_TAG), (dates, _DATE, LONGEST_DATE)):
-        values = {line.strip(b" \t") for line in lines}
-        value = values.pop() if len(values) == 1 else b""
-        found.append(value if len(value) <= longest and pattern.fullmatch(value) else b"")
-    return found[0], found[1]
+    return _kept(tags, _TAG, LONGEST_TAG), _kept(dates, _DATE, LONGEST_DATE)
+
+
+def _kept(lines: Sequence[bytes], pattern: re.Pattern[bytes], longest: int) -> bytes:
+    values = {line.strip(b" \t") for line in lines}
+    value = values.pop() if len(values) == 1 else b""
+    return value if len(value) <= longest and pattern.fullmatch(value) else b""
 
 
 def if_none_match(tag: bytes) -> bytes:
