@@ -134,15 +134,12 @@ class Importer:
         return line
 
     def _take(self, line: Line) -> None:
-        for kind, take in self._KINDS.items():
-            if kind in line:
-                if kind not in _PLACES:
-                    take(self, line)
-                elif line[kind] not in self._merged:
-                    take(self, line)
-                    self._to_place -= 1
-                return
-        self._unknown += 1
+        kind = next((kind for kind in self._KINDS if kind in line), "")
+        if not kind:
+            self._unknown += 1
+        elif kind not in _PLACES or line[kind] not in self._merged:
+            self._KINDS[kind](self, line)
+            self._to_place -= kind in _PLACES
 
     def _put(self, key: bytes, value: bytes) -> None:
         self._rows[key] = value
