@@ -212,10 +212,9 @@ def description(name: str) -> str:
     spec = COMMANDS[name]
     lines = [f"Usage: scrapy frontier {usage(name)}", "", f"  {spec.does}", "", "Options"]
     for option, how in {**{each: OPTIONS[each] for each in spec.options}, **COMMON}.items():
-        choices = how.get("choices")
-        taken = how.get("metavar", "|".join(choices) if isinstance(choices, list) else "")
+        taken = how.get("metavar", "|".join(how.get("choices", [])))
         head = f"  --{option} {taken}".rstrip()
-        help_lines = textwrap.wrap(str(how["help"]), 80 - _HELP_AT)
+        help_lines = textwrap.wrap(how["help"], 80 - _HELP_AT)
         if len(head) < _HELP_AT:
             head = f"{head:{_HELP_AT}}{help_lines.pop(0)}"
         lines += [head, *(f"{'':{_HELP_AT}}{line}" for line in help_lines)]
