@@ -168,7 +168,6 @@ class Deferral:
             _, page = page_rows.queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRow:
             self._queue.set_aside(host, sort_key)
-            self._budgets.freed(host)
         else:
             self._queue.remove(host, sort_key)
             if self._scores is not None:

@@ -112,11 +112,11 @@ class HandOut:
             page_id, page = queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRow:
             self._queue.set_aside(host, sort_key)
-            self._pass_over(host, now)
+            self._table.put_or_forget(host, now)
             return None
         if page.state is not QUEUED and self._revisit_queue.rule is None:
             self._revisit_queue.put_off(host, sort_key, page, now)
-            self._pass_over(host, now)
+            self._table.put_or_forget(host, now)
             return None
         given_up = None
         if host.given_up or host.given_up_for is not None:
@@ -136,12 +136,6 @@ class HandOut:
         if given_up is not None:
             self.skip_visit(lease, now)
         return lease
-
-    def _pass_over(self, host: Host, now: float) -> None:
-        self._table.fill(host)
-        self._hosts.put(host, now)
-        self._budgets.freed(host)
-        self._table.forget_if_idle(host, now)
 
     # -- its turn --------------------------------------------------------------------------------------
 
