@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRow, lenient
+from ..errors import UnreadableRow
 from ..hosts.host import host_of_page
 from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import COMES_BACK
@@ -128,7 +128,7 @@ class Deferral:
         depth, bucket = page_rows.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
-        page = lenient(page_rows.decode_page, self._batch.store.get(keys.page_key(page_id)))
+        page = self._batch.read_page(page_id)
         if page is None or not page.is_deferred:  # `check` sees to it
             return True
         host = self._table.get(host_of_page(page))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRow
 from ..hosts.domain import DELAYED, IDLE
 from ..store import keys, page_rows, queue_keys
 from ..store.bloom import MASK, PAIRS
@@ -125,9 +124,8 @@ class PageIndex:
         """Whether a page of which `look_up` says that it may be only seen is so: then ``SEEN``; ``ABSENT``
         where it waits and another process has its request; else ``KNOWN``, a row that cannot be read too. A
         lookup."""
-        try:
-            page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
-        except UnreadableRow:
+        page = self._batch.read_page(page_id)
+        if page is None:
             return Fate.KNOWN
         if page.is_only_seen:
             return Fate.SEEN

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import lenient
 from ..parse.urls import clean_host
 from ..revisits.visits import differ
 from ..store import keys
-from ..store.page_rows import Page, decode_page
 from ..store.states import State
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.keys import PageId
+    from ..store.page_rows import Page
 
 
 @dataclass(eq=False, repr=False)
@@ -35,7 +34,7 @@ class Contents:
         key = keys.body_key(clean_host(host), digest)
         stored = self._batch.get(key)
         first = page_id if stored is None else keys.id_in(stored)
-        page = lenient(decode_page, self._batch.get(keys.page_key(first))) if first != page_id else None
+        page = self._batch.read_page(first) if first != page_id else None
         if page is not None and page.state in (State.DONE, State.QUEUED):
             now_has = b"" if page.visits is None else page.visits.digest
             if not differ(kept, now_has):
