@@ -86,7 +86,7 @@ class Deferral:
     ) -> None:
         """Have a page that is in no queue wait for room; part of the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
-        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self._batch.put_page(page_id, page)
         self._put_row(page_id, over.unit, depth, bucket)
         self._batch.count_deferred(host, 1)
         self._budgets.note(host)
@@ -140,13 +140,12 @@ class Deferral:
         batch.rows[key] = None
         if over is not None:
             self._put_row(page_id, over.unit, depth, bucket)
-            page = page._replace(changed=int(now), reason=over.reason)
-            batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+            batch.put_page(page_id, page._replace(changed=int(now), reason=over.reason))
             batch.touch(host)
             self._table.forget_if_idle(host, now)
             return True
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
-        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        batch.put_page(page_id, page)
         batch.count_deferred(host, -1)
         bucket = (bucket or NEUTRAL) if self._scores is None else self._scores.opened(page_id, bucket)
         self._queue.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)

@@ -244,7 +244,7 @@ class Discovery:
         fingerprint, priority, payload = link.fingerprint, link.priority, link.payload
         sort_key = batch.queue_new(host, fingerprint, link.url, priority, now, parent, payload, bucket)
         if link.kept_host or payload.startswith(IN_MEMORY):
-            batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
+            batch.put_page(page_id, page_of_link(link, parent, now))
             batch.index(fingerprint, page_id, link.is_in_memory)
         if scores is not None and link.is_placed:
             scores.queued(host.name, sort_key)
@@ -261,7 +261,7 @@ class Discovery:
         arrival, page_id = batch.arrival, batch.new_visit()
         bucket = link.bucket if self._scores is None else self._scores.bucket_of(known)
         sort_key = queue_keys.sort_key(link.priority, bucket, arrival, page_id)
-        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
+        batch.put_page(page_id, page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
         return Discovered(Fate.VISIT, page_id)
 
@@ -275,7 +275,7 @@ class Discovery:
         if over is not None:
             return self._put_off(link, host, over, parent, now, page_id)
         self._count_as_seen_no_more(link, page_id, host)
-        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
+        self._batch.put_page(page_id, page_of_link(link, parent, now))
         self._queue.put(host, self._queue.sort_key_again(page_id, link.priority), now)
         return Discovered(Fate.NEW, page_id)
 

@@ -98,8 +98,7 @@ class Edits:
         payload = self._revisit_queue.own_of(page.payload) if payload is None else payload
         visits = None if page.visits is None else page.visits._replace(due=0)
         about = page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload
-        page = page_rows.Page(*about, visits=visits)  # how it ended is forgotten
-        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self._batch.put_page(page_id, page_rows.Page(*about, visits=visits))  # how it ended is forgotten
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
         if fingerprint is not None:  # else no link looks whether the request was lost with its process
             self._batch.index(fingerprint, page_id, is_marked=True)
@@ -116,7 +115,7 @@ class Edits:
         if page is None or page_id in self._leased() or (page.payload.startswith(IN_MEMORY) and not is_lost):
             return False
         page = page._replace(payload=payload)
-        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self._batch.put_page(page_id, page)
         self._recompute_due.look(page_id, page)
         return True
 

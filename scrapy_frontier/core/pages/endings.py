@@ -11,7 +11,7 @@ from ..hosts.host import host_of_page
 from ..parse.urls import host_of
 from ..reasons import ATTEMPTS_USED_UP
 from ..revisits.visits import read
-from ..store import keys, page_rows, queue_keys
+from ..store import keys, queue_keys
 from ..store.page_rows import Page, new_page
 from ..store.score_codes import NEUTRAL
 from ..store.states import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
@@ -196,7 +196,7 @@ class Endings:
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
-        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self._batch.put_page(page_id, page)
         waits = self._backoffs.queue_again(host, sort_key, page.priority, outcome, now)
         if waits and self._scores is not None:
             self._scores.waits(page_id)

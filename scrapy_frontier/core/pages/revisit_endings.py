@@ -12,7 +12,6 @@ from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
 from ..revisits.visits import Conclusion, VisitEnd, not_modified, read
-from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import difference
 from ..store.states import State
@@ -189,7 +188,7 @@ class RevisitEndings:
             for its, change in ((host, -1), (queue, 1)):
                 self._batch.count_queued_again(its, change)
                 self._batch.count_ended(its, page.state, change, page.status)
-        self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
+        self._batch.put_page(lease.page_id, page)
         self._backoffs.queue_again(queue, lease.sort_key, page.priority, outcome, now)
 
     def _write(self, lease: Lease, ended: _Revisited, host: Host, now: float) -> Page:
@@ -206,7 +205,7 @@ class RevisitEndings:
         if (page.state, page.status) != (before.state, before.status):
             batch.count_ended(host, before.state, -1, before.status)
             batch.count_ended(host, page.state, status=page.status)
-        batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
+        batch.put_page(lease.page_id, page)
         return page
 
     # -- its links -------------------------------------------------------------------------------------

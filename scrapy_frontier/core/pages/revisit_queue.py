@@ -15,7 +15,7 @@ from ..hosts.host import host_of_page
 from ..revisits import policy
 from ..revisits.plans import Plan, RevisitRule
 from ..revisits.share import HubShare
-from ..store import due_rows, keys, page_rows, queue_keys, score_codes
+from ..store import due_rows, keys, queue_keys, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
@@ -147,8 +147,7 @@ class RevisitQueue:
                 continue
             self.remove(page_id, page)
             self.put(Due(when, page_id))
-            page = page._replace(visits=visits._replace(due=when))
-            self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+            self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))
         self._batch.commit()
 
     def _queue(self, due: Due, key: bytes, now: float) -> None:
@@ -162,7 +161,7 @@ class RevisitQueue:
         if page is None or visits is None or host is None:
             return
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
-        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        batch.put_page(page_id, page)
         weight = due.weight or score_codes.code(1.0)
         place = score_codes.TOP
         if not self._hubs.let_in(due.is_hub):
@@ -268,7 +267,7 @@ class RevisitQueue:
             if any(queue_keys.sort_key_id(sort_key) == page_id for sort_key in under_way):
                 return False
         if page.payload != payload:
-            self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))
+            self._batch.put_page(page_id, page._replace(payload=payload))
         return True
 
     def remove(self, page_id: PageId, page: Page, host: Host | None = None) -> None:
@@ -297,8 +296,7 @@ class RevisitQueue:
             return
         when = due if due > QUEUED_AGAIN else _second(now)
         self.put(Due(when, heir))
-        its = its._replace(visits=(its.visits or NO_VISITS)._replace(due=when))
-        self._batch.rows[keys.page_key(heir)] = page_rows.encode_page(its)
+        self._batch.put_page(heir, its._replace(visits=(its.visits or NO_VISITS)._replace(due=when)))
 
     def is_due_by_hint(self, visits: Visits) -> bool:
         """Whether a page was made due, and is not queued yet."""
@@ -319,7 +317,7 @@ class RevisitQueue:
             self._batch.remove_due(key)
             self.put(due._replace(when=when))
             visits = visits._replace(due=when)
-        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(visits=visits))
+        self._batch.put_page(page_id, page._replace(visits=visits))
         return is_due
 
     def put_off(self, host: Host, sort_key: bytes, page: Page, now: float) -> None:
@@ -334,7 +332,7 @@ class RevisitQueue:
         due = Due(when, page_id, weight=due_rows.weight_in(sort_key))
         batch.put_due(due_rows.due_key(when, page_id), due_rows.encode_due(due))
         page = page._replace(payload=self.own_of(page.payload), visits=visits._replace(due=when))
-        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        batch.put_page(page_id, page)
 
     def weight(self, lease: Lease) -> int:
         """What the page of a lease weighs, as a due row holds it (`score_codes.code`): by the scorer, or as

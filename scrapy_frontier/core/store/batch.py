@@ -89,6 +89,10 @@ class Batch:
         that can be read. A lookup."""
         return lenient(page_rows.decode_page, self.get(keys.page_key(page_id)))
 
+    def put_page(self, page_id: PageId, page: Page) -> None:
+        """The record of a page, or of a further visit, in the open batch; what it counts is the caller's."""
+        self.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+
     @property
     def arrival(self) -> int:
         """Behind whom a page that is queued now comes among equals: the page discovered last, 0 where there
@@ -138,7 +142,7 @@ class Batch:
         self.index(fingerprint, page_id, is_marked)
         if is_seen:
             self.counts.states[SEEN] += 1
-        self.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self.put_page(page_id, page)
         return page_id
 
     def index(self, fingerprint: bytes, page_id: PageId, is_marked: bool) -> None:
