@@ -81,8 +81,6 @@ class RevisitEndings:
         page = self._write(lease, ended, host, now)
         self._batch.count_queued_again(host, -1)
         self._false_304s.note(lease.host, lease.page_id, 0 if page.visits is None else page.visits.trust)
-        if ended.result is None:
-            return Released(page.state)
         visit = _visit_end(lease.page, page, ended, added, removed)
         return Released(page.state, links=kept, visit=visit)
 
