@@ -100,17 +100,17 @@ class Crawl:
         return np.array(order)
 
     def _rank(self):
-        snapshot = self.frontier._rankings.snapshot()
-        graph = snapshot.read(bool)
+        run = self.frontier.rank_now()
+        graph = run.read(bool)
         ranking = self.scorer.rank(graph.indptr, graph.indices)
         self.scorer.adopt(self.scorer.prepare(ranking))
         self.frontier._scores.begin_walk({"at": self.now, "pages": graph.pages})
         while not self.frontier._rankings.rescore(self.now, 2000):
             pass
-        for packed in snapshot.repack(bool):
+        for packed in run.repack(bool):
             for _ in self.frontier._rankings.put_in_place(packed):
                 pass
-        snapshot.close()
+        run.close()
 
 
 class Oracle(Scorer):

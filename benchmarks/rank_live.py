@@ -98,11 +98,11 @@ def build(directory, pages, links):
         ):
             frontier._scores.keep_ranking({"pages": frontier._batch.counts.next_page, "at": time.time()})
         if number % 20_000 == 0:
-            snapshot = frontier._rankings.snapshot()
-            for packed in snapshot.repack(lambda: False):
+            run = frontier.rank_now()
+            for packed in run.repack(lambda: False):
                 for _ in frontier._rankings.put_in_place(packed):
                     pass
-            snapshot.close()
+            run.close()
     print(
         f"{frontier._batch.counts.next_page} pages, {visits * DEGREE} links made in "
         f"{time.perf_counter() - begin:.0f} s, a page {np.median(spent) * 1e6:.0f} us (median)"

@@ -155,11 +155,11 @@ def crawl_web(
         written[lease.page_id] = sorted(edges)
         if number == packed - 1:
             frontier.commit()
-            snapshot = frontier._rankings.snapshot()
-            for each in snapshot.repack(bool):
+            run = frontier.rank_now()
+            for each in run.repack(bool):
                 for _ in frontier._rankings.put_in_place(each):
                     pass
-            snapshot.close()
+            run.close()
     frontier.close()
     return written
 

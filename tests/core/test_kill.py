@@ -59,14 +59,14 @@ def tell():
         ends.clear()
 
 def rank():
-    snapshot = frontier._rankings.snapshot()
-    graph = snapshot.read(lambda: False)
+    run = frontier.rank_now()
+    graph = run.read(lambda: False)
     scorer.adopt(scorer.prepare(scorer.rank(graph.indptr, graph.indices)))
     frontier._scores.begin_walk({"at": now, "pages": graph.pages})
-    for packed in snapshot.repack(lambda: False):
+    for packed in run.repack(lambda: False):
         for _ in frontier._rankings.put_in_place(packed):
             pass
-    snapshot.close()
+    run.close()
 
 while not frontier.load(now, 5):
     pass

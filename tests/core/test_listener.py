@@ -136,8 +136,8 @@ class Busy:
         frontier = self.frontier
         assert frontier._scores is not None
         scorer = frontier._scores.scorer
-        snapshot = frontier._rankings.snapshot()
-        graph = snapshot.read(bool)
+        run = frontier.rank_now()
+        graph = run.read(bool)
         ranking = scorer.rank(graph.indptr, graph.indices)
         assert ranking is not None
         scorer.adopt(scorer.prepare(ranking))
@@ -145,10 +145,10 @@ class Busy:
         while not frontier._rankings.rescore(self.now, 50):
             pass
         self.did["moved"] += frontier._scores.rows_moved
-        for packed in snapshot.repack(bool):
+        for packed in run.repack(bool):
             for _ in frontier._rankings.put_in_place(packed):
                 pass
-        snapshot.close()
+        run.close()
 
 
 def test_a_second_store_that_hears_of_every_batch_is_the_same(tmp_path: Path) -> None:

@@ -93,9 +93,9 @@ def drain(frontier: Frontier) -> list[str]:
 def rank(frontier: Frontier, limit: int = 7) -> None:
     rescoring = frontier._scores
     assert rescoring is not None
-    snapshot = frontier._rankings.snapshot()
-    graph = snapshot.read(lambda: False)
-    snapshot.close()
+    run = frontier.rank_now()
+    graph = run.read(lambda: False)
+    run.close()
     ranking = rescoring.scorer.rank(graph.indptr, graph.indices)
     assert isinstance(ranking, Ranking)
     rescoring.scorer.adopt(rescoring.scorer.prepare(ranking))
@@ -472,15 +472,15 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
     for _ in range(200):
         read(frontier, *(f"p{next(names)}" for _ in range(2)))
     before = [find_row(page_id, frontier._batch.get) for page_id in range(200)]
-    snapshot = frontier._rankings.snapshot()
-    for packed in snapshot.repack(lambda: False):
+    run = frontier.rank_now()
+    for packed in run.repack(lambda: False):
         frontier.discover([link("seed", None, again=True, priority=1)], NOW)
         lease = take(frontier)
         frontier.identify(lease, link("seed").fingerprint)
         release(frontier, lease, FETCHED, NOW, [Edge(7)])
         for _ in frontier._rankings.put_in_place(packed):
             pass
-    snapshot.close()
+    run.close()
     assert [key for key, _ in frontier._store.scan(LINK_ROW)] == [LINK_ROW + keys.id_bytes(0)]
     assert len(list(frontier._store.scan(SEGMENT_ROW))) == 1
     assert [find_row(page_id, frontier._batch.get) for page_id in range(200)] == [[Edge(7)], *before[1:]]

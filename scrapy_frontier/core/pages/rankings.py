@@ -35,14 +35,39 @@ class Stopped(Exception):
     """Somebody asked for an end while a snapshot was read: what was read is to be thrown away."""
 
 
-class Snapshot:
-    """The link graph as it was; `close` it, and soon: LevelDB keeps what is deleted since. Any thread may
-    read it."""
+class RankRun:
+    """One ranking and one packing over the link graph of *pages* as it was in *store* when this was made:
+    `close` it, and soon. *scorer* is None where only packing is due.
 
-    def __init__(self, store: Store, pages: int) -> None:
+    ``ranking`` is None until it is there; ``moved`` counts the queue rows that were moved because of it, all
+    that are to be when it ``is_adopted``.
+    """
+
+    def __init__(self, store: Store, pages: int, scorer: Scorer | None) -> None:
         self._store = store
         self._snapshot = store.snapshot()
+        self._scorer = scorer
+        self.ranking: Ranking | None = None
+        self.prepared: object = None
         self.pages = pages
+        self.links = self.moved = 0
+        self.seconds = 0.0  # that it took to rank
+        self.is_adopted = False
+
+    def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
+        """What takes long. Reads the snapshot alone: a thread may iterate it, and hand over what it yields.
+
+        None once, when ``ranking`` is there or there is nothing to rank; then a segment at a time. *stop* and
+        *clock* (seconds) are asked in that thread. Ends once *stop* says so. Raises `ValueError` on rows that
+        cannot be read.
+        """
+        try:
+            if self._scorer is not None:
+                self._rank(self._scorer, stop, clock)
+            yield None
+            yield from self.repack(stop)
+        except Stopped:
+            return
 
     def read(self, stop: Callable[[], bool]) -> Graph:
         """All links as arrays, see `graph.read_graph`; raises `Stopped` once *stop* says so.
@@ -67,46 +92,10 @@ class Snapshot:
                 raise Stopped
             yield row
 
-    def close(self) -> None:
-        """Let go of it. Nobody may be reading it any more."""
-        self._snapshot.close()
-
-
-class RankRun:
-    """One ranking and one packing over *snapshot*. *scorer* is None where only packing is due.
-
-    ``ranking`` is None until it is there; ``moved`` counts the queue rows that were moved because of it, all
-    that are to be when it ``is_adopted``.
-    """
-
-    def __init__(self, snapshot: Snapshot, scorer: Scorer | None) -> None:
-        self._snapshot = snapshot
-        self._scorer = scorer
-        self.ranking: Ranking | None = None
-        self.prepared: object = None
-        self.pages = self.links = self.moved = 0
-        self.seconds = 0.0  # that it took to rank
-        self.is_adopted = False
-
-    def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
-        """What takes long. Reads the snapshot alone: a thread may iterate it, and hand over what it yields.
-
-        None once, when ``ranking`` is there or there is nothing to rank; then a segment at a time. *stop* and
-        *clock* (seconds) are asked in that thread. Ends once *stop* says so. Raises `ValueError` on rows that
-        cannot be read.
-        """
-        try:
-            if self._scorer is not None:
-                self._rank(self._scorer, stop, clock)
-            yield None
-            yield from self._snapshot.repack(stop)
-        except Stopped:
-            return
-
     def _rank(self, scorer: Scorer, stop: Callable[[], bool], clock: Callable[[], float]) -> None:
         from ..ranking.graph import ranking_weights
 
-        graph = self._snapshot.read(stop)
+        graph = self.read(stop)
         self.pages, self.links = graph.pages, len(graph.indices)
         weights = ranking_weights(graph)
         began = clock()
@@ -153,13 +142,9 @@ class Rankings:
         return self._run(None if self._scores is None else self._scores.scorer)
 
     def _run(self, scorer: Scorer | None) -> RankRun:
-        self._rows_packed = self._batch.link_rows
-        return RankRun(self.snapshot(), scorer)
-
-    def snapshot(self) -> Snapshot:
-        """A consistent view of the links, with all that was open committed; close it soon."""
         self._batch.commit()
-        return Snapshot(self._batch.store, self._batch.counts.next_page)
+        self._rows_packed = self._batch.link_rows
+        return RankRun(self._batch.store, self._batch.counts.next_page, scorer)
 
     def rank_steps(
         self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
