@@ -161,9 +161,7 @@ class Discovery:
             batch.commit()
         if len(self._hosts.by_name) > self._hosts.most_awake:
             self._hosts.put_some_to_sleep(batch)
-        if source is None:
-            return [self._take_in(link, link.parent, None, now) for link in links]
-        return [self._take_in(link, source.node, source, now) for link in links]
+        return [self._take_in(link, source, now) for link in links]
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
         """`discover` for a single link, a few calls less; as durable, O(log hosts), and raises the same."""
@@ -171,7 +169,7 @@ class Discovery:
         is_full = len(batch.rows) >= _MOST_ROWS or len(hosts.by_name) > hosts.most_awake
         if is_full or batch.failure is not None:
             return self.discover((link,), now, source)[0]
-        return self._take_in(link, link.parent if source is None else source.node, source, now)
+        return self._take_in(link, source, now)
 
     def refusal(self, link: Link, now: float) -> Discovered | None:
         """What `discover` would answer to *link* if it refuses that, a trap say; None if it does not. Nothing
@@ -189,7 +187,8 @@ class Discovery:
         self._table.forget_if_idle(host, now)
         return None if over is None or over.is_kept else _not_kept(over)
 
-    def _take_in(self, link: Link, parent: PageId | None, source: Lease | None, now: float) -> Discovered:
+    def _take_in(self, link: Link, source: Lease | None, now: float) -> Discovered:
+        parent = link.parent if source is None else source.node
         known = self._page_index.look_up(link.fingerprint)
         if known is None:
             answer = self._new(link, parent, now)
