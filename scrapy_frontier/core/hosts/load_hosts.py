@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..store.batch import Batch
+    from ..store.page_rows import Page
     from .budgets import Budgets
     from .delay_sources import ResponseDelay
     from .host_cooldowns import Cooldowns
@@ -104,6 +105,10 @@ class HostTable:
             host = self._enter(name, NO_ROW if stored is None else self._row(name, stored))
             self._batch.seen.add(key)
         return host
+
+    def of_page(self, page: Page) -> Host:
+        """`get` the host whose queue *page* belongs to."""
+        return self.get(host_of_page(page))
 
     def row_of(self, name: str) -> HostRow | None:
         """What is known of a host, which is not loaded for that; None: nothing. A lookup for one not

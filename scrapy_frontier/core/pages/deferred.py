@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRow
-from ..hosts.host import host_of_page
 from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import COMES_BACK
 from ..store.score_codes import NEUTRAL
@@ -131,7 +130,7 @@ class Deferral:
         page = self._batch.read_page(page_id)
         if page is None or not page.is_deferred:  # `check` sees to it
             return True
-        host = self._table.get(host_of_page(page))
+        host = self._table.of_page(page)
         over = budgets.over(host, is_new=False)
         if over is not None and over.unit == unit:
             self._table.forget_if_idle(host, now)

@@ -90,7 +90,7 @@ class Edits:
             return False
         if page_id in self._leased():  # it comes back right now, finished as it is
             return False
-        host = self._host_of(page)
+        host = self._table.of_page(page)
         was_seen = page.is_only_seen
         self._uncount_page(host, page_id, page)
         self._revisit_queue.remove(page_id, page, host)
@@ -240,7 +240,7 @@ class Edits:
     def _forget(self, doomed: _Doomed, now: float) -> None:
         page_id, page, place, fingerprint = doomed
         batch, is_ended = self._batch, page.state is not State.QUEUED and page_id < keys.FIRST_VISIT
-        host = self._host_of(page) if place is None else self._table.get(place.host)
+        host = self._table.of_page(page) if place is None else self._table.get(place.host)
         batch.rows[keys.page_key(page_id)] = None
         batch.rows[keys.aside_key(page_id)] = None
         if page_id < keys.FIRST_VISIT:
@@ -282,9 +282,6 @@ class Edits:
             self._scores.closed(page_id)
 
     # -- counting --------------------------------------------------------------------------------------
-
-    def _host_of(self, page: Page) -> Host:
-        return self._table.get(host_of_page(page))
 
     def _uncount_page(self, host: Host, page_id: PageId, page: Page) -> None:
         """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..hosts.giving_up import trouble_at_the_end
-from ..hosts.host import host_of_page
 from ..parse.urls import host_of
 from ..reasons import ATTEMPTS_USED_UP
 from ..revisits.visits import read
@@ -95,7 +94,7 @@ class Endings:
             self._queue_again(lease, page, queue or host, outcome, now)
         else:
             if lease.page_id >= keys.FIRST_VISIT:
-                beside = self._revisit_endings.release_beside(lease, outcome, host, now)
+                beside = self._revisit_endings.release_beside(lease, outcome, now)
             elif self._revisit_queue.notes_ends:
                 page = self._revisit_queue.first_ended(lease, page, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
@@ -140,7 +139,7 @@ class Endings:
         page = lenient(self._page_index.page, page_id)
         if page is None or page.state is not QUEUED:
             return None
-        host = self._table.get(host_of_page(page))
+        host = self._table.of_page(page)
         trouble = trouble_at_the_end(host, page, now)
         about = host.name, page, now, page_id, host.delay, host.asked, trouble
         return Lease(*about, is_on_wire=False, is_last=True, is_last_attempt=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..hosts.host import host_of_page
 from ..revisits import policy as policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
@@ -84,7 +83,7 @@ class RevisitEndings:
         visit = _visit_end(lease.page, page, ended, added, removed)
         return Released(page.state, links=kept, visit=visit)
 
-    def release_beside(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released | None:
+    def release_beside(self, lease: Lease, outcome: Outcome, now: float) -> Released | None:
         """Put what a visit showed that was wanted before its page is due (``dont_filter``) into the open
         batch, as if the page had come back; None where nothing comes back, where that page is not finished,
         or its own visit is near, and where nothing of it was seen. That visit's own rows are not touched. A
@@ -95,8 +94,7 @@ class RevisitEndings:
         page = self._revisit_queue.finished(page_id) if page_id is not None and is_seen else None
         if page_id is None or page is None or page.visits is None or page.visits.due == QUEUED_AGAIN:
             return None
-        if (its := host_of_page(page)) != host.name:  # a slot or an address of this visit alone
-            host = self._table.get(its)
+        host = self._table.of_page(page)  # this visit may have had a slot or an address of its own
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
         ended = self._judge(home, outcome._replace(payload=None), now)  # its own request stays

@@ -156,7 +156,7 @@ class RevisitQueue:
         page = self.finished(page_id)
         visits, host = None if page is None else page.visits, None
         if page is not None and visits is not None and visits.due == due.when:
-            host = self._table.get(host_of_page(page))  # may commit: before rows are staged
+            host = self._table.of_page(page)  # may commit: before rows are staged
         batch.remove_due(key)
         if page is None or visits is None or host is None:
             return
