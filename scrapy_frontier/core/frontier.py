@@ -156,14 +156,14 @@ class Frontier:
         self._queue = queue = Queue(batch, hosts, table, budgets, scores)
         self._backoffs = backoffs = Backoffs(batch, table, queue, now)
         self._deferral = deferred = Deferral(batch, table, budgets, queue, scores)
-        rule = revisits or RevisitRule()  # where nothing comes back nobody asks it
+        rule, revisits_pages = revisits or RevisitRule(), revisits is not None
         forbidden = ForbiddenPages(batch, sites)
         plans = Plans(rule, batch.read_page, read_payload)
         learnt = LearntChangeRates(batch, sites, rule, read_payload)
         budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
-        share = None if revisits is None else RevisitShare(batch, hosts, rule.share)
+        share = RevisitShare(batch, hosts, rule.share) if revisits_pages else None
         self._revisit_queue = revisit_queue = RevisitQueue(
-            batch, hosts, table, forbidden, learnt, budget, share, score_of, revisits, own_of, now
+            batch, hosts, table, forbidden, learnt, budget, share, score_of, rule, revisits_pages, own_of, now
         )
         self._discovery = Discovery(batch, index, *of_hosts, queue, deferred, scores, revisit_queue, traps)
         recompute = RecomputeDue(batch, revisit_queue, forbidden)
@@ -275,7 +275,7 @@ class Frontier:
         or are not kept where nobody knows the *fingerprint*. When that was visited last (POSIX seconds), as
         far as it came to an end; 0: never, or nothing comes back. One lookup, two where pages come back."""
         node, pages = self.find(fingerprint), self._revisit_queue
-        lease.node, page = node, None if node is None or pages.rule is None else pages.finished(node)
+        lease.node, page = node, pages.finished(node) if node is not None and pages.revisits_pages else None
         return 0 if page is None or page.visits is None else page.visits.last
 
     extend_leases = Verb("_leases", Leases.extend)

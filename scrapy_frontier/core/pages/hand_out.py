@@ -100,7 +100,7 @@ class HandOut:
             batch.commit()
         if is_due:
             waiting.wake(now, self._is_over)
-        if self._revisit_queue.rule is not None:
+        if self._revisit_queue.revisits_pages:
             self._revisit_queue.wake(now)
         self._is_over = self._has_opened = False
         if len(self._hosts.by_name) > self._hosts.most_awake:
@@ -114,7 +114,7 @@ class HandOut:
             self._queue.set_aside(host, sort_key)
             self._table.put_or_forget(host, now)
             return None
-        if page.state is not QUEUED and self._revisit_queue.rule is None:
+        if page.state is not QUEUED and not self._revisit_queue.revisits_pages:
             self._revisit_queue.put_off(host, sort_key, page, now)
             self._table.put_or_forget(host, now)
             return None
@@ -175,7 +175,7 @@ class HandOut:
             self._hosts.next_ready(),
             self._backoffs.next if self._backoffs.next < FOREVER else None,
             next(iter(out.values())).deadline if out else None,
-            None if revisits.rule is None else revisits.wake_at,
+            revisits.wake_at if revisits.revisits_pages else None,
         )
         return min((when for when in times if when is not None), default=None)
 

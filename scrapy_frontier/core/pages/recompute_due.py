@@ -34,7 +34,7 @@ class RecomputeDue:
         self._rule = rule = revisit_queue.rule
         self._after = b""
         self.is_done = True
-        if rule is None:
+        if not revisit_queue.revisits_pages:
             return
         name, after = due_rows.decode_rule(batch.store.get(keys.REVISIT) or b"")
         if name != rule.name:
@@ -45,7 +45,6 @@ class RecomputeDue:
         forbidden.complete(self.is_done)
 
     def _note(self) -> None:
-        assert self._rule is not None
         after = None if self.is_done else self._after
         self._batch.rows[keys.REVISIT] = due_rows.encode_rule(self._rule.name, after)
 
@@ -70,7 +69,7 @@ class RecomputeDue:
         """Have a page come back when the rule and its request say now, in the open batch. Its record stays as
         it is where it never ended, stands in a queue as one that came back, is due because a sitemap says so,
         or its time is the same. Some lookups."""
-        if self._rule is None:
+        if not self._revisit_queue.revisits_pages:
             return
         visits = page.visits or (NO_VISITS if is_forbidden(page) else Visits(page.changed, page.changed))
         if visits.due == QUEUED_AGAIN or not page.changed or self._revisit_queue.is_due_by_hint(visits):
@@ -117,7 +116,6 @@ class RecomputeDue:
         no longer than it would by *plan* if that was just now."""
         if not visits.bad.visits:
             return when
-        assert self._rule is not None
         now, (span, longest) = self._revisit_queue.looked_at, self._rule.rests(plan)
         result = result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
         rest = longest_rest(result, span, longest, visits.bad, now)

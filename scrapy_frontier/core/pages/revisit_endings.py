@@ -88,7 +88,7 @@ class RevisitEndings:
         batch, as if the page had come back; None where nothing comes back, where that page is not finished,
         or its own visit is near, and where nothing of it was seen. That visit's own rows are not touched. A
         lookup."""
-        if self._revisit_queue.rule is None:
+        if not self._revisit_queue.revisits_pages:
             return None
         page_id, is_seen = lease.node, outcome.event is Event.FETCHED and outcome.fetched is not None
         page = self._revisit_queue.finished(page_id) if page_id is not None and is_seen else None
@@ -111,10 +111,10 @@ class RevisitEndings:
         attempts = min(page.attempts + (event not in UNCOUNTED), 255)
         visits = page.visits or Visits(page.changed, page.changed)
         payload = page.payload if outcome.payload is None else outcome.payload
-        if revisit_queue.rule is None or not lease.queues_again(event):
+        if not revisit_queue.revisits_pages or not lease.queues_again(event):
             payload = revisit_queue.own_of(payload)
         page = page._replace(attempts=attempts, visits=visits, payload=payload)
-        if revisit_queue.rule is None:
+        if not revisit_queue.revisits_pages:
             return _Revisited(page._replace(visits=visits._replace(due=0)), True)
         is_on_its_way = event is Event.REDIRECTED and self._leads_back(lease.page_id, page, outcome)
         if event is Event.LOST or is_on_its_way:  # its callback may be there again, or its turn comes soon

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ..hosts.host import host_of_page
 from ..revisits import policy
-from ..revisits.plans import Plan, RevisitRule
 from ..revisits.share import HubShare
 from ..store import due_rows, keys, queue_keys, score_codes
 from ..store.due_rows import QUEUED_AGAIN, Due
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..revisits.learnt_change_rates import LearntChangeRates
+    from ..revisits.plans import Plan, RevisitRule
     from ..revisits.revisit_budget import RevisitBudget
     from ..revisits.share import RevisitShare
     from ..store.batch import Batch
@@ -43,7 +43,8 @@ _MINUTE = 60.0
 
 @dataclass(eq=False, repr=False)
 class RevisitQueue:
-    """The due rows of the store, by *rule*; None: nothing comes back, and what was due stays so.
+    """The due rows of the store, by *rule*. Unless it ``revisits_pages`` none comes back, and what was due
+    stays so.
 
     None is due before ``next`` (None: none at all); `next_due` says when one is. What is due is judged as of
     *opened_at*, unless the crawl waits; it was looked for last at ``looked_at``. ``score_of`` says what the
@@ -59,7 +60,8 @@ class RevisitQueue:
     _budget: RevisitBudget
     _share: RevisitShare | None
     score_of: Callable[[int], float | None]
-    rule: RevisitRule | None
+    rule: RevisitRule
+    revisits_pages: bool
     own_of: Callable[[bytes], bytes]
     _opened_at: float
     next: float | None = field(default=None, init=False)
@@ -67,9 +69,8 @@ class RevisitQueue:
 
     def __post_init__(self) -> None:
         self.looked_at = self._opened_at
-        self._rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
-        self._hubs = HubShare(self._rule.hub_share)
-        self.notes_ends = self.rule is not None or self._batch.store.get(keys.REVISIT) is not None
+        self._hubs = HubShare(self.rule.hub_share)
+        self.notes_ends = self.revisits_pages or self._batch.store.get(keys.REVISIT) is not None
         self.next = self.next_due()
 
     # -- what is due -----------------------------------------------------------------------------------
@@ -78,12 +79,12 @@ class RevisitQueue:
         """When the first finished page comes back, or should have (POSIX seconds), as far as that is written;
         None: none does. A seek; raises `FrontierUnreadable`."""
         first = next(self._batch.store.scan(keys.DUE, after=self._cursor, limit=1), None)
-        return None if self.rule is None or first is None else float(due_rows.due_time(first[0]))
+        return float(due_rows.due_time(first[0])) if self.revisits_pages and first is not None else None
 
     @property
     def is_filling(self) -> bool:
         """Whether there are due pages that are not queued yet; no store read."""
-        if self.rule is not None and self._forbidden.are_to_judge:
+        if self.revisits_pages and self._forbidden.are_to_judge:
             return True
         return self.next is not None and self.next <= self.until(self.looked_at)
 
@@ -94,25 +95,25 @@ class RevisitQueue:
 
     def until(self, now: float) -> float:
         """What is due by then is visited now (POSIX seconds): *now* where the crawl waits, else its start."""
-        return now if self._rule.waits else self._opened_at
+        return now if self.rule.waits else self._opened_at
 
     def awaits(self, now: float) -> bool:
         """Whether the crawl is to stay open for a page that falls due within the ``horizon`` of the rule, in
         seconds from *now*. No store read."""
-        return self._rule.waits and self.next is not None and self.next <= now + self._rule.horizon
+        return self.rule.waits and self.next is not None and self.next <= now + self.rule.horizon
 
     @property
     def wake_at(self) -> float | None:
         """When to look again for what is due, 0: now. The clock once a minute: a computer may have slept."""
         if self.is_filling:
             return 0.0
-        if self.next is None or not self._rule.waits:
+        if self.next is None or not self.rule.waits:
             return None
         return min(self.next, self.looked_at + _MINUTE)
 
     def wake(self, now: float) -> None:
         """Queue pages that are due, a handful at a time, and go on with the budget; commits. O(1) while none
-        is. To be called where there is a rule."""
+        is. To be called where pages come back."""
         if self.next is not None or self._forbidden.are_to_judge:
             self._queue_due(now)
             if self._budget.is_due(now):
@@ -179,9 +180,9 @@ class RevisitQueue:
 
     def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that came to an end for the first time, or again after it was queued anew:
-        with the time when it is due, in the open batch. Without a rule the next run that has one works out
-        anew when each is due. To be called where this ``notes_ends``."""
-        if self.rule is None:
+        with the time when it is due, in the open batch. Where none comes back, the next run that
+        revisits pages works out anew when each is due. To be called where this ``notes_ends``."""
+        if not self.revisits_pages:
             self._batch.rows[keys.REVISIT] = None
             self.notes_ends = False
             return page
@@ -202,7 +203,7 @@ class RevisitQueue:
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, if it does; and its record with that."""
         result = policy.result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
-        span, longest = self._rule.rests(plan)
+        span, longest = self.rule.rests(plan)
         if result is policy.Result.ERROR or (plan.is_hub and result in policy.NO_END_OF_A_HUB):
             end = policy.ending(policy.Result.ERROR, page.state, span, longest, visits.bad, now)
             return end.after, visits._replace(bad=end.bad)
@@ -225,7 +226,7 @@ class RevisitQueue:
         assert visits is not None
         if after == inf or not plan.brings_back(page):
             return page._replace(visits=visits._replace(due=0))
-        when = max(self.due_at(now, after), 0 if self._rule.waits else int(self._opened_at) + 1)
+        when = max(self.due_at(now, after), 0 if self.rule.waits else int(self._opened_at) + 1)
         rate = score_codes.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
@@ -233,7 +234,7 @@ class RevisitQueue:
     def due_at(self, visited: float, span: float) -> int:
         """When a page is due that was *visited* last then and comes back after *span*: a second as rows hold
         it."""
-        return _second(policy.due_at(visited, span, self._rule.waits))
+        return _second(policy.due_at(visited, span, self.rule.waits))
 
     def put(self, due: Due) -> None:
         """Have a page come back, in the open batch; its record has to say so too."""
@@ -253,7 +254,7 @@ class RevisitQueue:
     def take_over_due_visit(self, page_id: PageId, payload: bytes, now: float) -> bool:
         """Have the visit of a page that comes back in this run, and has not yet, be made by the request that
         is wanted now; false where there is none. A lookup where anything comes back."""
-        if self.rule is None or payload.startswith(IN_MEMORY):
+        if not self.revisits_pages or payload.startswith(IN_MEMORY):
             return False
         page = self.finished(page_id)
         if page is None or page.visits is None:
@@ -304,7 +305,7 @@ class RevisitQueue:
 
     def make_due(self, page_id: PageId, now: float) -> bool:
         """See `Edits.make_due`."""
-        page = self.finished(page_id) if self.rule is not None else None
+        page = self.finished(page_id) if self.revisits_pages else None
         visits = page.visits if page is not None else None
         if page is None or visits is None or not visits.due:
             return False
