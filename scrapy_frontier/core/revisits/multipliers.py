@@ -105,23 +105,22 @@ def for_all(sample: Sample, budget: float, bounds: Bounds, limits: Floats) -> tu
         summed: Floats = np.bincount(sample.hosts, wanted, minlength=len(limits)).astype(np.float64)
         return summed
 
-    most = float((sample.weights / sample.rates).max())
-    found = _root(lambda multiplier: float(np.minimum(by_host(multiplier), limits).sum()), budget, most)
+    found = _root(lambda multiplier: float(np.minimum(by_host(multiplier), limits).sum()), budget, sample)
     return found, np.flatnonzero(by_host(found) > limits).tolist()
 
 
 def of_limit(sample: Sample, limit: float, bounds: Bounds) -> float:
     """The multiplier at which *sample*, the pages of one host, asks for *limit* visits a second: the largest
     there is where even by that it asks for more, 0 where it never asks for as many. Some ms."""
-    most = float((sample.weights / sample.rates).max())
-    return _root(lambda multiplier: float(visits_wanted(sample, multiplier, bounds).sum()), limit, most)
+    return _root(lambda multiplier: float(visits_wanted(sample, multiplier, bounds).sum()), limit, sample)
 
 
 _DEEPEST = 1e-12  # of the largest multiplier: less is as good as none
 
 
-def _root(asked: Callable[[float], float], budget: float, most: float) -> float:
-    """The multiplier up to *most* at which *asked*, which falls with it, is *budget*."""
+def _root(asked: Callable[[float], float], budget: float, sample: Sample) -> float:
+    """The multiplier at which *asked*, which falls with it, is *budget*: the largest of *sample* at most."""
+    most = float((sample.weights / sample.rates).max())
     if most <= 0.0 or asked(most) >= budget:
         return max(most, 0.0)
     if asked(most * _DEEPEST) <= budget:
