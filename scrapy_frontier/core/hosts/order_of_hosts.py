@@ -341,5 +341,4 @@ def _last_labels(name: str) -> str:
 
 
 def _patience(domain: Domain) -> int:
-    patience = FIRST_ROUNDS * (1 + domain.handed)
-    return min(MOST_ROUNDS, patience)
+    return min(FIRST_ROUNDS * (1 + domain.handed), MOST_ROUNDS)

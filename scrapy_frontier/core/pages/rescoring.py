@@ -107,9 +107,9 @@ class Rescoring:
             return max(kept, LEAST_BUCKET)
         return max(kept, its_bucket)
 
-    def bucket_of(self, page_id: PageId | None) -> int:
+    def bucket_of(self, page_id: PageId) -> int:
         """The bucket for one more visit of a page: as it is queued, or that of an average page."""
-        kept = self._buckets[page_id] if page_id is not None and page_id < len(self._buckets) else 0
+        kept = self._buckets[page_id] if page_id < len(self._buckets) else 0
         return kept if kept >= LEAST_BUCKET else AVERAGE
 
     def queued(self, host: str, sort_key: bytes) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..revisits import policy as policy
+from ..revisits import policy
 from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
 from ..revisits.visits import Conclusion, VisitEnd, not_modified, read
