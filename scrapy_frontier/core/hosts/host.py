@@ -252,7 +252,7 @@ class Host(KeptHost):
     def next_sort_key(self) -> bytes:
         """What `take` removes next; there must be a head."""
         waited = self._oldest_waited() if self.waited and (self.turns + 1) % WAITED_TURN == 0 else None
-        return waited or self.heads[self._probe() if self.is_doubted and self.suspects else 0]
+        return waited or (self._probe() if self.is_doubted and self.suspects else self.heads[0])
 
     def put_back(self, sort_key: bytes) -> None:
         """Undo `take` of *sort_key*, the last one: its page is queued as before, and the turn is not
@@ -282,19 +282,16 @@ class Host(KeptHost):
             self.waited.pop(queue_keys.sort_key_id(sort_key), None)
 
     def _oldest_waited(self) -> bytes | None:
-        for sort_key in self.waited.values():
-            if sort_key not in self.leased and not (
-                self.is_doubted and queue_keys.sort_key_id(sort_key) in self.suspects
-            ):
+        suspects = self.suspects if self.is_doubted else _NO_PAGES
+        for page_id, sort_key in self.waited.items():
+            if sort_key not in self.leased and page_id not in suspects:
                 return sort_key
         return None
 
-    def _probe(self) -> int:
+    def _probe(self) -> bytes:
         """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
-        for index, sort_key in enumerate(self.heads):
-            if queue_keys.sort_key_id(sort_key) not in self.suspects:
-                return index
-        return 0
+        others = (head for head in self.heads if queue_keys.sort_key_id(head) not in self.suspects)
+        return next(others, self.heads[0])
 
     def rekey(self, moved: Iterable[tuple[bytes, bytes]]) -> bool:
         """Rows of queued pages moved, each from an old sort key to a new one; whether the head is another
