@@ -51,8 +51,6 @@ def gave_up(host: Host, trouble: Trouble) -> GivenUpPages:
 
 def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
     """Why *page* of *host* is given up; None where it is to be fetched. No store read."""
-    if host.given_up_for is None and not host.given_up:
-        return None
     where = origin_of(page.url) or ""
     given_up = host.given_up.get(where)
     if given_up is not None and now < given_up.until:
