@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..hosts.host import host_of_page
 from ..store import due_rows, keys, rate_rows, score_codes
-from ..store.due_rows import QUEUED_AGAIN
 from .policy import Adaptive
 
 if TYPE_CHECKING:
@@ -171,9 +170,8 @@ class RevisitBudget:
         score = self._score_of(page_id)
         if score is not None:
             return score
-        key = due_rows.due_key(visits.due, page_id)
-        stored = self._batch.store.get(key) if visits.due > QUEUED_AGAIN else None
-        return 0.0 if stored is None else score_codes.number_of(due_rows.decode_due(key, stored).weight)
+        key = due_rows.due_key(visits.due, page_id)  # there is none of a page in a queue
+        return score_codes.number_of(due_rows.decode_due(key, self._batch.store.get(key) or b"").weight)
 
     def _solve(self, now: float) -> None:
         from statistics import median
