@@ -204,8 +204,8 @@ class Discovery:
                 self._page_index.cache_url(text, page_id, is_seen)
         return answer
 
-    def _new(self, link: Link, parent: PageId | None, now: float) -> Discovered:
-        """A link to a page that is not known."""
+    def _new(self, link: Link, parent: PageId | None, now: float, seen: PageId | None = None) -> Discovered:
+        """A link to a page that is not known, or was only *seen* so far: if it is refused it stays so."""
         traps, url = self._traps, link.url
         if traps is not None and (url.count("/") >= traps.slashes or len(url) > traps.longest):
             kind = trap(url, traps)
@@ -216,7 +216,9 @@ class Discovery:
         host = self._hosts.by_name.get(link.host) or self._table.get(link.host)
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
-            return self._put_off(link, host, over, parent, now)
+            return self._put_off(link, host, over, parent, now, seen)
+        if seen is not None:
+            return self._admit(link, seen, host, parent, now)
         return self._queue_page(link, host, parent, now)
 
     def _again(
@@ -227,7 +229,7 @@ class Discovery:
             return Discovered(Fate.KNOWN if known >= 0 else Fate.SEEN, page_id)
         fate = Fate.KNOWN if known >= 0 else self._page_index.fate_of(page_id)
         if fate is Fate.SEEN:
-            return self._admit(link, page_id, parent, now)
+            return self._new(link, parent, now, page_id)
         if not link.again:
             return Discovered(fate, page_id)
         if self._revisit_queue.take_over_due_visit(page_id, link.payload, now):
@@ -264,19 +266,12 @@ class Discovery:
         self._queue.put(host, sort_key, now)
         return Discovered(Fate.VISIT, page_id)
 
-    def _admit(self, link: Link, page_id: PageId, parent: PageId | None, now: float) -> Discovered:
-        """Queue a page that was only seen so far, unless it is refused like a new one: then it stays seen,
-        or waits for a budget."""
-        if self._traps is not None and not link.is_named and (kind := trap(link.url, self._traps)):
-            return Discovered(Fate.REFUSED, kind=kind, reason=kind)
-        host = self._table.get(link.host)
-        over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
-        if over is not None:
-            return self._put_off(link, host, over, parent, now, page_id)
-        self._count_as_seen_no_more(link, page_id, host)
-        self._batch.put_page(page_id, page_of_link(link, parent, now))
-        self._queue.put(host, self._queue.sort_key_again(page_id, link.priority), now)
-        return Discovered(Fate.NEW, page_id)
+    def _admit(self, link: Link, known: PageId, host: Host, parent: PageId | None, now: float) -> Discovered:
+        """Queue a page that was only seen so far."""
+        self._count_as_seen_no_more(link, known, host)
+        self._batch.put_page(known, page_of_link(link, parent, now))
+        self._queue.put(host, self._queue.sort_key_again(known, link.priority), now)
+        return Discovered(Fate.NEW, known)
 
     def _count_as_seen_no_more(self, link: Link, page_id: PageId, host: Host) -> None:
         self._batch.index(link.fingerprint, page_id, link.is_in_memory)
