@@ -108,10 +108,6 @@ class SleepingHosts:
             heapq.heapify(self._heap)
             heapq.heapify(self._due)
 
-    def _stands(self, due_round: float, domain: str) -> bool:
-        sleeper = self.by_domain.get(domain)
-        return sleeper is not None and sleeper[3] == due_round
-
     def take(self, sleeper: SleepingHost) -> tuple[HostRow, list[bytes], bytes]:
         """Forget one that wakes, and tell its row, its heads, and its cursor where more of its pages are on
         disk, b"" where not. O(1), no store read."""
@@ -156,8 +152,9 @@ class SleepingHosts:
         for _ in range(_SKIPPED_AT_ONCE):
             if not due or due[0][0] > now:
                 break
-            if self._stands(*due[0]):
-                return self.by_domain[due[0][1]]
+            sleeper = self.by_domain.get(due[0][1])
+            if sleeper is not None and sleeper[3] == due[0][0]:
+                return sleeper
             heapq.heappop(due)
         return None
 
