@@ -237,14 +237,13 @@ def _after(
     is_unmodified = outcome.status == 304 and end.state is State.DONE
     if is_unmodified:
         visits = not_modified(visits, outcome.fetched, now)
-    elif end.state is State.DONE:
-        if outcome.fetched is not None:
-            visits = read(visits, outcome.fetched, now)
-        else:  # from Scrapy's HTTP cache, say: nobody was visited
-            visits = visits._replace(bad=NOT_BAD)
+    elif end.state is State.DONE and outcome.fetched is not None:
+        visits = read(visits, outcome.fetched, now)
+    elif end.state is State.DONE:  # from Scrapy's HTTP cache, say: nobody was visited
+        visits = visits._replace(bad=NOT_BAD)
     else:
         visits = visits._replace(bad=end.bad)
-        if end.state is not None and (end.state is State.EXCLUDED or not end.keeps_validators):
+        if not end.keeps_validators:
             visits = visits._replace(validators=NO_VALIDATORS, digest=b"")
     page = page._replace(visits=visits)
     if end.state is None or (result is Result.UNCHANGED and page.state is State.DONE):

@@ -191,7 +191,7 @@ _SETTLED = {
     Result.UNCHANGED: Ending(State.DONE, 0.0),
     Result.NOINDEX: Ending(State.DONE, 0.0, is_gone=True, keeps_links=False, keeps_validators=False),
     Result.ALIAS: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
-    Result.FORBIDDEN: Ending(State.EXCLUDED, 0.0, is_gone=True, keeps_links=False),
+    Result.FORBIDDEN: Ending(State.EXCLUDED, 0.0, is_gone=True, keeps_links=False, keeps_validators=False),
 }
 
 
