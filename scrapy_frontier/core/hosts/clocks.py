@@ -48,8 +48,9 @@ class UnderWay:
 class Clocks:
     """The clocks of the hosts in *table*, and what takes up their places.
 
-    It keeps their delays, rests, holds and blocks too; a host gets its place with each change. Times are
-    POSIX seconds.
+    It keeps their delays, rests, holds and blocks too; a host gets its place with each change. With a
+    ``give_up_rule`` nobody comes back to the store, so that the crawl ends with no page left. Times are POSIX
+    seconds.
     """
 
     _batch: Batch
@@ -57,7 +58,7 @@ class Clocks:
     _table: HostTable
     _cooldowns: Cooldowns
     _response_delay: ResponseDelay
-    _give_up_rule: GiveUpRule | None
+    give_up_rule: GiveUpRule | None
     _rng: random.Random  # draws the pauses of hosts that have a jitter
     _holds: dict[str, float] = field(default_factory=dict, init=False)  # until a known time, or over since
     _errands: dict[str, tuple[float, float]] = field(default_factory=dict, init=False)  # see `end_errand`
@@ -156,7 +157,7 @@ class Clocks:
 
     def _answered(self, host: Host, lease: UnderWay, response_time: float, now: float) -> None:
         url = lease.page.url
-        if self._give_up_rule is not None and url[: url.find("/", 8)] not in host.origins:
+        if self.give_up_rule is not None and url[: url.find("/", 8)] not in host.origins:
             where = origin_of(url)
             if where:
                 host.origins |= {where}
@@ -317,18 +318,12 @@ class Clocks:
         }
         return dict(self._holds)
 
-    @property
-    def gives_up(self) -> bool:
-        """Whether nobody comes back to the store, so that the crawl ends with no page left."""
-        return self._give_up_rule is not None
-
     def shorten_waits(self, now: float) -> bool:
         """Ask hosts sooner than they are due, and give up those that are silent; whether one is ready.
-        O(hosts)."""
-        rule = self._give_up_rule
-        return rule is not None and self._open(
-            giving_up.shorten_waits(self._hosts.by_name.values(), rule, now), now
-        )
+        To be called where there is a ``give_up_rule``. O(hosts)."""
+        assert self.give_up_rule is not None
+        hosts = self._hosts.by_name.values()
+        return self._open(giving_up.shorten_waits(hosts, self.give_up_rule, now), now)
 
     def give_up_all(self, now: float) -> bool:
         """Give up all that is left, whoever is to be asked; whether something is. O(hosts)."""

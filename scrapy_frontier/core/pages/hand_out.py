@@ -185,7 +185,7 @@ class HandOut:
             return None
         hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
-        if first is not None and self._clocks.gives_up:
+        if first is not None and self._clocks.give_up_rule is not None:
             self._has_opened |= self._clocks.shorten_waits(now)
             first = first_to_open(hosts, now)
         if first is None or (first := min(first, self._backoffs.next)) <= now or first == FOREVER:
@@ -195,7 +195,7 @@ class HandOut:
         if self._alone is None or self._alone[0] != self._endings.finished:
             self._alone = self._endings.finished, now
         end = self._alone[1] + patience
-        if first <= end or not self._clocks.gives_up or self._revisit_queue.is_alone:
+        if first <= end or self._clocks.give_up_rule is None or self._revisit_queue.is_alone:
             return end if first <= end else now
         self._has_opened |= self._clocks.give_up_all(now)
         self._is_over = True
