@@ -84,9 +84,8 @@ class RevisitQueue:
     @property
     def is_filling(self) -> bool:
         """Whether there are due pages that are not queued yet; no store read."""
-        if self.revisits_pages and self._forbidden.are_to_judge:
-            return True
-        return self.next is not None and self.next <= self.until(self.looked_at)
+        is_due = self.next is not None and self.next <= self.until(self.looked_at)
+        return self.revisits_pages and (is_due or self._forbidden.are_to_judge)
 
     @property
     def is_alone(self) -> bool:
@@ -330,8 +329,7 @@ class RevisitQueue:
         batch.unqueue(host, sort_key)
         host.drop_sort_key(sort_key)
         batch.count_queued_again(host, -1)
-        due = Due(when, page_id, weight=due_rows.weight_in(sort_key))
-        batch.put_due(due_rows.due_key(when, page_id), due_rows.encode_due(due))
+        self.put(Due(when, page_id, weight=due_rows.weight_in(sort_key)))
         page = page._replace(payload=self.own_of(page.payload), visits=visits._replace(due=when))
         batch.put_page(page_id, page)
 
