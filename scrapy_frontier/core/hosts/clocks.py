@@ -291,8 +291,6 @@ class Clocks:
         self._hosts.hold(host, until, now)
         if now < until < FOREVER:
             self._holds[name] = until
-        else:
-            self._holds.pop(name, None)
 
     def _give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         host.give_up(trouble, until, now)
