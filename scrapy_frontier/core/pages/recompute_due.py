@@ -89,9 +89,7 @@ class RecomputeDue:
             self._forbidden.note(page_id, page)
         if when:
             self._revisit_queue.put(Due(when, page_id, is_hub, weight))
-        if when or page.visits is not None:
-            page = page._replace(visits=visits._replace(due=when))
-        self._batch.put_page(page_id, page)
+        self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))
 
     def _time_of_forbidden(self, page_id: PageId, page: Page, visits: Visits) -> int:
         if not self._forbidden.note(page_id, page):
