@@ -8,7 +8,6 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..revisits import policy
-from ..revisits.plans import NEVER, Plan
 from ..revisits.policy import Losses, Result
 from ..revisits.visits import Conclusion, VisitEnd, not_modified, read
 from ..store.due_rows import QUEUED_AGAIN
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..revisits.learnt_change_rates import LearntChangeRates
+    from ..revisits.plans import Plan
     from ..revisits.revisit_budget import RevisitBudget
     from ..store.batch import Batch
     from ..store.keys import PageId
@@ -39,15 +39,13 @@ _MOST_LOSSES = 10_000  # hosts
 
 
 class _Revisited(NamedTuple):
-    """What a revisit came to: the page's record from now on, whether the visit ``is_over``, and if it
-    was one, its ``result`` and what becomes of the page by that; ``blamed`` is its host where most of that
-    is gone."""
+    """What a revisit that is over came to: the page's record from now on, its ``result``, None where it was
+    none, and what becomes of the page by that; ``blamed`` is its host where most of that is gone."""
 
     page: Page
-    is_over: bool
-    result: Result | None = None
-    ending: policy.Ending | None = None
-    plan: Plan = NEVER
+    result: Result | None
+    ending: policy.Ending
+    plan: Plan
     blamed: str = ""
 
 
@@ -70,11 +68,11 @@ class RevisitEndings:
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch, whose queue row goes. It stays
         what it is where the visit does not end it, in the *queue* of another host, if it is queued again."""
-        ended = self._judge(lease, outcome, now)
         self._queue.remove(host, lease.sort_key)
-        if not ended.is_over:
-            self._queue_again(lease, ended.page, host, queue, outcome, now)
+        if lease.queues_again(outcome.event):
+            self._queue_again(lease, host, queue, outcome, now)
             return Released(State.QUEUED)
+        ended = self._judge(lease, outcome, now)
         self._queue.visited(lease.page_id)
         kept, added, removed = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
@@ -107,22 +105,14 @@ class RevisitEndings:
     # -- what becomes of it ----------------------------------------------------------------------------
 
     def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Revisited:
-        page, event, revisit_queue = lease.page, outcome.event, self._revisit_queue
-        attempts = min(page.attempts + (event not in UNCOUNTED), 255)
-        visits = page.visits or Visits(page.changed, page.changed)
-        payload = page.payload if outcome.payload is None else outcome.payload
-        if not revisit_queue.revisits_pages or not lease.queues_again(event):
-            payload = revisit_queue.own_of(payload)
-        page = page._replace(attempts=attempts, visits=visits, payload=payload)
-        if not revisit_queue.revisits_pages:
-            return _Revisited(page._replace(visits=visits._replace(due=0)), True)
+        event, revisit_queue = outcome.event, self._revisit_queue
+        page, visits = _tried(lease.page, outcome)
+        page = page._replace(payload=revisit_queue.own_of(page.payload))
         is_on_its_way = event is Event.REDIRECTED and self._leads_back(lease.page_id, page, outcome)
         if event is Event.LOST or is_on_its_way:  # its callback may be there again, or its turn comes soon
             plan = revisit_queue.plan_of(lease.page_id, page, lease.host, visits, revisit_queue.weight(lease))
             end = policy.Ending(None, revisit_queue.rule.rests(plan)[0])
-            return _Revisited(page._replace(attempts=0), True, None, end, plan)
-        if lease.queues_again(event):
-            return _Revisited(page, False)
+            return _Revisited(page._replace(attempts=0), None, end, plan)
         result = outcome.result if outcome.result is not None else policy.result_by(event, outcome.status)
         seen = result
         weight = revisit_queue.weight(lease)
@@ -146,7 +136,7 @@ class RevisitEndings:
                 plan = revisit_queue.plan_of(lease.page_id, page, lease.host, page.visits or visits, weight)
                 end = end._replace(after=plan.span)
         is_kept = losses.are_many and end.state is None and policy.state_lost(result) is not None
-        return _Revisited(page, True, seen, end, plan, lease.host if is_kept else "")
+        return _Revisited(page, seen, end, plan, lease.host if is_kept else "")
 
     def _leads_back(self, page_id: PageId, page: Page, outcome: Outcome) -> bool:
         """Whether a page that was there sends away, to where the way led back from: for a cookie, say. What
@@ -176,9 +166,8 @@ class RevisitEndings:
         self._rates.put_blame(host, losses.blame)
         return losses
 
-    def _queue_again(
-        self, lease: Lease, page: Page, host: Host, queue: Host, outcome: Outcome, now: float
-    ) -> None:
+    def _queue_again(self, lease: Lease, host: Host, queue: Host, outcome: Outcome, now: float) -> None:
+        page, _ = _tried(lease.page, outcome)
         if queue is not host:
             page = page._replace(host=queue.name)
             for its, change in ((host, -1), (queue, 1)):
@@ -188,14 +177,12 @@ class RevisitEndings:
         self._backoffs.queue_again(queue, lease.sort_key, page.priority, outcome, now)
 
     def _write(self, lease: Lease, ended: _Revisited, host: Host, now: float) -> Page:
-        page, before, batch = ended.page, lease.page, self._batch
-        if ended.ending is not None:
-            end = ended.ending
-            if end.state is State.EXCLUDED and is_forbidden(page):
-                page = self._revisit_queue.forbid(lease, page, now)
-            else:
-                after = end.after if end.after < inf else ended.plan.span
-                page = self._revisit_queue.come_back(lease, page, ended.plan, after, now)
+        page, end, before, batch = ended.page, ended.ending, lease.page, self._batch
+        if end.state is State.EXCLUDED and is_forbidden(page):
+            page = self._revisit_queue.forbid(lease, page, now)
+        else:
+            after = end.after if end.after < inf else ended.plan.span
+            page = self._revisit_queue.come_back(lease, page, ended.plan, after, now)
         if not is_forbidden(page):
             self._forbidden.allow(lease.page_id, before)
         if (page.state, page.status) != (before.state, before.status):
@@ -213,7 +200,7 @@ class RevisitEndings:
         page_id, end, scores = lease.page_id, ended.ending, self._scores
         if scores is not None and outcome.content_score is not None and ended.result is not None:
             scores.judged(page_id, outcome.content_score)
-        if end is None or end.keeps_links or end.state is None:
+        if end.keeps_links or end.state is None:
             return 0, (), ()
         if end.state is State.DONE and not outcome.has_links:
             return 0, (), ()
@@ -228,6 +215,15 @@ class RevisitEndings:
         if scores is not None:
             scores.parsed(page_id, after)
         return (len(after) if end.state is State.DONE else 0), *difference(before, after)
+
+
+def _tried(page: Page, outcome: Outcome) -> tuple[Page, Visits]:
+    """The record of a page that comes back after one more attempt, which may have left it another request;
+    and what of its visits is known by then."""
+    visits = page.visits or Visits(page.changed, page.changed)
+    attempts = min(page.attempts + (outcome.event not in UNCOUNTED), 255)
+    payload = page.payload if outcome.payload is None else outcome.payload
+    return page._replace(attempts=attempts, visits=visits, payload=payload), visits
 
 
 def _after(
@@ -264,7 +260,7 @@ def _visit_end(
     digest, now = (b"" if visits is None else visits.digest for visits in (old, new))
     if policy.was_reported_gone(result, before.state, before.reason):
         conclusion = Conclusion.STILL_GONE
-    elif ended.ending is not None and ended.ending.is_gone:
+    elif ended.ending.is_gone:
         conclusion = Conclusion.GONE
     elif result is Result.UNCHANGED:
         conclusion = Conclusion.UNCHANGED
