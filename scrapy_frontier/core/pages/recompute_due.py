@@ -83,8 +83,7 @@ class RecomputeDue:
         if when == visits.due:
             return
         weight = self._weight(page_id, visits.due)
-        if visits.due:
-            self._revisit_queue.remove(page_id, page)
+        self._revisit_queue.remove(page_id, page)
         if is_forbidden(page):
             self._forbidden.note(page_id, page)
         if when:
