@@ -200,9 +200,8 @@ class RevisitEndings:
         page_id, end, scores = lease.page_id, ended.ending, self._scores
         if scores is not None and outcome.content_score is not None and ended.result is not None:
             scores.judged(page_id, outcome.content_score)
-        if end.keeps_links or end.state is None:
-            return 0, (), ()
-        if end.state is State.DONE and not outcome.has_links:
+        is_untold = end.state is State.DONE and not outcome.has_links
+        if end.keeps_links or end.state is None or is_untold:
             return 0, (), ()
         from ..ranking.graph import find_row  # loads NumPy and SciPy: for those who use it
 

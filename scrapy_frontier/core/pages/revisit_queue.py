@@ -154,12 +154,12 @@ class RevisitQueue:
         """Have a finished page that is due stand in the queue of its host, its attempts forgotten."""
         batch, page_id = self._batch, due.page_id
         page = self.finished(page_id)
-        visits, host = None if page is None else page.visits, None
-        if page is not None and visits is not None and visits.due == due.when:
-            host = self._table.of_page(page)  # may commit: before rows are staged
-        batch.remove_due(key)
-        if page is None or visits is None or host is None:
+        visits = None if page is None else page.visits
+        if page is None or visits is None or visits.due != due.when:
+            batch.remove_due(key)
             return
+        host = self._table.of_page(page)  # may commit: before rows are staged
+        batch.remove_due(key)
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.put_page(page_id, page)
         weight = due.weight or score_codes.code(1.0)
