@@ -210,9 +210,8 @@ class Hosts:
                 if domain is not None:
                     self.asleep.put(host, domain.name, domain.due_round)
                     del self.by_name[host.name]
-        self.most_awake = (
-            0 if names else max(sleeping_hosts.AWAKE, int(sleeping_hosts.GROWTH * len(self.by_name)))
-        )
+        most = max(sleeping_hosts.AWAKE, int(sleeping_hosts.GROWTH * len(self.by_name)))
+        self.most_awake = 0 if names else most
 
     # -- time ------------------------------------------------------------------------------------------
 

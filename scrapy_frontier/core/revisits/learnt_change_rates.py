@@ -93,9 +93,8 @@ class LearntChangeRates:
         before = page.visits
         assert before is not None
         is_listed = self._read_payload(page.payload).is_listed
-        seen = estimate_change_rates.Observation(
-            max(now - before.last, 1.0), has_changed, is_listed, before.is_hinted
-        )
+        span = max(now - before.last, 1.0)
+        seen = estimate_change_rates.Observation(span, has_changed, is_listed, before.is_hinted)
         hints = self.hints_of(page)
         history = History(*rate_rows.decode_history(before.history))
         known = RateEstimates(history, self._of(host)[0], self._everywhere, hints, self._drift)
@@ -123,9 +122,8 @@ class LearntChangeRates:
     def rate_of(self, host: str, visits: Visits) -> float:
         """Changes a second of a page of *host* by what its *visits* showed; above 0. See
         `estimate_change_rates.rate`."""
-        return estimate_change_rates.rate(
-            History(*rate_rows.decode_history(visits.history)), self.expected(host)
-        )
+        history = History(*rate_rows.decode_history(visits.history))
+        return estimate_change_rates.rate(history, self.expected(host))
 
     def hints_of(self, page: Page) -> HintAccuracy:
         """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none

@@ -189,9 +189,8 @@ class RevisitBudget:
         sample, names = multipliers.sample_of(drawn, stands_for)
         limits = multipliers.limits_of(sample, [self._limit(name) for name in names], _FEW)
         found, at_limit = multipliers.for_all(sample, budget, self._bounds, limits)
-        self.hosts = {
-            name: was for name, was in self.hosts.items() if name in {names[each] for each in at_limit}
-        }
+        limited = {names[each] for each in at_limit}
+        self.hosts = {name: was for name, was in self.hosts.items() if name in limited}
         self._left = [(names[each], sample.of_host(each), float(limits[each])) for each in at_limit]
         self._rates.put_multiplier(found)
         self._rates.keep()
