@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..errors import lenient
-from ..store import host_rows, keys, page_rows, queue_keys
+from ..store import host_rows, keys, queue_keys
 from ..store.due_rows import COMES_BACK
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delay_sources
@@ -131,8 +131,7 @@ class HostTable:
             row.queued_again += sort_key.startswith(COMES_BACK)
         for unit in keys.deferred_units(name):
             for key, _ in store.scan(keys.deferred_prefix(unit)):
-                stored = store.get(keys.page_key(queue_keys.sort_key_id(key)))
-                page = lenient(page_rows.decode_page, stored)
+                page = self._batch.read_page(queue_keys.sort_key_id(key))
                 row.deferred += page is not None and host_of_page(page) == name
         return row
 
