@@ -1,7 +1,7 @@
 """Scores in the queues: which bucket each queue row has, and moving rows when the scorer changes its mind.
 
 A sort key holds the score bucket a page was queued with. When a scorer tells of another score, the row is
-deleted and put anew in one batch (`changed`); when a ranking has changed them all, a *walk* over the queue
+deleted and put anew in one batch (`parsed`); when a ranking has changed them all, a *walk* over the queue
 moves the rows that are too far off, a slice at a time (`step`). To find a row from a page's id alone, host,
 priority and bucket of each queued page are kept in memory, 10 bytes a page: a look into the database for each
 of 50 links would take a page's end 0.6 ms, and 25 ms while a thread ranks, which wants the interpreter too.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..hosts.host import Host
     from ..hosts.ready_hosts import Hosts
-    from ..ranking.scorer import Change, Scorer
+    from ..ranking.scorer import Scorer
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.link_rows import PlainEdge
@@ -152,7 +152,7 @@ class Rescoring:
 
     def _pay(self, page_id: PageId, targets: list[int], weights: list[float] | None) -> None:
         if changes := self.scorer.parsed(page_id, targets, weights):
-            self.changed(changes)
+            self._rebucket(zip(map(itemgetter(0), changes), buckets_of(changes), strict=True))
         if self._buckets[page_id] != _NOWHERE:  # it waits
             self.scorer.opened(page_id)
 
@@ -178,13 +178,9 @@ class Rescoring:
 
     # -- moving rows -----------------------------------------------------------------------------------
 
-    def changed(self, changes: Sequence[Change]) -> None:
-        """Put the rows of pages whose score changed where they belong, in the open batch; 2 us each. What is
-        leased keeps its row."""
-        self._rebucket(zip(map(itemgetter(0), changes), buckets_of(changes), strict=True))
-
     def _rebucket(self, places: Iterable[tuple[int, int]]) -> int:
-        """Put the rows of pages, if there are such, into the buckets they should be in; how many moved."""
+        """Put the rows of pages, if there are such, into the buckets they belong in, in the open batch. How
+        many moved: what is leased keeps its row. 2 us each."""
         kept, priorities, hosts_of = self._buckets, self._priorities, self._hosts_of
         moved: dict[int, list[tuple[bytes, bytes]]] = {}
         for page_id, wanted in places:
