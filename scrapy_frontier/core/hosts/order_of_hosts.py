@@ -99,8 +99,7 @@ class Turns:
         domain = self._domains.get(name)
         if domain is None:
             level = NORMAL if self._level_of is None else self._level_of(name)
-            domain = self._domains[name] = Domain(name, level)
-            domain.sole = host.name
+            domain = self._domains[name] = Domain(name, level, sole=host.name)
         elif domain.sole:
             domain.share(self._by_name[domain.sole])
         domain.hosts += 1
