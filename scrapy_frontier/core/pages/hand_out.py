@@ -118,9 +118,8 @@ class HandOut:
             self._revisit_queue.put_off(host, sort_key, page, now)
             self._table.put_or_forget(host, now)
             return None
-        given_up = None
-        if host.given_up or host.given_up_for is not None:
-            given_up = why_given_up(host, page, now)
+        is_given_up = host.given_up or host.given_up_for is not None
+        given_up = why_given_up(host, page, now) if is_given_up else None
         lease = self._leases.grant(page_id, page, host, sort_key, now, given_up)
         if page_id in self._backoffs.cut_short:
             self._backoffs.handed_out(page_id)
