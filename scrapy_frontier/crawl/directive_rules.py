@@ -27,7 +27,6 @@ from .requests.request_classes import copied
 from .responses.fast_link_extractor import references_of, tree_of
 from .responses.head import is_text
 from .scrapy_internals import compat_scraper
-from .stats import count
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
@@ -173,7 +172,7 @@ class PageRules:
             return self._link(output)
         if output is None or not self._drops_items_for:
             return output
-        count(self._rules.crawler, self._drops_items_for)
+        self._rules.crawler.stats.inc_value(self._drops_items_for)
         return None
 
     # -- links -----------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ class PageRules:
         if not self._is_link(request):
             return request
         if outside:
-            count(self._rules.crawler, "frontier/pattern/links")
+            self._rules.crawler.stats.inc_value("frontier/pattern/links")
             return self._refused(request, outside, is_nofollow=False)
         if request.meta.get(NOFOLLOW_META) is False:
             return request
@@ -196,10 +195,10 @@ class PageRules:
     def refusal(self, url: str) -> str:
         """Why a link to *url* is not followed, which is counted; empty where it is. After `find_refused`."""
         if self._is_nofollow:
-            count(self._rules.crawler, "frontier/nofollow/links")
+            self._rules.crawler.stats.inc_value("frontier/nofollow/links")
             return reasons.NOFOLLOW_PAGE(url=self._response.url[:LONGEST_URL])
         if self._nofollow_only and page_fingerprint(url) in self._nofollow_only:
-            count(self._rules.crawler, "frontier/nofollow/rel")
+            self._rules.crawler.stats.inc_value("frontier/nofollow/rel")
             rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
             return reasons.NOFOLLOW_LINK(rels=rels, url=self._response.url[:LONGEST_URL])
         return ""

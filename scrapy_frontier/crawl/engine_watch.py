@@ -122,7 +122,7 @@ class Watch:
 
     def report_requests(self, now: float) -> None:
         """Tell callbacks how many requests there were, if that was not done within `COUNT_INTERVAL`."""
-        if now >= self._counted + COUNT_INTERVAL and self._crawler.stats is not None:
+        if now >= self._counted + COUNT_INTERVAL:
             self._counted = now
             self._reporter.report_requests(self._crawler.stats)
 

@@ -17,7 +17,6 @@ from .hosts.private_network import is_from_private
 from .meta_keys import CHAIN, FROM_PUBLIC, LASTMOD, NOT_BEFORE, REDIRECTED_BY, START
 from .requests.fingerprints import is_same_page
 from .requests.request_classes import copied
-from .stats import count
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -100,8 +99,8 @@ class Limited(BaseRedirectMiddleware, Component):
     def refuse(self, refusing: ChainRefusal, target: str) -> str:
         """Count a refusal in the stats; returns the reason for the record of the page, with the URL of
         *target* cut."""
-        count(self.crawler, "frontier/redirects/refused")
-        count(self.crawler, f"frontier/redirects/refused/{refusing.name}")
+        self.crawler.stats.inc_value("frontier/redirects/refused")
+        self.crawler.stats.inc_value(f"frontier/redirects/refused/{refusing.name}")
         return not_followed(target, refusing.reason)
 
 

@@ -340,8 +340,7 @@ class FrontierScheduler(BaseScheduler):
         crawl.log.log_news()
         if crawl.gate is not None:
             crawl.gate.report()
-        if self.crawler.stats is not None:
-            self._reporter.report(self.crawler.stats, crawl.frontier)
+        self._reporter.report(self.crawler.stats, crawl.frontier)
 
 
 def _refuse(request: Request) -> bool:

@@ -30,7 +30,6 @@ from .requests.pattern_and_force import pattern_and_force_of
 from .requests.payload_edits import own_of, with_meta, without_meta
 from .responses.digests import digest_of
 from .scrapy_internals import compat
-from .stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -236,9 +235,9 @@ class SitemapReading:
         wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)
         new, due = self._queue(wanted)
         if due:
-            count(self._crawler, "frontier/sitemaps/due", due)
+            self._crawler.stats.inc_value("frontier/sitemaps/due", due)
         if new:
-            count(self._crawler, "frontier/sitemaps/new", new)
+            self._crawler.stats.inc_value("frontier/sitemaps/new", new)
         if new or due:
             compat.wake(self._crawler)
 
@@ -256,11 +255,11 @@ class SitemapReading:
                 yield Listed(entry.url, meta | _lastmod(entry), sitemap_sites.FILE_BUCKET)
 
     def _report(self) -> None:
-        count(self._crawler, "frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
-        count(self._crawler, "frontier/sitemaps/entries", self._entries)
-        count(self._crawler, "frontier/sitemaps/foreign", self._judge.foreign)
+        self._crawler.stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
+        self._crawler.stats.inc_value("frontier/sitemaps/entries", self._entries)
+        self._crawler.stats.inc_value("frontier/sitemaps/foreign", self._judge.foreign)
         if self._problem and (self.kind is not Kind.UNKNOWN or self._task.guess is None):
-            count(self._crawler, "frontier/sitemaps/broken")
+            self._crawler.stats.inc_value("frontier/sitemaps/broken")
         self._scope.report()
         frontier = self._frontier
         for origin in self._judge.refused:
@@ -319,4 +318,4 @@ class Scope:
     def report(self) -> None:
         """Add what was offsite to Scrapy's stat; once, at the end."""
         if self._dropped:
-            count(self._crawler, "offsite/filtered", self._dropped)
+            self._crawler.stats.inc_value("offsite/filtered", self._dropped)

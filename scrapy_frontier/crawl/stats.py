@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scrapy import Spider
-    from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
     from ..core.frontier import Frontier
@@ -35,12 +34,6 @@ def inventory(states: Mapping[str, int]) -> str:
 def others(states: Mapping[str, int]) -> str:
     """How many pages are in which state, those aside that are queued: ``55 done, 1 failed``."""
     return ", ".join(f"{count} {state}" for state, count in states.items() if count and state != "queued")
-
-
-def count(crawler: Crawler, name: str, number: int = 1) -> None:
-    """Count so many more of what happens a few times a page at most; see `Reporter` for the rest."""
-    if crawler.stats is not None:
-        crawler.stats.inc_value(name, number)
 
 
 class Reporter:

@@ -18,7 +18,6 @@ from ..crawl.flights.redirect_links_and_retries import postpone
 from ..crawl.hosts.response_troubles import CACHED
 from ..crawl.meta_keys import SITEMAP, UNSET
 from ..crawl.revisits import calls_unchanged
-from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class ConditionalMiddleware(Component):
         if outcome.event is Event.FETCHED:
             logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
             if outcome.result is Result.NOINDEX:
-                count(self.crawler, "frontier/noindex/pages")
+                self.crawler.stats.inc_value("frontier/noindex/pages")
             raise flight.ends_silently(outcome)
         flight.outcome = outcome
         return response

@@ -30,7 +30,6 @@ from ..crawl.hosts.strikes import cool
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
 from ..crawl.scrapy_internals import compat
 from ..crawl.standstill import MEANWHILE
-from ..crawl.stats import count
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -74,7 +73,7 @@ class CooldownMiddleware(Component):
             back = postpone(request, reasons.RESTS(host=lease.host))
         else:
             return None
-        count(self.crawler, "frontier/cooldown/postponed")
+        self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
@@ -91,7 +90,7 @@ class CooldownMiddleware(Component):
         back = self._cool(crawl, request, trouble)
         if back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
             return response
-        count(self.crawler, "frontier/cooldown/postponed")
+        self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
@@ -112,7 +111,7 @@ class CooldownMiddleware(Component):
         if back is None or request.meta.get("dont_retry"):
             return None
         forget_frames(exception)
-        count(self.crawler, "frontier/cooldown/postponed")
+        self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 
     def _await(self, crawl: Crawl, request: Request, fault: OwnFault, error: Exception) -> Request | None:
@@ -130,7 +129,7 @@ class CooldownMiddleware(Component):
             now = crawl.clock()
             crawl.frontier.hold(flight.lease.host, now, now + OWN_PAUSE, trouble)
             forget_frames(error)
-            count(self.crawler, "frontier/cooldown/postponed")
+            self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 
     def _wants(self, request: Request, status: int) -> bool:

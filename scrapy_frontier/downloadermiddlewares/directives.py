@@ -24,7 +24,6 @@ from ..crawl.requests.fingerprints import is_same_page
 from ..crawl.requests.request_classes import copied
 from ..crawl.responses.head import head_of
 from ..crawl.robots.sites import Agents
-from ..crawl.stats import count
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -56,7 +55,7 @@ class DirectivesMiddleware(Component):
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
         flight = self.flights.get(id(request))
         if self.settings.ajax and flight is not None and self._has_ajax_form(request, response):
-            count(self.crawler, "frontier/ajax")
+            self.crawler.stats.inc_value("frontier/ajax")
             return copied(request, ajax_form(request.url))
         directives = self._read(request, response)
         if directives is not None:
@@ -96,13 +95,13 @@ class DirectivesMiddleware(Component):
     def _obey(self, flight: Flight, directives: Directives, response: Response) -> None:
         found = consequences(directives, response.url, self.settings.obeyed)
         if directives["noindex"] and not is_error(self.crawler, response, flight.request):
-            count(self.crawler, "frontier/noindex/pages")
+            self.crawler.stats.inc_value("frontier/noindex/pages")
             if found.skips:
                 raise IgnoreRequest(reasons.SKIPPED())
         if directives["nofollow"]:
-            count(self.crawler, "frontier/nofollow/pages")
+            self.crawler.stats.inc_value("frontier/nofollow/pages")
         if found.alias_of is not None:
-            count(self.crawler, "frontier/canonical")
+            self.crawler.stats.inc_value("frontier/canonical")
         flight.obeys(found)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:

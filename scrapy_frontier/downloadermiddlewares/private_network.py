@@ -9,7 +9,6 @@ from ..core.parse.redirect_chains import PRIVATE
 from ..crawl.assembly import Component
 from ..crawl.hosts.private_network import is_led_to, leads_inside, led_inside, refusal_of
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
-from ..crawl.stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -56,8 +55,8 @@ class PrivateNetworkMiddleware(Component):
         return response
 
     def _refused(self, address: str) -> IgnoreRequest:
-        count(self.crawler, "frontier/redirects/refused")
-        count(self.crawler, f"frontier/redirects/refused/{PRIVATE.name}")
+        self.crawler.stats.inc_value("frontier/redirects/refused")
+        self.crawler.stats.inc_value(f"frontier/redirects/refused/{PRIVATE.name}")
         return refusal_of(address)
 
 

@@ -25,7 +25,6 @@ from ..crawl.redirect_limits import Limited, forget_copied_chain, was_to_be_foll
 from ..crawl.requests.fingerprints import is_same_page
 from ..crawl.responses.head import is_text, refresh_of
 from ..crawl.scrapy_internals import compat
-from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
@@ -119,13 +118,13 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         target = crawl.follow_ups.as_link(flight, target)
         led = found.led(response.status, self._forbids_links(request, response))
         if led is Led.FORBIDDEN:
-            count(self.crawler, "frontier/nofollow/links")
+            self.crawler.stats.inc_value("frontier/nofollow/links")
             target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
         elif reason := crawl.refused.reason_of_refresh(target):
             flight.note(reason)
             return
         else:
-            count(self.crawler, "frontier/redirects/refresh")
+            self.crawler.stats.inc_value("frontier/redirects/refresh")
         compat.engine_of(self.crawler).crawl(target)
         if led is Led.MOVED:
             known = crawl.frontier.find(crawl.identities.of(target))

@@ -20,7 +20,6 @@ from ..crawl.hosts.response_troubles import error_of
 from ..crawl.robots.gate import Gate
 from ..crawl.robots.parser import RulesParser
 from ..crawl.robots.sites import RobotsServices, origin_for
-from ..crawl.stats import count
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -94,12 +93,12 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         back = postponed(flight, request, trouble.reason, seconds)
         if back is None:
             raise IgnoreRequest(trouble.reason) if flight is None else error_of(trouble, request)
-        count(self.crawler, "frontier/robots/postponed")
+        self.crawler.stats.inc_value("frontier/robots/postponed")
         return back
 
     def _forbid(self, request: Request, reason: str) -> None:
         logger.debug("Forbidden by robots.txt: %s", request, extra={"spider": self.crawler.spider})
-        count(self.crawler, "robotstxt/forbidden")
+        self.crawler.stats.inc_value("robotstxt/forbidden")
         error = IgnoreRequest("Forbidden by robots.txt")
         setattr(error, REASON, reason)
         raise error

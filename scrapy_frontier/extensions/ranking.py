@@ -18,7 +18,6 @@ from ..core.errors import FrontierError, FrontierUnwritable
 from ..crawl.assembly import Component
 from ..crawl.ranking.ranking_thread import RankingThread
 from ..crawl.scrapy_internals import compat
-from ..crawl.stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +125,7 @@ class RankingExtension(Component):
         words = error if is_clear else "run `scrapy frontier check`"
         told = f"The ranking failed: %s; it is tried again in {RANKING_AFTER_FAILURE / 60:.0f} minutes"
         logger.error(told, words, exc_info=None if is_clear else error, extra=spider)
-        count(self.crawler, "frontier/errors")
+        self.crawler.stats.inc_value("frontier/errors")
 
     def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:
         """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
@@ -149,8 +148,6 @@ class RankingExtension(Component):
         words = "Ranked %d pages with %d links in %.2f s: %d iterations, error %s, %d rows moved"
         about = run.pages, run.links, seconds, ranking.iterations, ranking.error, moved
         logger.log(level, words, *about, extra={"spider": self.crawler.spider})
-        if stats is None:
-            return
         stats.inc_value("frontier/rank/runs")
         stats.inc_value("frontier/rank/moved", moved)
         stats.set_value("frontier/rank/pages", run.pages)

@@ -14,7 +14,6 @@ from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import DUPLICATE, chosen_slot
-from ..crawl.stats import count
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -52,7 +51,7 @@ class DuplicatesMiddleware(Component, BaseSpiderMiddleware):
             other = crawl.frontier.same_content(page_id, _host_of(request), digest, kept)
         if other is not None:
             request.meta[DUPLICATE] = other.url
-            count(self.crawler, "frontier/duplicates")
+            self.crawler.stats.inc_value("frontier/duplicates")
 
     def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
         """*request*, or None for a link on a page that has the same body as another."""

@@ -45,7 +45,7 @@ BASE = {"core"}  # errors, times, sizes, reasons
 BELOW_REVISITS = {*BASE, "core/parse", "core/store", "core/hosts", "core/transitions"}
 BELOW_PAGES = {*BELOW_REVISITS, "core/ranking", "core/revisits"}
 BELOW_FRONTIER = {*BELOW_PAGES, "core/pages"}
-BESIDE = {"crawl", "crawl/scrapy_internals", "crawl/stats"}
+BESIDE = {"crawl", "crawl/scrapy_internals"}
 MIDDLEWARE = {*BASE, *BESIDE, "core/parse", "settings", "crawl/meta_keys"}
 ALLOWED = {
     "core": set(),
@@ -75,7 +75,7 @@ ALLOWED = {
     "crawl/hosts": {
         *BASE,
         *("core/parse", "core/hosts", "core/frontier", "settings"),
-        *("crawl/scrapy_internals", "crawl/stats"),
+        "crawl/scrapy_internals",
     },
     "crawl/requests": {
         *BASE,
@@ -85,7 +85,7 @@ ALLOWED = {
     "crawl/robots": {
         *BASE,
         *("core/parse", "core/hosts", "core/frontier", "settings"),
-        *("crawl/clock", "crawl/hosts", "crawl/scrapy_internals", "crawl/standstill", "crawl/stats"),
+        *("crawl/clock", "crawl/hosts", "crawl/scrapy_internals", "crawl/standstill"),
     },
     "crawl/flights": {
         *BASE,
@@ -114,7 +114,7 @@ ALLOWED = {
     "downloadermiddlewares": {
         *MIDDLEWARE,
         *("crawl/flights", "crawl/hosts", "crawl/requests", "crawl/responses", "crawl/robots"),
-        "crawl/standstill",
+        *("crawl/standstill", "crawl/stats"),
     },
     "spidermiddlewares": {*MIDDLEWARE, "crawl/links"} - {"settings"},
     "extensions": {*BASE, *BESIDE, "core/frontier", "crawl/ranking"},

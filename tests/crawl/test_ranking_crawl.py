@@ -19,6 +19,7 @@ import pytest
 from conftest import assert_closed
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.statscollectors import MemoryStatsCollector
 from server import Answer
 
 from scrapy_frontier.core.admin.check import Check
@@ -311,8 +312,9 @@ def test_a_ranking_that_cannot_begin_is_tried_again_ten_minutes_later(
     now = 1000.0
     monkeypatch.setattr(ranking.compat, "call_later", lambda pause, call: None)
     monkeypatch.setattr(ranking.time, "monotonic", lambda: now)
-    monkeypatch.setattr(ranking, "count", lambda crawler, name: None)  # it has no stats yet
-    extension = ranking.RankingExtension(Crawler(FollowSpider, {"FRONTIER_DIR": "unused"}))
+    crawler = Crawler(FollowSpider, {"FRONTIER_DIR": "unused"})
+    crawler.stats = MemoryStatsCollector(crawler)
+    extension = ranking.RankingExtension(crawler)
     extension.crawl = SimpleNamespace(  # type: ignore[assignment]
         links=object(),
         frontier=SimpleNamespace(is_loaded=True, rank_due=cannot),

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from ...core.time_format import span
-from ..stats import count
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -22,7 +21,7 @@ def cool(crawler: Crawler, frontier: Frontier, host: str, trouble: Trouble, now:
     """`Frontier.cool`, and what is new of it is counted and logged. Raises `FrontierUnwritable`."""
     rest = frontier.cool(host, trouble, now)
     if rest.is_new:
-        count(crawler, "frontier/cooldown/strikes")
+        crawler.stats.inc_value("frontier/cooldown/strikes")
         pause, extra = span(rest.cooldown.until - now), {"spider": crawler.spider}
         words = "%s rests for %s after strike %d: %s"
         logger.info(words, host, pause, rest.cooldown.strikes, trouble.reason, extra=extra)

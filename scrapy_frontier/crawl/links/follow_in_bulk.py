@@ -24,7 +24,6 @@ from ..meta_keys import LINK_SCORE
 from ..requests.request_classes import copied
 from ..responses.fast_link_extractor import let_go_of_tree, text_of
 from ..scrapy_internals import compat
-from ..stats import count
 from .built_in_middlewares import Depth, Referrers
 from .callback_requests import Offsite, TimeSlice
 from .outlinks import MOST_LINKS
@@ -220,7 +219,7 @@ class PageFollowing:
         self._depth.count_links(self._count)
         self._sites.count_refused()
         if self._too_long:
-            count(self._crawler, "urllength/request_ignored_count", self._too_long)
+            self._crawler.stats.inc_value("urllength/request_ignored_count", self._too_long)
 
 
 class _Sites:
@@ -255,7 +254,7 @@ class _Sites:
     def count_refused(self) -> None:
         """Add them to Scrapy's stat; once, when the links of the page are through."""
         if self._refused:
-            count(self._crawler, "offsite/filtered", self._refused)
+            self._crawler.stats.inc_value("offsite/filtered", self._refused)
 
 
 class _LinkRequests:

@@ -30,7 +30,6 @@ from ..hosts.private_network import is_led_to, leads_inside
 from ..hosts.response_troubles import OWN_PAUSE, forget_frames, own_fault
 from ..hosts.strikes import cool
 from ..scrapy_internals import compat
-from ..stats import count
 from .fetch import RobotsFetcher, names_proxy
 from .sites import LARGE_FILE, KnownSites, LruCache, RobotsServices
 
@@ -224,7 +223,7 @@ class RobotsQueue:
             sites.learn(origin, agent, found, copy, errand.failure)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # see `Component.left_to_scheduler`
-                count(self._services.crawler, "frontier/errors")
+                self._services.crawler.stats.inc_value("frontier/errors")
                 extra = {"spider": self._services.crawler.spider}
                 words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
                 logger.error(words, origin, exc_info=True, extra=extra)
@@ -266,7 +265,7 @@ class RobotsQueue:
         errand.failure = answer.failure
         if copy.failures:
             self._cool(copy, answer)
-            count(self._services.crawler, "frontier/robots/unreachable")
+            self._services.crawler.stats.inc_value("frontier/robots/unreachable")
             pause = span(copy.ask_at - self._services.clock())
             if copy.body:
                 meanwhile = "an old copy is used"

@@ -29,7 +29,6 @@ from ..hosts.private_network import comes_from_inside
 from ..hosts.response_troubles import CACHED, first_line, lines_of, own_fault, pause_in
 from ..meta_keys import ERRAND, FROM_PUBLIC, SLOT
 from ..scrapy_internals import compat
-from ..stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -160,7 +159,7 @@ class RobotsFetcher:
         if isinstance(raised, IgnoreRequest):
             ignored = Answer(None, error=error)
             return replayed(ignored) if self._services.settings.replays else ignored
-        count(self._services.crawler, f"robotstxt/exception_count/{type(raised)}")
+        self._services.crawler.stats.inc_value(f"robotstxt/exception_count/{type(raised)}")
         is_of_another = not is_direct and own_fault(raised) is None
         return Answer(None, error=error, failure=None if is_of_another else raised)
 
@@ -194,14 +193,14 @@ class RobotsFetcher:
             is_cached = way.asks_cache and CACHED in response.flags
             if is_cached:
                 way.come_from_cache(given_at(first_line(response, "Date"), self._services.clock()))
-            count(self._services.crawler, "robotstxt/response_count")
-            count(self._services.crawler, f"robotstxt/response_status_count/{response.status}")
+            self._services.crawler.stats.inc_value("robotstxt/response_count")
+            self._services.crawler.stats.inc_value(f"robotstxt/response_status_count/{response.status}")
             return response
         finally:
             del self._ways[id(request)]
             if not self._ways:
                 self._listen(self._services.crawler.signals.disconnect)
-            count(self._services.crawler, "robotstxt/request_count")
+            self._services.crawler.stats.inc_value("robotstxt/request_count")
             if self._services.frontier is not None:
                 was_asked = not is_cached or way.was_given
                 self._services.frontier.end_errand(host, self._services.clock(), was_asked)

@@ -99,7 +99,7 @@ class Gate:
         """Bring two stats up to date that say how things are now: files being asked for, hosts held for
         theirs."""
         services, stats = self._services, self._services.crawler.stats
-        if stats is not None and services.frontier is not None:
+        if services.frontier is not None:
             stats.set_value("frontier/robots/asking", len(self._robots_queue.errands))
             stats.set_value("frontier/robots/held", len(services.frontier.held(self.clock())))
 

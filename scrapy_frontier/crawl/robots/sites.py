@@ -17,7 +17,6 @@ from ...core.parse.urls import origin_of
 from ..clock import steady_clock
 from ..hosts.politeness_key import PolitenessKeys
 from ..scrapy_internals import compat
-from ..stats import count
 from .parser import Parsers
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ class KnownSites:
         if copy is None or not is_current(copy, self._services.clock()) or len(copy.body) > LARGE_FILE:
             return None
         if self._services.frontier is not None:
-            count(self._services.crawler, "frontier/robots/read")
+            self._services.crawler.stats.inc_value("frontier/robots/read")
         return self.learn(origin, agent, self.read(copy, origin, agent), copy)
 
     def decide(self, request: Request, now: float) -> Decision:
