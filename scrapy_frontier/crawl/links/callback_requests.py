@@ -224,24 +224,25 @@ def usual_listeners(crawler: Crawler) -> list[Any] | None:
 
 class Offsite:
     """Scrapy's check for offsite requests by its *receivers*, asked once for all requests to one origin; it
-    ``is_open`` where all pass."""
+    ``is_open`` where all pass. Whether an origin has ``passed``, as far as it was asked."""
 
     def __init__(self, spider: Spider | None, receivers: list[Any]) -> None:
         self._spider = spider
         self._receivers = receivers
         self.is_open = not (receivers and getattr(spider, "allowed_domains", None))
-        self._passed: set[str] = set()
+        self.passed: dict[str, bool] = {}
 
     def lets_pass(self, request: Request) -> bool:
         """Whether *request* is not offsite; one that is, its receivers count and log as they do."""
         origin = "/".join(request.url.split("/", 3)[:3])  # `origin_text` without a call, .1 us less a link
-        if origin in self._passed:
+        if self.passed.get(origin):
             return True
         try:
             for receiver in self._receivers:
                 receiver(request=request, spider=self._spider)
         except IgnoreRequest:
+            self.passed[origin] = False
             return False
         if not request.meta.get("allow_offsite"):
-            self._passed.add(origin)
+            self.passed[origin] = True
         return True

@@ -77,7 +77,8 @@ class PageFollowing:
         self._recognize = self._intake.recognize
         self._lease = None if self._links is None else flight.lease
         self._found = flight.links or PageLinks(response.url)
-        self._sites = _Sites(self._crawler, receivers, self._found.origin)
+        self._offsite = Offsite(self._crawler.spider, receivers)
+        self._own = self._found.origin[:-1]  # as `Offsite` has origins
         self._depth = Depth(built_ins, response)
         self._requests = _LinkRequests(built_ins, codec, response, self._depth.of_links)
         self._score = getattr(self._crawler.spider, LINK_SCORE, None)
@@ -85,7 +86,7 @@ class PageFollowing:
         self._yielded: list[Request] = []
         self._skipped: set[bytes] = set()  # pages the callback has asked for itself
         self._new: list[Link] = []
-        self._known = self._recognized = self._too_long = self._not_kept = self._count = 0
+        self._known = self._recognized = self._too_long = self._refused = self._not_kept = self._count = 0
 
     def take(self, output: Any) -> bool:
         """Note what the callback asks for itself, which is not asked for again; whether *output* goes on."""
@@ -138,7 +139,8 @@ class PageFollowing:
     def _room(self) -> int:
         """For so many links within the site it is enough that their pages are known."""
         is_judged = self._refusing is not None or self._score is not None or self._depth.is_too_deep
-        return MOST_LINKS - self._found.count if not is_judged and self._sites.own_passes else 0
+        own_passes = self._offsite.is_open or self._offsite.passed.get(self._own, False)
+        return MOST_LINKS - self._found.count if not is_judged and own_passes else 0
 
     # -- a link ----------------------------------------------------------------------------------------
 
@@ -159,7 +161,7 @@ class PageFollowing:
             only_seen = self._refusing.refusal(url)
         if only_seen:
             flags |= NOFOLLOW
-        elif self._depth.is_too_deep or not self._sites.let_pass(url):
+        elif self._depth.is_too_deep or not self._lets_pass(url):
             if self._lease is None:  # nobody asks who links what
                 return
             only_seen = reasons.OUT_OF_SCOPE()
@@ -170,6 +172,19 @@ class PageFollowing:
             self._recognized += not only_seen
         else:
             self._add(url, way, anchor, flags, weight, only_seen)
+
+    def _lets_pass(self, url: str) -> bool:
+        """Whether Scrapy lets a link to *url* pass. It is asked at the first of an origin, and counts that
+        one; further refusals are counted when the links of the page are through."""
+        if self._offsite.is_open:
+            return True
+        # `origin_text` without a call, .1 us less a link
+        origin = self._own if url.startswith(self._found.origin) else "/".join(url.split("/", 3)[:3])
+        passed = self._offsite.passed.get(origin)
+        if passed is None:
+            return self._offsite.lets_pass(Request(url))
+        self._refused += not passed
+        return passed
 
     def _add(self, url: str, way: Way, anchor: Anchor, flags: int, weight: float, only_seen: str) -> None:
         """A link to a page that nobody has met lately."""
@@ -217,44 +232,10 @@ class PageFollowing:
         if self._links is not None:
             self._tally["frontier/links/ignored"] += self._not_kept
         self._depth.count_links(self._count)
-        self._sites.count_refused()
-        if self._too_long:
-            self._crawler.stats.inc_value("urllength/request_ignored_count", self._too_long)
-
-
-class _Sites:
-    """What Scrapy's check for offsite requests says of links, asked once for all to one origin."""
-
-    def __init__(self, crawler: Crawler, receivers: list[Any], own: str) -> None:
-        self._crawler = crawler
-        self._offsite = Offsite(crawler.spider, receivers)
-        self._own = own
-        self._passed: dict[str, bool] = {}
-        self._refused = 0
-
-    @property
-    def own_passes(self) -> bool:
-        """Whether links within the site are known to pass."""
-        return self._offsite.is_open or self._passed.get(self._own, False)
-
-    def let_pass(self, url: str) -> bool:
-        """Whether Scrapy lets a link to *url* pass. It is asked at the first of an origin, and counts that
-        one; further refusals wait for `count_refused`."""
-        if self._offsite.is_open:
-            return True
-        # `origin_text` without a call, .1 us less a link
-        origin = self._own if url.startswith(self._own) else "/".join(url.split("/", 3)[:3])
-        passed = self._passed.get(origin)
-        if passed is None:
-            passed = self._passed[origin] = self._offsite.lets_pass(Request(url))
-        elif not passed:
-            self._refused += 1
-        return passed
-
-    def count_refused(self) -> None:
-        """Add them to Scrapy's stat; once, when the links of the page are through."""
         if self._refused:
             self._crawler.stats.inc_value("offsite/filtered", self._refused)
+        if self._too_long:
+            self._crawler.stats.inc_value("urllength/request_ignored_count", self._too_long)
 
 
 class _LinkRequests:
