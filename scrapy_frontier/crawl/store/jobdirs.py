@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from ...core.errors import FrontierUnreadable, FrontierUnwritable
-from .upkeep import full_disk, has_database, is_full, no_directory, spider_in
+from ...core.store.directory_lock import full_disk, has_database, is_full, no_directory
+from .upkeep import spider_in
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,26 +11,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ...core.store import keys
-from ...core.store.directory_lock import CRAWL, DATABASE, full_disk, has_database, is_full, no_directory
+from ...core.store.directory_lock import CRAWL, DATABASE
+from ...core.store.directory_lock import has_database as has_database  # for the commands
 from ...core.store.mapped_files import MappedFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...core.store.leveldb import Store
-
-__all__ = [
-    "Upkeep",
-    "filter_directory",
-    "forget_filter",
-    "full_disk",
-    "has_database",
-    "is_full",
-    "no_directory",
-    "open_store",
-    "repair_files",
-    "spider_in",
-]
 
 logger = logging.getLogger(__name__)
 
