@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.time_format import span
@@ -19,6 +20,7 @@ STOOD_STILL = 60.0  # seconds without a sign of life, which come every five: mor
 MEANWHILE = "it stood still meanwhile"  # why nothing came of a request
 
 
+@dataclass(eq=False, repr=False)
 class Standstill:
     """Notices that the process stood still: it was stopped (Ctrl-Z), its container paused, its machine
     suspended, or a callback held the event loop. What was under way then is late by that, and nobody is to
@@ -29,20 +31,13 @@ class Standstill:
     how long a request may take, both in seconds.
     """
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        clock: Callable[[], float],
-        boot_time: Callable[[], float],
-        timeout: float,
-    ) -> None:
-        self._frontier = frontier
-        self._clock = clock
-        self._boot_time = boot_time
-        self._timeout = timeout
-        self._last = math.inf  # by the machine's clock: the crawl's may be told to jump
-        self._over = -math.inf  # when the last one was noticed
-        self.next = math.inf
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _boot_time: Callable[[], float]
+    _timeout: float
+    _last = math.inf  # by the machine's clock: the crawl's may be told to jump
+    _over = -math.inf  # when the last one was noticed
+    next = math.inf
 
     def look(self) -> None:
         """Notice one that is just over: the leases that are out last as if they had been granted now."""
