@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -122,28 +123,23 @@ def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
     return compat_scraper.http_error_of(crawler, response, request) is not None
 
 
+@dataclass(eq=False, repr=False)
 class PageRules:
     """The rules for one page. *leads_on*: it only leads to another one at once, so it has no items.
     *as_link* makes a request for its canonical page as a link would be; None where that cannot be given to
     the same callback."""
 
-    def __init__(
-        self,
-        rules: DirectiveRules,
-        response: Response,
-        found: Consequences,
-        leads_on: bool,
-        as_link: Callable[[Request], Request] | None,
-        inherited: PatternAndForce | None,
-    ) -> None:
-        self._rules = rules
-        self._response = response
-        self._inherited = inherited
-        self._is_nofollow = found.is_nofollow
-        self._nofollow_only: frozenset[bytes] | None = None
-        self._canonical = found.alias_of if as_link is not None else None
-        self._as_link = as_link
-        stat = "frontier/noindex/items" if found.drops_items else ""  # of items that are dropped
+    _rules: DirectiveRules
+    _response: Response
+    _found: Consequences
+    leads_on: InitVar[bool]
+    _as_link: Callable[[Request], Request] | None
+    _inherited: PatternAndForce | None
+    _nofollow_only: frozenset[bytes] | None = field(default=None, init=False)
+
+    def __post_init__(self, leads_on: bool) -> None:
+        self._is_nofollow = self._found.is_nofollow
+        stat = "frontier/noindex/items" if self._found.drops_items else ""  # of items that are dropped
         self._drops_items_for = "frontier/redirects/items" if leads_on else stat
 
     def filter(self, result: Iterable[Any]) -> Iterator[Any]:
@@ -236,7 +232,7 @@ class PageRules:
     def _more(self) -> Iterator[Request]:
         """The canonical page, to be fetched in its own turn as this one was yielded: a slot, say, that a
         middleware gave this one is not its own."""
-        request, url, as_link = self._response.request, self._canonical, self._as_link
+        request, url, as_link = self._response.request, self._found.alias_of, self._as_link
         if url is None or as_link is None or request is None or request.method != "GET" or self._is_nofollow:
             return
         canonical = copied(request, url)
