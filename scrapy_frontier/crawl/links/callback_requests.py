@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-_END = object()
 FIRST_SLICE = 0.02  # seconds for the links of a page: most are through by then
 CALLBACK_SLICE = 0.003  # seconds for the rest, between two turns of others
 
@@ -72,26 +71,15 @@ class CallbackOutput:
         page, under_way = _PageOutput(outputs, self._hand_over), Tasks(self._most)
         self._pages[id(response)] = page
         try:
-            await self._process(page, under_way, request, response)
+            async for item in page.items():
+                await under_way.add(self._engine.scraper.start_itemproc_async(item, response=response))
+        except Exception:
+            failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
+            self._engine.scraper.handle_spider_error(failure, request, response)
         finally:
             del self._pages[id(response)]
         await under_way.end()
         compat.let_go_of_selector(response)
-
-    async def _process(
-        self, page: _PageOutput, under_way: Tasks, request: Request, response: Response
-    ) -> None:
-        """Have all requests of *page* handed over, and all items begun."""
-        while True:
-            try:
-                item = await page.next_item()
-            except Exception:
-                failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
-                self._engine.scraper.handle_spider_error(failure, request, response)
-                return
-            if item is _END:
-                return
-            await under_way.add(self._engine.scraper.start_itemproc_async(item, response=response))
 
     def _hand_over(self, requests: list[Request]) -> None:
         crawler, slot = self._crawler, compat.slot_of(self._crawler)
@@ -169,21 +157,20 @@ class _PageOutput:
         self._requests: list[Request] = []
         self._slice = TimeSlice()
 
-    async def next_item(self) -> Any:
-        """The next that is no request, or `_END`; all requests before it have been handed over by then."""
+    async def items(self) -> AsyncIterator[Any]:
+        """All that is no request; the requests before each have been handed over by then."""
         time_slice = self._slice
         try:
             async for output in self._outputs:
-                if not isinstance(output, Request):
-                    if output is not None:
-                        return output
-                    continue
-                self.take(output)
-                if perf_counter() >= time_slice.look_at and time_slice.is_over():
+                if isinstance(output, Request):
+                    self.take(output)
+                    if perf_counter() >= time_slice.look_at and time_slice.is_over():
+                        self._hand_over()
+                        await compat.sleep(0)
+                        time_slice.renew()
+                elif output is not None:
                     self._hand_over()
-                    await compat.sleep(0)
-                    time_slice.renew()
-            return _END
+                    yield output
         finally:
             self._hand_over()
 
