@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .outlinks import LinkCollector, Outlinks
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
-LARGE_PAGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
 
 
 @dataclass(eq=False, repr=False)
@@ -94,13 +93,10 @@ class Follow:
         return self._with_requests(response, result, self._take_ways(response))
 
     def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """As `after`; and a very large page is parsed in a thread, beside the event loop, which would stand
-        still."""
-        if not self.is_followed(response):
+        """As `after`."""
+        if not self.is_followed(response) or self._is_in_bulk(response):
             return result
-        if not self._is_in_bulk(response):
-            return self._and_requests(response, result, self._take_ways(response))
-        return _and_tree(response, result) if len(response.body) > LARGE_PAGE else result
+        return self._and_requests(response, result, self._take_ways(response))
 
     def _with_requests(self, response: Any, result: Iterable[Any], ways: tuple[Way, ...]) -> Iterator[Any]:
         try:
@@ -227,14 +223,3 @@ class Follow:
 
 def _sees_output(middleware: Any) -> bool:
     return any(hasattr(middleware, f"process_spider_output{end}") for end in ("", "_async"))
-
-
-async def _and_tree(response: Any, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """*result*; then, however it ends, *response* is parsed."""
-    try:
-        async for each in result:
-            yield each
-    except Exception:
-        await compat.in_thread(lambda: response.selector)
-        raise
-    await compat.in_thread(lambda: response.selector)

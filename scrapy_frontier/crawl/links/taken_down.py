@@ -6,14 +6,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..scrapy_internals import compat
+from .follow_in_bulk import PageFollowing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy.http import Response
 
-    from .follow_in_bulk import PageFollowing
     from .outlinks import LinkCollector
+
+LARGE_PAGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
 
 
 def taken(response: Response, result: Iterable[Any], taker: PageFollowing | LinkCollector) -> Iterator[Any]:
@@ -30,8 +32,11 @@ def taken(response: Response, result: Iterable[Any], taker: PageFollowing | Link
         pass
 
 
-async def end(taker: PageFollowing | LinkCollector | None, response: Response, place: PlaceInLine) -> None:
-    """The callback of *response* has ended: its page gives way to others by its *place* meanwhile."""
+async def end(taker: PageFollowing | LinkCollector | None, response: Any, place: PlaceInLine) -> None:
+    """The callback of *response* has ended: its page gives way to others by its *place* meanwhile. A very
+    large one is parsed in a thread, beside the event loop, which would stand still."""
+    if isinstance(taker, PageFollowing) and len(response.body) > LARGE_PAGE:
+        await compat.in_thread(lambda: response.selector)
     if taker is not None:
         for _ in taker.end(response):
             await place.give_way()
