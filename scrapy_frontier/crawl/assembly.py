@@ -242,7 +242,7 @@ class Crawl:
             refusals,
             reporter,
         )
-        self.refused = RefusedFollowUps(frontier, clock, identities, self.intake, follow_ups, refusals)
+        self.refused = RefusedFollowUps(frontier, clock, self.intake, follow_ups, refusals)
         self.df = self._dupefilter.for_spiders(identities, frontier, self.intake.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self.standstill = Standstill(frontier, clock, boot_time, timeout)
@@ -261,7 +261,7 @@ class Crawl:
             self.frontier,
             self.clock,
             self.flights,
-            self.identities,
+            self.intake,
             self.requests,
             self.seeds,
             self.refused,
@@ -276,12 +276,12 @@ class Crawl:
 
     def _make_parts_for_links(self, spider: Spider, reporter: Reporter) -> None:
         """What takes down and follows the links of pages, for the middleware that is at work."""
-        crawler, settings, identities, intake = self._crawler, self.settings, self.identities, self.intake
+        crawler, settings = self._crawler, self.settings
         self.links: Outlinks | None = None
         if self.keeps_links:
             from .links.outlinks import Outlinks
 
-            self.links = Outlinks(settings, self.frontier, identities, intake, self.flights, reporter)
+            self.links = Outlinks(settings, self.frontier, self.intake, self.flights, reporter)
         self.follow: Follow | None = None
         if compat.has_middleware(crawler, SPIDER_MIDDLEWARE):
             from .links.follow import Follow
@@ -293,8 +293,7 @@ class Crawl:
                 self.requests.codec,
                 self._dupefilter,
                 self.flights,
-                identities,
-                intake,
+                self.intake,
                 self.links,
                 reporter,
             )
@@ -306,7 +305,7 @@ class Crawl:
         if compat.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
-            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.identities, self.intake)
+            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.intake)
         self.gate: Gate | None = None
         if compat.has_middleware(crawler, ROBOTS):
             from .robots.gate import Gate

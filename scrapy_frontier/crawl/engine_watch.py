@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier, PageId
+    from ..core.frontier import Frontier
+    from .intake.enqueue_requests import Intake
     from .intake.refused_follow_ups import RefusedFollowUps
     from .intake.seeds import Seeds
     from .links.outlinks import Outlinks
-    from .requests.fingerprints import Identities
     from .requests.queued import QueuedRequests
     from .revisits import Revisits
     from .stats import Reporter
@@ -67,7 +67,7 @@ class Watch:
     _frontier: Frontier
     _clock: Callable[[], float]
     _flights: Flights
-    _identities: Identities
+    _intake: Intake
     _requests: QueuedRequests
     _seeds: Seeds
     _refused: RefusedFollowUps
@@ -285,7 +285,7 @@ class Watch:
     def _release(self, flight: Flight) -> None:
         frontier, lease = self._frontier, flight.lease
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
-        outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
+        outcome, now = outcome_of(flight, is_closing, self._intake.find), self._clock()
         self._ended_at = now
         links, found = self._links, flight.links
         is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))
@@ -326,9 +326,6 @@ class Watch:
                 self._frontier.commit()
             except Exception as error:
                 self._failed(error)
-
-    def _find(self, request: Request) -> PageId | None:
-        return self._frontier.find(self._identities.of(request))
 
     def _response_received(self, response: Any, request: Request) -> None:
         flight = self._flights.get(id(request))

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from ..core.parse.sitemap_entries import Entry
     from ..settings import FrontierSettings
-    from .requests.fingerprints import Identities
 
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
 ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
@@ -53,7 +52,6 @@ class Sitemaps:
     _crawler: Crawler
     _frontier: Frontier
     _clock: Callable[[], float]
-    _identities: Identities
     _intake: Intake
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
@@ -109,7 +107,7 @@ class Sitemaps:
 
     def _read_again(self, url: str) -> None:
         frontier = self._frontier
-        page_id = frontier.find(self._identities.of(Request(url)))
+        page_id = self._intake.find(Request(url))
         page = frontier.page(page_id) if page_id is not None else None
         if page_id is not None and page is not None and payload_facts.is_sitemap(page.payload):
             frontier.requeue(page_id, self._clock())
@@ -129,7 +127,7 @@ class Sitemaps:
                 revisits.end_unchanged(flight, response.status, fetched, notes=None)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
-            take = partial(self._take, self._frontier.find(self._identities.of(request)))
+            take = partial(self._take, self._intake.find(request))
             about = request, response, task, proxy, self._has_ajax
             reading = SitemapReading(self._crawler, self._frontier, take, *about)
             await reading.run()

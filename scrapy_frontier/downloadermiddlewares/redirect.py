@@ -127,7 +127,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
             self.crawler.stats.inc_value("frontier/redirects/refresh")
         compat.engine_of(self.crawler).crawl(target)
         if led is Led.MOVED:
-            known = crawl.frontier.find(crawl.identities.of(target))
+            known = crawl.intake.find(target)
             flight.outcome = redirected(target, known, response.status)
         elif led is Led.LINK:
             flight.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)

@@ -61,7 +61,7 @@ class Intake:
     settings: InitVar[FrontierSettings]
     _frontier: Frontier
     _clock: Callable[[], float]
-    _identities: Identities
+    identities: Identities
     _politeness_keys: PolitenessKeys
     _dupefilter: DupeFilter
     _requests: QueuedRequests
@@ -72,7 +72,7 @@ class Intake:
     _reporter: Reporter
 
     def __post_init__(self, settings: FrontierSettings) -> None:
-        identities, dupefilter = self._identities, self._dupefilter
+        identities, dupefilter = self.identities, self._dupefilter
         self.recognize = self._frontier.recognize
         self._is_recent = self._frontier.is_recent
         self._discover_one = self._frontier.discover_one
@@ -109,7 +109,7 @@ class Intake:
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
-        fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
+        fingerprint, host = plain_identity(clean) or (self.identities.fingerprint(request), host_of(clean))
         try:
             payload, is_stored = self._encode(request), True
         except Unstorable:
@@ -135,7 +135,7 @@ class Intake:
             request = self._without_session(request)
         elif self._follow_ups.end_if_once_more(flight, request):
             return True
-        fingerprint = self._identities.of(request)
+        fingerprint = self.identities.of(request)
         if self._dupefilter.drops(request, fingerprint, self._frontier):
             self._tally["dupefilter/filtered"] += 1
             return False
@@ -171,7 +171,7 @@ class Intake:
         if flight is not None and request.dont_filter and only_its_retry_insists(request, flight):
             request.dont_filter = False  # nor is it handed on to where that leads
         again = self._is_wanted_again(request, known, flight)
-        host, kept_host = self._host_key(request, flight)
+        host, kept_host = self.host_key(request, flight)
         payload, is_stored = self._requests.payload_of(request)
         if is_stored and flight is not None:
             payload = self._follow_ups.with_own(flight, request, payload)
@@ -193,9 +193,9 @@ class Intake:
     def _refuse(self, original: Request) -> bool:
         """Make the page of a request known without queueing it; always False."""
         request = self._without_session(original)
-        host, kept_host = self._host_key(request)
+        host, kept_host = self.host_key(request)
         link = Link(
-            self._identities.of(request),
+            self.identities.of(request),
             request.url,
             host,
             request.priority,
@@ -219,7 +219,7 @@ class Intake:
             if identity is None or self._dupefilter.is_own:
                 request = Request(url, meta=dict(meta))
                 url = request.url
-                identity = self._identities.fingerprint(request), host_of(url)
+                identity = self.identities.fingerprint(request), host_of(url)
                 if self._dupefilter.drops(request, identity[0], self._frontier):
                     self._tally["dupefilter/filtered"] += 1
                     continue
@@ -252,10 +252,14 @@ class Intake:
         self._tally["scheduler/enqueued/disk"] += new
         return new
 
+    def find(self, request: Request) -> PageId | None:
+        """The page of *request*, if it is known; a lookup."""
+        return self._frontier.find(self.identities.of(request))
+
     def identify(self, url: str) -> tuple[bytes, str] | None:
         """Fingerprint and host of a plain GET for *url*, as a request would have them; None where its text
         does not tell. 2 us."""
-        return plain_identity(url) if self._identities.is_default else None
+        return plain_identity(url) if self.identities.is_default else None
 
     def politeness_key_of(self, url: str, host: str) -> str:
         """The politeness key of *url*: by default its *host*."""
@@ -314,15 +318,11 @@ class Intake:
         again = again or (request.meta.get(EVERY_RUN) not in UNSET and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
 
-    def host_and_depth(self, request: Request, flight: Flight | None) -> tuple[str, int]:
-        """Politeness key and depth of the link that *request*, to which *flight* leads, is."""
-        return self._host_key(request, flight)[0], times(request, "depth") if self.has_depth else 0
-
     def _text(self, original: Request, request: Request) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
-        return original.url if self.knows_texts and self._identities.is_plain(request) else ""
+        return original.url if self.knows_texts and self.identities.is_plain(request) else ""
 
-    def _host_key(self, request: Request, flight: Flight | None = None) -> tuple[str, str]:
+    def host_key(self, request: Request, flight: Flight | None = None) -> tuple[str, str]:
         """The download slot the user chose, else the politeness key of the URL, by default its host; an
         inherited slot is dropped. And the same where it is not the host."""
         url_host, meta, key = host_of(request.url), request.meta, None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...core.frontier import Event, Link, Outcome
-from ..flights.redirect_links_and_retries import is_once_more, not_followed
+from ..flights.redirect_links_and_retries import is_once_more, not_followed, times
 from ..requests.request_classes import copied
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ...core.frontier import Frontier
     from ..flights.in_flight import Flight
     from ..flights.redirect_links_and_retries import FollowUps
-    from ..requests.fingerprints import Identities
     from .enqueue_requests import Intake
     from .refused_links import Refusals
 
@@ -32,7 +31,6 @@ class RefusedFollowUps:
 
     _frontier: Frontier
     _clock: Callable[[], float]
-    _identities: Identities
     _intake: Intake
     _follow_ups: FollowUps
     _refusals: Refusals
@@ -42,7 +40,7 @@ class RefusedFollowUps:
         its page is known. 20 us."""
         if is_once_more(follow_up, flight):
             return ""
-        if self._frontier.find(self._identities.of(follow_up)) == flight.lease.page_id:
+        if self._intake.find(follow_up) == flight.lease.page_id:
             return self._follow_ups.end_for_nothing(flight, follow_up)
         reason = self._reason(follow_up, flight)
         if reason:  # it leads away all the same, as a page that comes back has to be told
@@ -58,8 +56,10 @@ class RefusedFollowUps:
     def _reason(self, target: Request, flight: Flight | None) -> str:
         """Why *target*, to which *flight* leads if there is one, would be refused; that is counted, and
         logged."""
-        host, depth = self._intake.host_and_depth(copied(target), flight)  # its slot may be taken off
-        link = Link(self._identities.of(target), target.url, host, depth=depth)
+        intake = self._intake
+        host, _ = intake.host_key(copied(target), flight)  # its slot may be taken off
+        depth = times(target, "depth") if intake.has_depth else 0
+        link = Link(intake.identities.of(target), target.url, host, depth=depth)
         answer = self._frontier.refusal(link, self._clock())
         if answer is None:
             return ""

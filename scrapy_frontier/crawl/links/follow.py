@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..intake.enqueue_requests import Intake
     from ..intake.refused_links import Refusing
     from ..requests.codec import Codec
-    from ..requests.fingerprints import Identities
     from ..stats import Reporter
     from .outlinks import LinkCollector, Outlinks
 
@@ -57,7 +56,6 @@ class Follow:
     _codec: Codec
     _dupefilter: DupeFilter
     _flights: Flights
-    _identities: Identities
     _intake: Intake
     _links: Outlinks | None
     _reporter: Reporter
@@ -149,7 +147,6 @@ class Follow:
             self._crawler,
             self._built_ins,
             self._intake,
-            self._identities,
             self._codec,
             self._reporter.tally,
             self._links,

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ..intake.enqueue_requests import Intake
     from ..intake.refused_links import Refusing
     from ..requests.codec import Codec
-    from ..requests.fingerprints import Identities
     from ..responses.fast_link_extractor import Anchor
     from ..responses.follow_rules import Way
     from .built_in_middlewares import BuiltIns
@@ -60,7 +59,6 @@ class PageFollowing:
     _crawler: Crawler
     _built_ins: BuiltIns
     _intake: Intake
-    _identities: Identities
     codec: InitVar[Codec]
     _tally: defaultdict[str, int]
     _links: Outlinks | None
@@ -102,7 +100,7 @@ class PageFollowing:
             yield from self._refusing.find_refused()
             if self._refusing.refuses_none:
                 self._refusing = None
-        self._skipped = set(map(self._identities.of, map(self._as_queued, self._yielded)))
+        self._skipped = set(map(self._intake.identities.of, map(self._as_queued, self._yielded)))
         yield from self._read()
         let_go_of_tree(self._response)
         self._hand_over()
@@ -195,7 +193,7 @@ class PageFollowing:
         if identity is None:  # its text does not tell who it is, or not alone
             request = requests.request(clean, way, text_of(anchor))
             clean = request.url
-            identity = self._identities.of(request), host_of(clean)
+            identity = intake.identities.of(request), host_of(clean)
         fingerprint, host = identity
         if fingerprint in self._skipped:
             return

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from ...settings import FrontierSettings
     from ..intake.enqueue_requests import Intake
-    from ..requests.fingerprints import Identities
     from ..stats import Reporter
 
 MOST_LINKS = 10_000  # links of one page
@@ -49,7 +48,6 @@ class Outlinks:
 
     _settings: FrontierSettings
     _frontier: Frontier
-    _identities: Identities
     _intake: Intake
     _flights: Flights
     _reporter: Reporter
@@ -174,7 +172,7 @@ class Outlinks:
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""
         url = request.url if request.dont_filter else self._intake.without_session(request.url)
-        return (self._identities.of(request), url) if url == request.url else self._identify(url)
+        return (self._intake.identities.of(request), url) if url == request.url else self._identify(url)
 
     def _identify(self, url: str) -> tuple[bytes | None, str]:
         """The fingerprint of an anchor's target, and its URL as a request has it."""
@@ -185,7 +183,7 @@ class Outlinks:
             request = Request(url)
         except ValueError:
             return None, url
-        return self._identities.of(request), request.url
+        return self._intake.identities.of(request), request.url
 
 
 def item_field(item: Any, name: str) -> Any:
