@@ -30,7 +30,7 @@ from ..hosts.private_network import is_led_to, leads_inside
 from ..hosts.response_troubles import OWN_PAUSE, forget_frames, own_fault
 from ..hosts.strikes import cool
 from ..scrapy_internals import compat
-from .fetch import RobotsFetcher, names_proxy
+from .fetch import FileOnItsWay, RobotsFetcher, names_proxy
 from .sites import LARGE_FILE, KnownSites, LruCache, RobotsServices
 
 if TYPE_CHECKING:
@@ -240,9 +240,9 @@ class RobotsQueue:
     async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy | None:
         """What is known of the file from now on, kept; None where this machine could not ask for it, nobody
         waits any more, or somebody has to be asked next: the web, past the cache, or the same once more."""
-        sleep, url = partial(self._sleep, errand), f"{origin}/robots.txt"
         page = errand.request if errand.not_believed is None else None
-        answer = await self._fetcher.fetch(url, errand.host, sleep, before, page, errand.asks_cache)
+        way = FileOnItsWay(page, errand.asks_cache, partial(self._sleep, errand))
+        answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, before, way)
         if self._services.is_closed or self._turns_from_proxy(errand, answer):
             return None
         if errand.not_believed is not None:

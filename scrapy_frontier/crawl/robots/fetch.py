@@ -49,17 +49,20 @@ _META = {
 
 
 @dataclass(eq=False, repr=False)
-class _Way:
+class FileOnItsWay:
     """A file on its way, over redirects, by the proxy that the ``page`` that waits names; for None, and where
     that says nothing of one, as Scrapy chooses.
 
-    It ``asks_cache`` if Scrapy's HTTP cache may answer. ``cached_at`` is that of its `Answer`, by the oldest
+    It ``asks_cache`` if Scrapy's HTTP cache may answer, or keep what the web answers: then nothing is asked
+    conditionally, for the cache would keep the 304. Else that is passed by. It keeps no answer that may be
+    the proxy's own. By ``sleep`` one waits for a host. ``cached_at`` is that of its `Answer`, by the oldest
     part that the cache had. Of the request under way: whether it ``was_given`` to the network, and the bytes
     ``read`` of its answer.
     """
 
     page: Request | None
     asks_cache: bool
+    sleep: Callable[[str, float], Awaitable[None]]
     cached_at: float | None = None
     was_given: bool = False
     read: int = 0
@@ -81,7 +84,7 @@ class RobotsFetcher:
 
     _services: RobotsServices
     # By id of a request that the fetch keeps alive.
-    _ways: dict[int, _Way] = field(default_factory=dict, init=False)
+    _ways: dict[int, FileOnItsWay] = field(default_factory=dict, init=False)
 
     def wait(self, host: str) -> float:
         """Seconds until *host* may be asked; 0: now, its place is taken, and then `fetch` has to be called.
@@ -90,45 +93,22 @@ class RobotsFetcher:
             return 0.0
         return self._services.frontier.begin_errand(host, self._services.clock())
 
-    async def fetch(
-        self,
-        url: str,
-        host: str,
-        sleep: Callable[[str, float], Awaitable[None]],
-        before: RobotsCopy | None,
-        page: Request | None,
-        asks_cache: bool,
-    ) -> Answer:
-        """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2), all by
-        the proxy that the *page* that waits names; for None, and where that says nothing of one, as Scrapy
-        chooses.
+    async def fetch(self, url: str, host: str, before: RobotsCopy | None, way: FileOnItsWay) -> Answer:
+        """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 
         The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
         *url* itself has validators, for those of a redirect's target say nothing about *url*.
 
-        Where it *asks_cache* Scrapy's HTTP cache may answer, or keep what the web answers: then nothing is
-        asked conditionally, for it would keep the 304. Else it is passed by. It keeps no answer that may be
-        that proxy's own.
-
         The place of the first request is taken already (`wait`); each further one waits for its own
-        host, by *sleep*. From a public host none leads into a private network: `PrivateNetworkMiddleware`
-        sees to it.
+        host. From a public host none leads into a private network: `PrivateNetworkMiddleware` sees to it.
         """
-        way = _Way(page, asks_cache)
-        answer = await self._follow(url, host, sleep, {} if asks_cache else _conditions(before), way)
+        answer = await self._follow(url, host, {} if way.asks_cache else _conditions(before), way)
         if self._services.settings.replays:
             return answer  # nobody else can be asked
         return answer._replace(cached_at=way.cached_at)
 
-    async def _follow(
-        self,
-        url: str,
-        host: str,
-        sleep: Callable[[str, float], Awaitable[None]],
-        headers: dict[str, str],
-        way: _Way,
-    ) -> Answer:
-        error, from_public = "", False
+    async def _follow(self, url: str, host: str, headers: dict[str, str], way: FileOnItsWay) -> Answer:
+        from_public = False
         try:
             for hop in range(MAX_REDIRECTS + 1):
                 response = await self._download(url, host, from_public, headers, way)
@@ -145,14 +125,14 @@ class RobotsFetcher:
                 while (wait := self.wait(host)) and not self._services.is_closed:
                     if error := self.why_not_awaited(host, wait):
                         return Answer(None, error=error)
-                    await sleep(host, wait)
+                    await way.sleep(host, wait)
                 if self._services.is_closed:
                     break
         except Exception as raised:
             if way.asks_cache and not way.was_given:
                 way.come_from_cache(0.0)
             return self._no_answer(raised, is_direct=not hop)
-        return Answer(None, error=error)
+        return Answer(None)
 
     def _no_answer(self, raised: Exception, is_direct: bool) -> Answer:
         error = f"{type(raised).__name__}: {raised}".rstrip(": ")
@@ -170,7 +150,7 @@ class RobotsFetcher:
         return why_not_awaited(host, wait, is_cooling)
 
     async def _download(
-        self, url: str, host: str, from_public: bool, headers: dict[str, str], way: _Way
+        self, url: str, host: str, from_public: bool, headers: dict[str, str], way: FileOnItsWay
     ) -> Response:
         settings = self._services.settings
         meta = {**_META, SLOT: host, "download_timeout": settings.robots_timeout}
