@@ -3,7 +3,7 @@ whatever a name resolves to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.parse.redirect_chains import PRIVATE
 from ..crawl.assembly import Component
@@ -11,10 +11,11 @@ from ..crawl.hosts.private_network import is_led_to, leads_inside, led_inside, r
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Coroutine
 
-    from scrapy.exceptions import IgnoreRequest
     from scrapy.http import Request, Response
+
+_T = TypeVar("_T")
 
 
 class PrivateNetworkMiddleware(Component):
@@ -34,30 +35,25 @@ class PrivateNetworkMiddleware(Component):
         """None at once but for the few requests that another host led to; these are looked up, and raise
         `IgnoreRequest` where they lead inside."""
         if _may_be_led_to(request) and is_led_to(request) and not request.meta.get("proxy"):
-            return self._look_up(request)
+            return self._unless_inside(leads_inside(request), None)
         return None
-
-    async def _look_up(self, request: Request) -> None:
-        address = await leads_inside(request)
-        if address is not None:
-            raise self._refused(address)
 
     def process_response(
         self, request: Request, response: Response
     ) -> Coroutine[Any, Any, Response] | Response:
         """*response*; raises `IgnoreRequest` where somebody public led to it and its address is private."""
-        return self._look_at(request, response) if _may_be_led_to(request) else response
-
-    async def _look_at(self, request: Request, response: Response) -> Response:
-        address = await led_inside(request, response)
-        if address is not None:
-            raise self._refused(address)
+        if _may_be_led_to(request):
+            return self._unless_inside(led_inside(request, response), response)
         return response
 
-    def _refused(self, address: str) -> IgnoreRequest:
+    async def _unless_inside(self, look_up: Awaitable[str | None], passed: _T) -> _T:
+        """*passed*; raises `IgnoreRequest`, which is counted, where *look_up* finds a private address."""
+        address = await look_up
+        if address is None:
+            return passed
         self.crawler.stats.inc_value("frontier/redirects/refused")
         self.crawler.stats.inc_value(f"frontier/redirects/refused/{PRIVATE.name}")
-        return refusal_of(address)
+        raise refusal_of(address)
 
 
 def _may_be_led_to(request: Request) -> bool:
