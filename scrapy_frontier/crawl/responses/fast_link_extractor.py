@@ -46,7 +46,6 @@ class PageReader:
         # Of links to one page Scrapy's own takes the first, and then looks at its text.
         by_text = getattr(extractor, "restrict_text", None)
         self._names = None if by_text else compat.names_of_extractor(extractor)
-        self._allows = _nearly_all
         if self._names is not None:
             self._allows = _Filter(extractor).allows
             self._canonicalizes = extractor.canonicalize
@@ -169,10 +168,6 @@ def _as_requested(url: str) -> str | None:
         return safe_url_string(url) if url.startswith(_WEB) else None
     except ValueError:
         return None
-
-
-def _nearly_all(url: str, anchor: Anchor) -> bool:
-    return True
 
 
 class _Filter:
