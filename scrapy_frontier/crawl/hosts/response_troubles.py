@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
@@ -12,9 +12,6 @@ from scrapy.spidermiddlewares.httperror import HttpError
 
 from ...core import reasons
 from ...core.hosts.cooldown import Trouble, asked_pause, trouble_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
 OWN_PAUSE = 10.0  # seconds until a host is asked again that this machine could not ask
@@ -96,23 +93,18 @@ class OwnFault(NamedTuple):
     remedy: str
 
 
-def own_fault(error: BaseException) -> OwnFault | None:
+def own_fault(error: BaseException | None) -> OwnFault | None:
     """What this machine lacked where *error* kept a request from being sent; None where it lacked nothing.
 
     No network is none of it: that may as well be the host's, and is over some day.
     """
-    for each in _with_causes(error):
-        number = getattr(each, "osError", None) or getattr(each, "errno", None)  # Twisted's, or Python's own
-        # An address that a host has, and this machine no route to, bears the same number.
-        if number in _OWN and (number != errno.EADDRNOTAVAIL or "bind" in str(each)):
-            return OwnFault(os.strerror(number), _OWN[number])
-    return None
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        yield error
+        number = getattr(error, "osError", None) or getattr(error, "errno", None)  # Twisted's, or Python's
+        # An address that a host has, and this machine no route to, bears the same number.
+        if number in _OWN and (number != errno.EADDRNOTAVAIL or "bind" in str(error)):
+            return OwnFault(os.strerror(number), _OWN[number])
         error = error.__cause__
+    return None
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
