@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier
 
-_ENQUEUED = "scheduler/enqueued/disk", "scheduler/enqueued/memory"
-_DEQUEUED = "scheduler/dequeued/disk", "scheduler/dequeued/memory"
-
 
 def refusal_stat(kind: str) -> str:
     """The stat that counts the refusals of a *kind*, as `Discovered.kind` names it."""
@@ -62,9 +59,8 @@ class Reporter:
     def report_requests(self, stats: StatsCollector) -> None:
         """Bring up to date in *stats* how many requests came in and went out, which callbacks compare with a
         limit of theirs. 5 us: each stat is set through two calls of Scrapy's."""
-        tally = self.tally
-        stats.set_value("scheduler/enqueued", tally[_ENQUEUED[0]] + tally[_ENQUEUED[1]])
-        stats.set_value("scheduler/dequeued", tally[_DEQUEUED[0]] + tally[_DEQUEUED[1]])
+        for name in ("scheduler/enqueued", "scheduler/dequeued"):
+            stats.set_value(name, self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"])
 
     def report(self, stats: StatsCollector, frontier: Frontier) -> None:
         """Bring *stats* up to date with the ``tally`` and with what *frontier* holds. Every few seconds, and
