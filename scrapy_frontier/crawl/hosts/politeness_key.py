@@ -41,11 +41,6 @@ def _suffixes() -> TLDExtract:
     return suffixes
 
 
-def _extractor() -> TLDExtract:
-    with _reading:
-        return _suffixes()
-
-
 @cache  # once
 def _say_unusable(problem: str) -> None:
     words = (
@@ -75,7 +70,9 @@ def registered_domain(host: str) -> str:
     if host.count(".") < 2:  # whatever suffixes there are
         return host
     try:
-        found = _extractor().extract_str(host)
+        with _reading:
+            suffixes = _suffixes()
+        found = suffixes.extract_str(host)
     except Exception as error:  # the frontier asks amid a change, of which half must not be lost
         _say_unusable(f"{type(error).__name__}: {error}")
         return host
