@@ -99,12 +99,12 @@ class CooldownMiddleware(Component):
         lease = flight.lease if flight is not None else None
         if crawl is None or (lease is not None and lease.given_up is not None):
             return None
-        if (fault := own_fault(exception)) is not None:
-            return self._await(crawl, request, fault, exception)
         trouble = None if request.meta.get("proxy") or ERRAND in request.meta else trouble_of(exception)
-        if trouble is None:
+        if (fault := own_fault(exception)) is not None:
+            back = self._await(crawl, request, fault, exception)
+        elif trouble is None:
             return None
-        if crawl.standstill.was_during(None if lease is None else lease.leased_at):
+        elif crawl.standstill.was_during(None if lease is None else lease.leased_at):
             back = postponed(flight, request, reasons.NOT_SENT(cause=MEANWHILE))
         else:
             back = self._cool(crawl, request, trouble._replace(is_silent=True, failure=exception))
@@ -128,8 +128,6 @@ class CooldownMiddleware(Component):
         if back is not None:
             now = crawl.clock()
             crawl.frontier.hold(flight.lease.host, now, now + OWN_PAUSE, trouble)
-            forget_frames(error)
-            self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 
     def _wants(self, request: Request, status: int) -> bool:
