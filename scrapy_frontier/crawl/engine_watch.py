@@ -167,12 +167,6 @@ class Watch:
         if lost:
             self._tally["frontier/swept"] += len(lost)
 
-    def answered_by_cache(self, request: Request) -> None:
-        """The response to *request* comes from Scrapy's HTTP cache, whatever middlewares will make of it."""
-        flight = self._flights.get(id(request))
-        if flight is not None:
-            flight.is_cached = True
-
     # -- what is seen ------------------------------------------------------------------------------------
 
     def _sent(self, request: Request) -> None:

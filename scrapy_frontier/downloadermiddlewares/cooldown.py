@@ -79,10 +79,13 @@ class CooldownMiddleware(Component):
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Have the host of a *response* that is trouble rest, and postpone the page; *response* itself where
         the page must count an attempt, or the spider wants it."""
+        if CACHED in response.flags:
+            flight = self.flights.get(id(request))
+            if flight is not None:
+                flight.is_cached = True
+            return response
         crawl = self.crawl
-        if CACHED in response.flags and crawl is not None:
-            crawl.watch.answered_by_cache(request)
-        if response.status < 400 or crawl is None or CACHED in response.flags or ERRAND in request.meta:
+        if response.status < 400 or crawl is None or ERRAND in request.meta:
             return response
         trouble = trouble_in(response, crawl.clock())
         if trouble is None:
