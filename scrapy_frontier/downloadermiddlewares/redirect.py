@@ -96,7 +96,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = refresh_of(response, self._ignore_tags)
             if found is not None and found.seconds < self._maxdelay:
-                self._discover(crawl, flight, found, request, response)
+                self._discover(crawl, flight, found, response)
         return response
 
     def _followed(self, request: Request, response: Response) -> Request | Response:
@@ -105,9 +105,8 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         result = super().process_response(request, response)
         return self.to_follow(result, request, response) if isinstance(result, Request) else result
 
-    def _discover(
-        self, crawl: Crawl, flight: Flight, found: Refresh, request: Request, response: Response
-    ) -> None:
+    def _discover(self, crawl: Crawl, flight: Flight, found: Refresh, response: Response) -> None:
+        request = flight.request
         url = self.as_asked(found.url, request)
         if absolute(url) is not None and is_same_page(url, request.url):
             return
