@@ -312,8 +312,8 @@ class Crawl:
             from .robots.sites import RobotsServices
 
             listed = None if self.sitemaps is None else self.sitemaps.named_by_robots
-            about = settings, clock, frontier, self.politeness_keys, self.standstill
-            self.gate = Gate(RobotsServices(crawler, *about), listed)
+            about = settings, clock, frontier, self.politeness_keys, self.standstill, listed
+            self.gate = Gate(RobotsServices(crawler, *about))
 
     def close(self, reason: str) -> None:
         """Close the frontier; a temporary one is removed. To be called once. Raises `FrontierError` if the

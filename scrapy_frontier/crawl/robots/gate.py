@@ -8,7 +8,7 @@ Without an open frontier (another scheduler) the gate knows no clock.
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...core.hosts.delay_sources import is_new
@@ -20,8 +20,6 @@ from .errands import RobotsQueue
 from .sites import Decision, KnownSites, RobotsServices, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
 
     from ...core.frontier import Lease
@@ -34,15 +32,13 @@ UNDECIDED = Decision("", None, None, None, 0.0, 0.0, None)
 
 @dataclass(eq=False, repr=False)
 class Gate:
-    """Lets pages pass by what is known of their sites, and what errands find out, until `close`; *listed* is
-    called with the sitemaps that a file names (`KnownSites`)."""
+    """Lets pages pass by what is known of their sites, and what errands find out, until `close`."""
 
     _services: RobotsServices
-    listed: InitVar[Callable[[str, tuple[str, ...]], None] | None] = None
 
-    def __post_init__(self, listed: Callable[[str, tuple[str, ...]], None] | None) -> None:
+    def __post_init__(self) -> None:
         self.clock = self._services.clock
-        self._sites = KnownSites(self._services, listed)
+        self._sites = KnownSites(self._services)
         self._robots_queue = RobotsQueue(self._services, self._sites)
         if self._services.frontier is not None:
             compat_downloader.spare_places(self._services.crawler)

@@ -162,7 +162,8 @@ class LruCache(OrderedDict[_Key, _Value]):
 @dataclass(eq=False, repr=False)
 class RobotsServices:
     """What the parts of a gate find around them until `close`: with a *frontier* the clocks of its hosts, and
-    a place for copies."""
+    a place for copies. *listed* is called with the sitemaps that a file names, maybe none, whenever it comes
+    into memory."""
 
     crawler: Crawler
     settings: FrontierSettings
@@ -170,20 +171,20 @@ class RobotsServices:
     frontier: Frontier | None = None
     politeness_keys: PolitenessKeys = field(default_factory=PolitenessKeys)
     standstill: Standstill | None = None
+    listed: Callable[[str, tuple[str, ...]], None] | None = None
     is_closed = False
 
     def close(self) -> None:
-        """Have nothing more begun, and the frontier touched no more: what is under way ends without it."""
-        self.is_closed, self.frontier = True, None
+        """Have nothing more begun, and the frontier touched no more, nor a sitemap named: what is under way
+        ends without."""
+        self.is_closed, self.frontier, self.listed = True, None, None
 
 
 @dataclass(eq=False, repr=False)
 class KnownSites:
-    """What is known of the sites of a crawl; *listed* is called with the sitemaps that a file names, maybe
-    none, whenever it comes into memory."""
+    """What is known of the sites of a crawl."""
 
     _services: RobotsServices
-    _listed: Callable[[str, tuple[str, ...]], None] | None
 
     def __post_init__(self) -> None:
         self.agent_of = Agents(self._services.crawler.settings).of
@@ -255,8 +256,9 @@ class KnownSites:
             is_quick=found.rules.cost("x" * USUAL_LENGTH) <= SLOW,
         )
         self._sites.keep((origin, agent), site)
-        if self._listed is not None and not copy.failures and not self._services.is_closed:
-            self._listed(origin, tuple(found.rules.sitemaps))
+        listed = self._services.listed
+        if listed is not None and not copy.failures:
+            listed(origin, tuple(found.rules.sitemaps))
         return site
 
     def copy(self, origin: str) -> RobotsCopy | None:
