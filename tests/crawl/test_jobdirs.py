@@ -14,7 +14,7 @@ from scrapy import Spider
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_frontier.core.errors import FrontierUnreadable
-from scrapy_frontier.crawl.store.jobdirs import Home, JobdirUnusable, claim, homes
+from scrapy_frontier.crawl.store.jobdirs import Home, claim, homes
 from scrapy_frontier.crawl.store.upkeep import open_store
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def test_what_stands_where_a_directory_should_be_is_told(
     path.parent.mkdir(exist_ok=True)
     path.symlink_to(tmp_path / "nowhere") if is_link else path.touch()
     told = "stands where a directory should be; remove it, or use another "
-    with pytest.raises(JobdirUnusable, match=rf"{in_the_way}.*{told}JOBDIR$"):
+    with pytest.raises(FrontierUnreadable, match=rf"{in_the_way}.*{told}JOBDIR$"):
         claim(tmp_path / "job", "one")
     with pytest.raises(FrontierUnreadable, match=rf"{in_the_way}.*{told}FRONTIER_DIR$"):
         open_store(path)

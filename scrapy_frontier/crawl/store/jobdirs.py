@@ -26,10 +26,6 @@ _OWNER = "spider"
 _LONGEST_NAME = 240  # bytes; file systems take 255
 
 
-class JobdirUnusable(FrontierUnreadable):
-    """Nothing can be read or written in the JOBDIR, by Scrapy's own SpiderState either."""
-
-
 class Home(NamedTuple):
     """A frontier in a JOBDIR, and the name of its spider, empty where nobody says it."""
 
@@ -40,9 +36,9 @@ class Home(NamedTuple):
 def claim(jobdir: Path, spider: str) -> Path:
     """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
 
-    Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full, and `FrontierUnreadable` where
-    *jobdir* is a frontier itself, or the name is too long for a directory in it; and what `Store` raises
-    where only a database of an older version says whose it is.
+    Raises `FrontierUnreadable` where nothing can be read or written in *jobdir*, or that is a frontier
+    itself, or the name is too long for a directory in it, `FrontierUnwritable` where the disk is full; and
+    what `Store` raises where only a database of an older version says whose it is.
     """
     first = jobdir / _FIRST
     try:
@@ -51,7 +47,7 @@ def claim(jobdir: Path, spider: str) -> Path:
     except OSError as error:
         if is_full(error):
             raise FrontierUnwritable(full_disk(first, error.strerror)) from error
-        raise JobdirUnusable(no_directory(first / _OWNER, error, "JOBDIR")) from error
+        raise FrontierUnreadable(no_directory(first / _OWNER, error, "JOBDIR")) from error
     if owner == spider:
         return first
     own = _own(jobdir, spider)
