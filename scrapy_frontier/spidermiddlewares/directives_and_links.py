@@ -12,7 +12,7 @@ from ..crawl.assembly import Component
 from ..crawl.directive_rules import DirectiveRules
 from ..crawl.links.built_in_middlewares import BuiltIns, bypass, known_ending
 from ..crawl.links.callback_requests import TimeSlice
-from ..crawl.links.taken_down import PlaceInLine, end, raising, taken
+from ..crawl.links.taken_down import PlaceInLine, end, raising, taken, with_more, with_more_async
 from ..crawl.meta_keys import FOLLOW
 from ..crawl.scrapy_internals import compat
 
@@ -89,9 +89,9 @@ class FrontierSpiderMiddleware(Component):
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         """What goes on of the *result* of a callback; its links are taken down, or followed, on the way."""
         rules = self._directive_rules.of(response)
-        follow = self._follow
-        if follow is not None:
-            result = follow.after(response, result)
+        more = None if self._follow is None else self._follow.requests(response)
+        if more is not None:
+            result = with_more(result, more)
         if rules is not None:
             result = rules.filter(result)
         taker = self._taker(response, rules)
@@ -102,9 +102,9 @@ class FrontierSpiderMiddleware(Component):
     ) -> AsyncIterator[Any]:
         """As `process_spider_output`, and a page with very many links gives way to others."""
         rules, place = self._directive_rules.of(response), PlaceInLine(self._line)
-        follow = self._follow
-        if follow is not None:
-            result = follow.after_async(response, result)
+        more = None if self._follow is None else self._follow.requests(response)
+        if more is not None:
+            result = with_more_async(result, more)
         if rules is not None:
             result = rules.filter_async(result, place.give_way)
         taker, time_slice = self._taker(response, rules), TimeSlice()

@@ -25,7 +25,7 @@ from .callback_requests import usual_listeners
 from .follow_in_bulk import PageFollowing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -46,8 +46,7 @@ OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 class Follow:
     """Follows what the pages of *spider* link, through *intake*; all pages where it ``is_on``.
 
-    For each response in this order: `begin`, `after` (or `after_async`), and where links are followed in bulk
-    `taker`.
+    For each response in this order: `begin`, `requests`, and where links are followed in bulk `taker`.
     """
 
     _crawler: Crawler
@@ -83,39 +82,12 @@ class Follow:
         flight = self._flights.get(id(response.request))
         return flight is not None and bool(flight.ways)
 
-    def after(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
-        """*result*, and behind it, however it ends, a request for each link of *response* if they are
-        followed, but not in bulk."""
+    def requests(self, response: Response) -> Iterator[Request] | None:
+        """A request for each link of *response*, to be yielded behind what its callback yields, however that
+        ends; None where the links are not followed, or in bulk."""
         if not self.is_followed(response) or self._is_in_bulk(response):
-            return result
-        return self._with_requests(response, result, self._take_ways(response))
-
-    def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """As `after`."""
-        if not self.is_followed(response) or self._is_in_bulk(response):
-            return result
-        return self._and_requests(response, result, self._take_ways(response))
-
-    def _with_requests(self, response: Any, result: Iterable[Any], ways: tuple[Way, ...]) -> Iterator[Any]:
-        try:
-            yield from result
-        except Exception:  # of a callback; what its page links is there all the same
-            yield from self._requests(response, ways)
-            raise
-        yield from self._requests(response, ways)
-
-    async def _and_requests(
-        self, response: Any, result: AsyncIterator[Any], ways: tuple[Way, ...]
-    ) -> AsyncIterator[Any]:
-        try:
-            async for each in result:
-                yield each
-        except Exception:
-            for request in self._requests(response, ways):
-                yield request
-            raise
-        for request in self._requests(response, ways):
-            yield request
+            return None
+        return self._requests_by(self._take_ways(response), response)
 
     def _is_in_bulk(self, response: Response) -> bool:
         """Whether the links of *response*, which are followed, need no requests."""
@@ -127,7 +99,7 @@ class Follow:
         self._receivers = receivers or []
         return not self._bar and receivers is not None
 
-    def _requests(self, response: Any, ways: tuple[Way, ...]) -> Iterator[Request]:
+    def _requests_by(self, ways: tuple[Way, ...], response: Any) -> Iterator[Request]:
         if ways is self._rules.ways:
             yield from self._rules.requests(response)
             return
@@ -141,7 +113,7 @@ class Follow:
         self, response: Response, collector: LinkCollector | None, refusing: Refusing | None
     ) -> PageFollowing:
         """Who follows the links of *response* in bulk, and stands before the *collector*. To be asked after
-        `after`, where it `is_followed`."""
+        `requests`, where it `is_followed`."""
         assert isinstance(response, HtmlResponse)
         return PageFollowing(
             self._crawler,

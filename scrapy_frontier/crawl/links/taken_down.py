@@ -9,7 +9,7 @@ from ..scrapy_internals import compat
 from .follow_in_bulk import PageFollowing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy.http import Response
 
@@ -30,6 +30,29 @@ def taken(response: Response, result: Iterable[Any], taker: PageFollowing | Link
         raise
     for _ in taker.end(response):
         pass
+
+
+def with_more(result: Iterable[Any], more: Iterable[Any]) -> Iterator[Any]:
+    """The *result* of a callback, which may raise; behind it, however it ends, *more*."""
+    try:
+        yield from result
+    except Exception:
+        yield from more
+        raise
+    yield from more
+
+
+async def with_more_async(result: AsyncIterator[Any], more: Iterable[Any]) -> AsyncIterator[Any]:
+    """As `with_more`."""
+    try:
+        async for each in result:
+            yield each
+    except Exception:
+        for each in more:
+            yield each
+        raise
+    for each in more:
+        yield each
 
 
 async def end(taker: PageFollowing | LinkCollector | None, response: Any, place: PlaceInLine) -> None:
