@@ -152,20 +152,14 @@ def from_plain(value: Any) -> Any:
         return {key: from_plain(item) for key, item in value.items()}
     tag = value[TAG]
     if tag == "item" or tag == "enum":
-        return _instance(class_at(value["class"]), value["v"])
+        cls, kept = class_at(value["class"]), value["v"]
+        return cls.__members__[kept] if issubclass(cls, Enum) else item_of(cls, from_plain(kept))
     if tag == "object":
         return object_of(own_class_at(value["class"]), from_plain(value["v"]))
     untag = _UNTAG.get(str(tag))
     if untag is None:
         raise ValueError(f"unknown tag {tag!r}")
     return untag(value.get("v"))
-
-
-def _instance(cls: type, value: Any) -> Any:
-    """The member *value* of an enumeration, or an item of *cls* with these fields, those it still has."""
-    if issubclass(cls, Enum):
-        return cls.__members__[value]
-    return item_of(cls, from_plain(value))
 
 
 def _is_zoned(value: datetime) -> bool:
