@@ -153,12 +153,9 @@ class Codec:
         if request.headers:
             fields["headers"] = _plain_headers(request.headers)
         *_, cookies, cb_kwargs, flags = compat.attributes(request)
-        if cookies:
-            fields["cookies"] = to_plain(cookies)
-        if cb_kwargs:
-            fields["cb_kwargs"] = to_plain(cb_kwargs)
-        if flags:
-            fields["flags"] = to_plain(flags)
+        for name, value in (("cookies", cookies), ("cb_kwargs", cb_kwargs), ("flags", flags)):
+            if value:
+                fields[name] = to_plain(value)
         if request.method != "GET":
             fields["method"] = request.method
         if request.body:
