@@ -161,7 +161,6 @@ class Crawl:
         settings = self.settings = FrontierSettings(crawler.settings)
         clock = settings.clock
         self.clock = steady_clock() if clock is None else never_back(clock, time_of(clock))
-        assert crawler.request_fingerprinter is not None
         self.identities = Identities(crawler.request_fingerprinter)
         self.politeness_keys = PolitenessKeys(settings.politeness_key)
         self.keeps_links = settings.links != "none" and compat.has_middleware(crawler, SPIDER_MIDDLEWARE)
