@@ -117,6 +117,5 @@ _GUARDED: tuple[tuple[str, Callable[..., Any], Any], ...] = (
     ("opened", _score, 1.0),
     ("parsed", _changes, ()),
     ("current_scores", _scores, None),
-    *((name, _unread, None) for name in ("closed", "judged")),
-    *((name, _unread, None) for name in ("restore", "requeued", "reopened")),
+    *((name, _unread, None) for name in ("closed", "judged", "restore", "requeued", "reopened")),
 )
