@@ -105,7 +105,7 @@ class Follow:
             return
         score = getattr(self._spider, LINK_SCORE, None)
         for way in ways:
-            for link in way.extractor.extract_links(response):
+            for link in way.reader.extractor.extract_links(response):
                 meta = {} if score is None else {LINK_SCORE: score(response, link.url, link.text)}
                 yield Request(link.url, way.callback, meta=meta)
 
