@@ -33,8 +33,7 @@ class Limited(BaseRedirectMiddleware, Component):
 
     def __init__(self, settings: BaseSettings) -> None:
         super().__init__(settings)
-        own = FrontierSettings.of_component(settings)
-        self.limits, self._has_ajax = own.redirects, own.ajax
+        self.settings = FrontierSettings.of_component(settings)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -51,7 +50,7 @@ class Limited(BaseRedirectMiddleware, Component):
             target = copied(target, url)
         chain = [*request.meta.get("redirect_urls", ()), request.url]
         from_private = is_from_private(request, response)
-        refusing = refusal(chain, target.url, self.limits, from_private)
+        refusing = refusal(chain, target.url, self.settings.redirects, from_private)
         if refusing is not None:
             return refusing
         url = without_foreign_userinfo(target.url, request.url)
@@ -69,7 +68,7 @@ class Limited(BaseRedirectMiddleware, Component):
     def as_asked(self, url: str, request: Request) -> str:
         """*url*, to which *request* leads, with its AJAX state where the server sees it, if that is wanted.
         Not where *request* asked for just that: its site sends such a page on to that for people."""
-        form = escaped_fragment(url) if self._has_ajax else None
+        form = escaped_fragment(url) if self.settings.ajax else None
         return url if form is None or is_same_page(form, request.url) else form
 
     def to_follow(self, target: Request, request: Request, response: Response) -> Request:
