@@ -172,7 +172,7 @@ class Crawl:
                 # at the latest when the interpreter ends: after a second Ctrl-C nobody closes anything
                 undo.callback(finalize(self, _remove, directory, os.getpid()))
             self.frontier = self._open_frontier(directory, spider, undo)
-            self._make_parts(spider, reporter, failed)
+            self._make_parts(spider, failed)
             self._let_go = undo.pop_all().close
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good. Beside other crawls what these leave would stay, too.
@@ -216,9 +216,9 @@ class Crawl:
         undo.callback(Upkeep(store, 0.0 if self.is_temporary else settings.sync_interval).stop)
         return frontier
 
-    def _make_parts(self, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]) -> None:
+    def _make_parts(self, spider: Spider, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
-        identities, self.flights = self.identities, Flights()
+        identities, reporter, self.flights = self.identities, self.reporter, Flights()
         files = self._own_files
         about = spider, identities, reporter, self.is_temporary
         requests = self.requests = QueuedRequests(*about, files.schemes, files.note)
@@ -245,16 +245,16 @@ class Crawl:
         self.df = self._dupefilter.for_spiders(identities, frontier, self.intake.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self.standstill = Standstill(frontier, clock, boot_time, timeout)
-        self._make_parts_for_links(spider, reporter)
+        self._make_parts_for_links()
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, reporter)
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, self.flights, failed)
-        self.watch = self._make_watch(reporter, failed)
+        self.watch = self._make_watch(failed)
         self.output = CallbackOutput(crawler, self.watch.write_soon)
         self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
 
-    def _make_watch(self, reporter: Reporter, failed: Callable[[Exception], None]) -> Watch:
+    def _make_watch(self, failed: Callable[[Exception], None]) -> Watch:
         return Watch(
             self._crawler,
             self.frontier,
@@ -267,15 +267,15 @@ class Crawl:
             self.links,
             self.revisits,
             self.alarm,
-            reporter,
+            self.reporter,
             failed,
             self.settings.replays,
             self.sitemaps is not None,
         )
 
-    def _make_parts_for_links(self, spider: Spider, reporter: Reporter) -> None:
+    def _make_parts_for_links(self) -> None:
         """What takes down and follows the links of pages, for the middleware that is at work."""
-        crawler, settings = self._crawler, self.settings
+        crawler, settings, reporter = self._crawler, self.settings, self.reporter
         self.links: Outlinks | None = None
         if self.keeps_links:
             from .links.outlinks import Outlinks
@@ -287,7 +287,6 @@ class Crawl:
 
             self.follow = Follow(
                 crawler,
-                spider,
                 settings,
                 self.requests.codec,
                 self._dupefilter,

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from ..meta_keys import DUPLICATE, FOLLOW, LINK_SCORE
@@ -44,13 +44,12 @@ OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 
 @dataclass(eq=False, repr=False)
 class Follow:
-    """Follows what the pages of *spider* link, through *intake*; all pages where it ``is_on``.
+    """Follows what the pages of a crawl link, through *intake*; all pages where it ``is_on``.
 
     For each response in this order: `begin`, `requests`, and where links are followed in bulk `taker`.
     """
 
     _crawler: Crawler
-    _spider: Spider
     _settings: FrontierSettings
     _codec: Codec
     _dupefilter: DupeFilter
@@ -65,7 +64,7 @@ class Follow:
 
     def __post_init__(self) -> None:
         self.is_on = self._settings.follows
-        self._rules = SpiderRules(self._spider)
+        self._rules = SpiderRules(self._crawler.spider)
 
     def begin(self, response: Response, wanted: Any) -> None:
         """A callback is about to see *response*, whose links are *wanted*, true or the name of a callback:
@@ -103,7 +102,7 @@ class Follow:
         if ways is self._rules.ways:
             yield from self._rules.requests(response)
             return
-        score = getattr(self._spider, LINK_SCORE, None)
+        score = getattr(self._crawler.spider, LINK_SCORE, None)
         for way in ways:
             for link in way.reader.extractor.extract_links(response):
                 meta = {} if score is None else {LINK_SCORE: score(response, link.url, link.text)}
@@ -160,7 +159,7 @@ class Follow:
             self._reporter.log(logging.ERROR, words, FOLLOW, wanted, reason)
             return ()
         try:
-            return (one_way(self._spider, callback),)
+            return (one_way(self._crawler.spider, callback),)
         except TypeError as reason:
             self._reporter.log(logging.ERROR, "No link is followed: %s; set a LinkExtractor()", reason)
             return ()

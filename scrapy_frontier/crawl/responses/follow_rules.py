@@ -45,7 +45,7 @@ class Way(NamedTuple):
         return {} if self.rule is None else {"rule": self.rule, "link_text": text}
 
 
-def one_way(spider: Spider, callback: Callable[..., Any] | None = None) -> Way:
+def one_way(spider: Spider | None, callback: Callable[..., Any] | None = None) -> Way:
     """All links to *callback*, found by the spider's own ``link_extractor``, or Scrapy's default one. Raises
     `TypeError` where the spider's is none: it was meant to keep the crawl in."""
     extractor: Any = getattr(spider, "link_extractor", None)
