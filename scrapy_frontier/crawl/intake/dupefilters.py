@@ -157,7 +157,7 @@ class KnownPages(BaseDupeFilter):
     frontier says what it has seen. Nothing that is done to it is done to the frontier."""
 
     def __init__(self, identities: Identities, frontier: Frontier, clean: Callable[[str], str]) -> None:
-        self._identities, self._frontier, self._clean = identities, frontier, clean
+        self._identities, self._clean = identities, clean
         self.fingerprints: set[str] = _Fingerprints(frontier)
 
     def request_seen(self, request: Request) -> bool:

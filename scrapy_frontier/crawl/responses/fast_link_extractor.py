@@ -174,7 +174,6 @@ class _Filter:
     """What the values that *extractor* was given say of a URL."""
 
     def __init__(self, extractor: Any) -> None:
-        self._extractor = extractor
         self._patterns = extractor.allow_res, extractor.deny_res, extractor.restrict_text
         self._domains = extractor.allow_domains, extractor.deny_domains
         self._extensions = extractor.deny_extensions
