@@ -48,7 +48,7 @@ ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3
 class Sitemaps:
     """Queues the sitemaps of the sites that a crawl meets, and what they list; reads one file at a time."""
 
-    settings: InitVar[FrontierSettings]
+    _settings: FrontierSettings
     _crawler: Crawler
     _frontier: Frontier
     _clock: Callable[[], float]
@@ -56,9 +56,6 @@ class Sitemaps:
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
-
-    def __post_init__(self, settings: FrontierSettings) -> None:
-        self._revisits_pages, self._has_ajax = settings.comes_back, settings.ajax
 
     def contact(self, request: Request, flight: Flight | None) -> None:
         """A page of a site is about to be fetched: queue the site's sitemaps, or the first guess, if it is
@@ -120,7 +117,7 @@ class Sitemaps:
         if not 200 <= response.status < 300:
             self._try_next_guess(task, proxy)
             raise Consumed(ended_with(response.status))
-        if flight is not None and self._revisits_pages:
+        if flight is not None and self._settings.comes_back:
             flight.digest = digest_of(response.body)
             fetched = fetched_of(response)
             if fetched is not None:
@@ -128,7 +125,7 @@ class Sitemaps:
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             take = partial(self._take, self._intake.find(request))
-            about = request, response, task, proxy, self._has_ajax
+            about = request, response, task, proxy, self._settings.ajax
             reading = SitemapReading(self._crawler, self._frontier, take, *about)
             await reading.run()
         finally:
@@ -147,7 +144,7 @@ class Sitemaps:
         is told of them."""
         known: list[tuple[PageId, Link]] = []
         new = self._intake.enqueue_listed(wanted, parent, known)
-        return new, self._apply_lastmods(known) if self._revisits_pages else 0
+        return new, self._apply_lastmods(known) if self._settings.comes_back else 0
 
     def _apply_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
         """Keep what is told of pages now, in one batch; how many are due for that. 10 us a page, 50 where it

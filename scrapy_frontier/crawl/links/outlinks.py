@@ -55,8 +55,6 @@ class Outlinks:
     def __post_init__(self) -> None:
         settings = self._settings
         self._recognize = self._frontier.recognize
-        self._everything = settings.links == "all"
-        self._rels = settings.nofollow_rels
         self._longest = settings.traps.length
         self.takes_hashes = settings.comes_back
 
@@ -109,9 +107,10 @@ class Outlinks:
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
         """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor, and yields after
         every `ANCHORS_AT_A_TIME`."""
-        if not self._everything or not isinstance(response, HtmlResponse) or not is_text(response):
+        settings = self._settings
+        if settings.links != "all" or not isinstance(response, HtmlResponse) or not is_text(response):
             return
-        for number, (url, flags) in enumerate(_anchors(response, self._longest, self._rels), 1):
+        for number, (url, flags) in enumerate(_anchors(response, self._longest, settings.nofollow_rels), 1):
             if number % ANCHORS_AT_A_TIME == 0:
                 yield
             link = url, flags | found.flags(url) | (NOFOLLOW if found.is_nofollow else 0)
