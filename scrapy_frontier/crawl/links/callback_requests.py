@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 from ..scrapy_internals import compat, compat_scraper
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -44,7 +44,7 @@ class CallbackOutput:
         self._crawler = crawler
         self._write_soon = write_soon
         self._engine = compat.engine_of(crawler)
-        self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)
+        self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)  # items of a page in pipelines
         self._pages: dict[int, _PageOutput] = {}  # by id of the response
 
     def begin(self) -> None:
@@ -68,17 +68,21 @@ class CallbackOutput:
             return
         # Scrapy 2.14 leaves an iterable as it is where no middleware is asynchronous
         outputs = result if isinstance(result, AsyncIterator) else as_async_generator(result)
-        page, under_way = _PageOutput(outputs, self._hand_over), Tasks(self._most)
-        self._pages[id(response)] = page
+        page = self._pages[id(response)] = _PageOutput(outputs, self._hand_over)
+        under_way: set[asyncio.Task[None]] = set()
         try:
             async for item in page.items():
-                await under_way.add(self._engine.scraper.start_itemproc_async(item, response=response))
+                if len(under_way) >= self._most:
+                    _, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                pipelines = self._engine.scraper.start_itemproc_async(item, response=response)
+                under_way.add(asyncio.create_task(pipelines))
         except Exception:
             failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
             self._engine.scraper.handle_spider_error(failure, request, response)
         finally:
             del self._pages[id(response)]
-        await under_way.end()
+        if under_way:
+            await asyncio.wait(under_way)
         compat.let_go_of_selector(response)
 
     def _hand_over(self, requests: list[Request]) -> None:
@@ -98,25 +102,6 @@ class CallbackOutput:
         self._write_soon()
         if slot.closing is None:
             slot.nextcall.schedule()
-
-
-class Tasks:
-    """Coroutines under way, *most* at once, where there is an asyncio loop. They must not raise."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def add(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start *work* as soon as less than so many are under way, and return."""
-        if len(self._tasks) >= self._most:
-            _, self._tasks = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-        self._tasks.add(asyncio.create_task(work))
-
-    async def end(self) -> None:
-        """Wait until all that were added have ended; returns at once where none is under way."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
 
 class TimeSlice:
