@@ -59,7 +59,7 @@ class PageFollowing:
     _crawler: Crawler
     _built_ins: BuiltIns
     _intake: Intake
-    codec: InitVar[Codec]
+    _codec: Codec
     _tally: defaultdict[str, int]
     _links: Outlinks | None
     _has_ajax: bool
@@ -70,7 +70,7 @@ class PageFollowing:
     _collector: LinkCollector | None
     _refusing: Refusing | None
 
-    def __post_init__(self, codec: Codec, flight: Flight, receivers: list[Any]) -> None:
+    def __post_init__(self, flight: Flight, receivers: list[Any]) -> None:
         response, built_ins = self._response, self._built_ins
         self._recognize = self._intake.recognize
         self._lease = None if self._links is None else flight.lease
@@ -78,7 +78,7 @@ class PageFollowing:
         self._offsite = Offsite(self._crawler.spider, receivers)
         self._own = self._found.origin[:-1]  # as `Offsite` has origins
         self._depth = Depth(built_ins, response)
-        self._requests = _LinkRequests(built_ins, codec, response, self._depth.of_links)
+        self._shared: dict[tuple[int | None, str | None], bytes] = {}  # payloads, by rule and Referer
         self._score = getattr(self._crawler.spider, LINK_SCORE, None)
         self._longest = built_ins.longest
         self._yielded: list[Request] = []
@@ -186,12 +186,12 @@ class PageFollowing:
 
     def _add(self, url: str, way: Way, anchor: Anchor, flags: int, weight: float, only_seen: str) -> None:
         """A link to a page that nobody has met lately."""
-        intake, requests = self._intake, self._requests
+        intake = self._intake
         clean = intake.without_session(url)
         self._tally["frontier/traps/session"] += clean != url
         identity = intake.identify(clean)
         if identity is None:  # its text does not tell who it is, or not alone
-            request = requests.request(clean, way, text_of(anchor))
+            request = self._request(clean, way, text_of(anchor))
             clean = request.url
             identity = intake.identities.of(request), host_of(clean)
         fingerprint, host = identity
@@ -199,7 +199,7 @@ class PageFollowing:
             return
         key = intake.politeness_key_of(clean, host)
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
-        payload = b"" if only_seen else requests.payload(clean, way, anchor)
+        payload = b"" if only_seen else self._payload(clean, way, anchor)
         depth = (self._depth.of_links or 0) if intake.has_depth else 0
         about = fingerprint, clean, key, priority, payload, flags, weight, depth
         text, kept_host = url if intake.knows_texts else "", "" if key == host else key
@@ -235,36 +235,27 @@ class PageFollowing:
         if self._too_long:
             self._crawler.stats.inc_value("urllength/request_ignored_count", self._too_long)
 
-
-class _LinkRequests:
-    """Requests for the links of a page, as payloads encoded once for each way and Referer."""
-
-    def __init__(self, built_ins: BuiltIns, codec: Codec, response: HtmlResponse, depth: int | None) -> None:
-        self._built_ins = built_ins
-        self._encoded = codec.of_link
-        self._response = response
-        self._depth = depth
-        self._shared: dict[tuple[int | None, str | None], bytes] = {}
+    # -- a request for a link -----------------------------------------------------------------------------
 
     @cached_property
     def _referrers(self) -> Referrers:
         """Asked for by the first link to a new page: many pages have none."""
         return Referrers(self._built_ins, self._response)
 
-    def payload(self, url: str, way: Way, anchor: Anchor) -> bytes:
-        """The payload of a request for *url*."""
+    def _payload(self, url: str, way: Way, anchor: Anchor) -> bytes:
+        """The payload of a request for *url*, encoded once for each way and Referer."""
         referrer = self._referrers.of(url)
         key = way.rule, referrer
         shared = self._shared.get(key)
         if shared is None:
-            shared = self._encoded(way.callback, way.errback, referrer, self._meta(way, _TEXT))
+            shared = self._codec.of_link(way.callback, way.errback, referrer, self._meta(way, _TEXT))
             self._shared[key] = shared
         if way.rule is None:
             return shared
         text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")
         return shared.replace(_quote(_TEXT).encode(), text)
 
-    def request(self, url: str, way: Way, text: str) -> Request:
+    def _request(self, url: str, way: Way, text: str) -> Request:
         """The request itself."""
         referrer = self._referrers.of(url)
         headers = None if referrer is None else {"Referer": referrer}
@@ -272,6 +263,6 @@ class _LinkRequests:
 
     def _meta(self, way: Way, text: str) -> dict[str, Any]:
         meta = way.meta(text)
-        if self._depth is not None:
-            meta["depth"] = self._depth
+        if self._depth.of_links is not None:
+            meta["depth"] = self._depth.of_links
         return meta
