@@ -115,28 +115,28 @@ def plain_fingerprints_agree(fingerprint: Callable[[Request], bytes]) -> bool:
     return all(plain_fingerprint(url) in (None, fingerprint(Request(url))) for url in _PROBES)
 
 
-class _OfProject:
-    """The project's own *fingerprinter*, called *name*. Where it raises, Scrapy's fingerprint stands in,
-    which is said once: to know a page twice is better than to lose it, and the page that leads to it."""
+def _of_project(fingerprinter: RequestFingerprinterProtocol, name: str) -> Callable[[Request], bytes]:
+    """The fingerprint of a request by the project's own *fingerprinter*, called *name*. Where it raises,
+    Scrapy's stands in, which is said once: to know a page twice is better than to lose it, and the page that
+    leads to it."""
+    is_logged = False
 
-    def __init__(self, fingerprinter: RequestFingerprinterProtocol, name: str) -> None:
-        self._fingerprinter = fingerprinter
-        self._name = name
-        self._is_logged = False
-
-    def fingerprint(self, request: Request) -> bytes:
+    def fingerprint(request: Request) -> bytes:
+        nonlocal is_logged
         try:
-            return self._fingerprinter.fingerprint(request)
+            return fingerprinter.fingerprint(request)
         except Exception as error:
-            if not self._is_logged:
-                self._is_logged = True
+            if not is_logged:
+                is_logged = True
                 words = (
                     "REQUEST_FINGERPRINTER_CLASS (%s) raised %s: %s for %s, which gets Scrapy's fingerprint "
                     "instead: mend it; not every request has what your spider puts into meta (said once)"
                 )
-                about = self._name, type(error).__name__, error, request
+                about = name, type(error).__name__, error, request
                 logger.error(words, *about, exc_info=True)
             return scrapy_fingerprint(request)
+
+    return fingerprint
 
 
 class Identities:
@@ -150,8 +150,7 @@ class Identities:
         self.scheme = key_scheme(fingerprinter.fingerprint, name)
         answers = (_answer(fingerprinter.fingerprint, url) for url in _PROBES)
         self.named_scheme = self.scheme if any(isinstance(each, bytes) for each in answers) else name
-        own = fingerprinter if is_scrapys else _OfProject(fingerprinter, name)
-        self.fingerprint = own.fingerprint
+        self.fingerprint = fingerprinter.fingerprint if is_scrapys else _of_project(fingerprinter, name)
         self.is_default = is_scrapys and plain_fingerprints_agree(self.fingerprint)
 
     def of(self, request: Request) -> bytes:
