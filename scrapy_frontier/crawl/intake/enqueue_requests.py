@@ -194,16 +194,9 @@ class Intake:
         """Make the page of a request known without queueing it; always False."""
         request = self._without_session(original)
         host, kept_host = self.host_key(request)
-        link = Link(
-            self.identities.of(request),
-            request.url,
-            host,
-            request.priority,
-            text=self._text(original, request),
-            kept_host=kept_host,
-            only_seen=str(request.meta.pop(ONLY_SEEN)),
-        )
-        self._discover(original, link)
+        about = self.identities.of(request), request.url, host, request.priority
+        text, why = self._text(original, request), str(request.meta.pop(ONLY_SEEN))
+        self._discover(original, Link(*about, text=text, kept_host=kept_host, only_seen=why))
         return False
 
     def enqueue_listed(
