@@ -100,26 +100,18 @@ class DupeFilter:
                 self._file.take_back(size)
             setattr(self._filter, "file", self._file)  # noqa: B010 - it has the type of a file
 
-    @contextmanager
-    def _opened_late(self) -> Iterator[None]:
-        """For filters that open their file when they are asked first."""
-        if self._file is not None or not isinstance(self._filter, RFPDupeFilter):
-            yield
-            return
-        size = self._path.stat().st_size if self._path.exists() else 0
-        try:
-            yield
-        finally:
-            self._hold_back(size)
-
     def _seen(self, request: Request) -> bool:
         """Whether the filter has seen *request*. Where it raises, nobody has: better twice than never."""
         self._asked = request
         if self._file is not None:
             self._file.forget()
         try:
-            with self._meanwhile(), self._opened_late():
-                return bool(self._filter.request_seen(request))
+            with self._meanwhile():
+                size = self._path.stat().st_size if self._file is None and self._path.exists() else 0
+                try:
+                    return bool(self._filter.request_seen(request))
+                finally:  # some open their file when they are asked first
+                    self._hold_back(size)
         except Exception as error:
             words = "%s raised %s for %s, which is taken in: mend its request_seen (said once)"
             about = self._name, describe(error), request
