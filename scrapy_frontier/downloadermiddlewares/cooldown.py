@@ -152,9 +152,7 @@ class CooldownMiddleware(Component):
             trouble = trouble._replace(sent=lease.leased_at, page_id=page_id, attempts=attempts)
         trouble = trouble._replace(origin=origin_of(request.url) or "")
         host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
-        rest = None
         with self.left_to_scheduler():
-            rest = cool(self.crawler, crawl.frontier, host, trouble, crawl.clock())
-        if rest is None or not rest.keeps_attempts:
-            return None
-        return postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
+            if cool(self.crawler, crawl.frontier, host, trouble, crawl.clock()).keeps_attempts:
+                return postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
+        return None
