@@ -182,9 +182,8 @@ class Flight:
             self.led_to = Request(consequences.alias_of)
 
 
-# What was noted of a request that a callback yielded: the lease of its page, flags and weight of the link,
-# and `PageLinks.yielded`, which has it as well.
-LinkFrom = tuple["Lease | None", int, float, "dict[int, tuple[Request, int, float]]"]
+# Of a request that a callback yielded: the lease of its page, and `PageLinks.yielded`, which has the rest.
+LinkFrom = tuple["Lease | None", "dict[int, tuple[Request, int, float]]"]
 
 
 class Flights(dict[int, Flight]):

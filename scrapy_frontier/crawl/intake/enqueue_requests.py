@@ -266,8 +266,8 @@ class Intake:
         noted = self._flights.by_link.pop(id(request), None)
         if noted is None:
             return _UNNOTED
-        lease, flags, weight, yielded = noted
-        del yielded[id(request)]
+        lease, yielded = noted
+        _, flags, weight = yielded.pop(id(request))
         return lease, flags, weight
 
     def _discover(self, original: Request, link: Link) -> Discovered:

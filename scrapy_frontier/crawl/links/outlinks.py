@@ -95,7 +95,7 @@ class Outlinks:
         by_text = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
         if not by_text or not self._recognize(url, flight.lease, flags, weight):
             found.yielded[id(request)] = request, flags, weight
-            self._flights.by_link[id(request)] = flight.lease, flags, weight, found.yielded
+            self._flights.by_link[id(request)] = flight.lease, found.yielded
             return True
         if ending is None or found.count == 1 or again or (meta and meta_keys.FORCE in meta):
             return True
