@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import takewhile
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,8 @@ class FrontierSpiderMiddleware(Component):
 
     @cached_property
     def _built_ins(self) -> BuiltIns:
-        return BuiltIns.behind(self.crawler, self)
+        """What requests pass from here on to the engine."""
+        return BuiltIns(takewhile(lambda each: each is not self, compat.spider_middlewares(self.crawler)))
 
     @property
     def _follow(self) -> Follow | None:

@@ -6,7 +6,6 @@ middlewares one by one, each new link costs 60 us. Their objects are asked, so w
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -19,7 +18,6 @@ from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from ...core.parse.urls import origin_text
 from ..requests.fingerprints import is_plain
-from ..scrapy_internals import compat
 from .callback_requests import usual_listeners
 
 if TYPE_CHECKING:
@@ -52,11 +50,6 @@ class BuiltIns:
         self.length = found.get(UrlLengthMiddleware)
         self.referer = found.get(referer.RefererMiddleware)
         self._deepest = -1  # that the stats have been told
-
-    @classmethod
-    def behind(cls, crawler: Crawler, owner: object) -> BuiltIns:
-        """What requests pass from the spider middleware *owner* on to the engine."""
-        return cls(takewhile(lambda each: each is not owner, compat.spider_middlewares(crawler)))
 
     @property
     def longest(self) -> int:
