@@ -114,8 +114,6 @@ class TimeSlice:
     busy machine a page that waits for the processor would give way again and again, and every turn costs.
     """
 
-    look_at = _end = 0.0
-
     def __init__(self) -> None:
         self.renew(FIRST_SLICE)
 
@@ -125,9 +123,8 @@ class TimeSlice:
         self._end = thread_time() + seconds
 
     def is_over(self) -> bool:
-        """Whether others should have a turn now; if not, ``look_at`` says from when to ask again."""
-        if perf_counter() < self.look_at:
-            return False
+        """Whether others should have a turn now, to be asked from ``look_at`` on; if not, that says from when
+        to ask again."""
         left = self._end - thread_time()
         self.look_at = perf_counter() + left
         return left <= 0
