@@ -114,21 +114,9 @@ class Follow:
         """Who follows the links of *response* in bulk, and stands before the *collector*. To be asked after
         `requests`, where it `is_followed`."""
         assert isinstance(response, HtmlResponse)
-        return PageFollowing(
-            self._crawler,
-            self._built_ins,
-            self._intake,
-            self._codec,
-            self._reporter.tally,
-            self._links,
-            self._settings.ajax,
-            self._flights[id(response.request)],
-            response,
-            self._take_ways(response),
-            self._receivers,
-            collector,
-            refusing,
-        )
+        crawl = self._crawler, self._built_ins, self._intake, self._codec, self._reporter.tally, self._links
+        page = self._flights[id(response.request)], response, self._take_ways(response), self._receivers
+        return PageFollowing(*crawl, self._settings.ajax, *page, collector, refusing)
 
     def _take_ways(self, response: Response) -> tuple[Way, ...]:
         """How the links of *response* are followed, which nobody else is to do from now on."""
