@@ -125,7 +125,11 @@ class _OfQueue:
         # Seconds between two rankings at most; 0: never by time.
         self.rank_interval: Final = number(settings, "FRONTIER_RANK_INTERVAL", 3600.0)
         self.clock: Final = _clock(settings)
-        self.traps: Final = _traps(settings)
+        self.traps: Final = TrapLimits(
+            depth=number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth),
+            repeats=number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats),
+            length=of_scrapy(settings, "URLLENGTH_LIMIT", int),
+        )
         self.strips_sessions: Final = choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip"
         self.limits: Final = Limits(
             host_pages=number(settings, "FRONTIER_HOST_PAGES", 0),
@@ -240,13 +244,6 @@ def _cooldown(settings: BaseSettings) -> CooldownRule:
             f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
         )
     return CooldownRule(first, longest)
-
-
-def _traps(settings: BaseSettings) -> TrapLimits:
-    depth = number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth)
-    repeats = number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats)
-    length = of_scrapy(settings, "URLLENGTH_LIMIT", int)
-    return TrapLimits(length, depth, repeats)
 
 
 def _scorer(settings: BaseSettings) -> str:
