@@ -16,7 +16,7 @@ from scrapy_frontier.core.pages.entered_again import (
     was_visited_before,
 )
 from scrapy_frontier.core.pages.traps import WORDS
-from scrapy_frontier.core.parse.redirect_chains import LOOP, REFUSALS, TOO_LONG
+from scrapy_frontier.core.parse.redirect_chains import LOOP, REFUSALS, TOO_LONG, TOO_MANY_HOSTS
 from scrapy_frontier.core.reasons import BEHIND, BUDGET, NOT_FOLLOWED
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import FINISHED, State
@@ -34,9 +34,10 @@ def test_every_state_is_decided() -> None:
 @pytest.mark.parametrize("state", STORED)
 def test_a_seed_is_tried_again_that_failed_or_was_redirected_until_that_was_enough(state: State) -> None:
     assert is_tried_again(Page(URL, state=state)) == (state is State.FAILED)
+    over = LOOP, TOO_LONG, TOO_MANY_HOSTS
     for refused in REFUSALS:
         page = Page(URL, state=state, reason=NOT_FOLLOWED(why=refused.reason, url=URL))
-        goes_on = state in (State.EXCLUDED, State.REDIRECTED) and refused in (LOOP, TOO_LONG)
+        goes_on = state in (State.EXCLUDED, State.REDIRECTED) and refused in over
         assert is_tried_again(page) == (state is State.FAILED or goes_on)
 
 

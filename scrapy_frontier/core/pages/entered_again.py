@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..parse.redirect_chains import LOOP, TOO_LONG
+from ..parse.redirect_chains import LOOP, TOO_LONG, TOO_MANY_HOSTS
 from ..reasons import BEHIND, BUDGET, NOT_FOLLOWED
 from ..store.states import DONE, EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
 from . import traps
@@ -22,7 +22,7 @@ FORCED = FINISHED
 _SHOWN = (DONE, REDIRECTED)  # the states of pages that lead on
 # Of seeds that are known from an earlier run: which, if not queued again, are left.
 LEFT = (SEEN, *FINISHED)
-_ROUND = LOOP.reason, TOO_LONG.reason
+_ENOUGH = LOOP.reason, TOO_LONG.reason, TOO_MANY_HOSTS.reason
 _OVER_BUDGET = BUDGET, BEHIND
 _MOST_STEPS = 256  # of a way that is followed
 
@@ -55,7 +55,7 @@ def is_tried_again(page: Page) -> bool:
 def _may_be_over(why: str) -> bool:
     """Whether a redirect that was refused for this reason may be followed today: the site goes round no more,
     or the settings that it was over have been raised."""
-    return why in _ROUND or why in traps.WORDS.values() or any(each.read(why) for each in _OVER_BUDGET)
+    return why in _ENOUGH or why in traps.WORDS.values() or any(each.read(why) for each in _OVER_BUDGET)
 
 
 def is_left_to_filter(page: Page | None) -> bool:
