@@ -12,6 +12,7 @@ from scrapy_frontier.core.store.visit_rows import Validators
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from changing import JumpingClock
     from conftest import Crawl
     from server import Web
 
@@ -51,6 +52,22 @@ def test_validators_and_times_are_kept_of_every_page_and_no_digest(
     assert visits.validators == Validators(b'W/"A-gzip"', b"Sat, 29-Oct-94 19:43:31 GMT")
     assert (visits.content_type, visits.length, visits.visits) == ("text/html", 11, 1)
     assert visits.digest == b""
+
+
+def test_a_seed_that_comes_back_and_redirects_leaves_its_target_to_come_back_itself(
+    web: Web, clock: JumpingClock, run: Run
+) -> None:
+    """Scrapy's seeds say `dont_filter`, which a redirect keeps: the target would be visited twice in each
+    run, and its callback called though nothing has changed."""
+    url = web.on("/old", status=302, headers={"Location": "/new"})
+    settings = {**ADDON, "FRONTIER_REVISIT": "interval", "FRONTIER_CLOCK": "changing.clock"}
+    run(One, settings, url=url)
+    for _ in range(2):
+        before = len(web.visits)
+        clock.jump(clock() + 8 * 86400)
+        crawl = run(One, settings, url=url)
+        assert sorted(web.paths()[before:]) == ["/new", "/old"]
+        assert "item_scraped_count" not in crawl.stats
 
 
 class Own(One):

@@ -154,6 +154,8 @@ class Seeds:
         if flight is not None and page is not None:
             if self._is_on_the_way(page, request):
                 return True
+            if flight.lease.comes_back and page.visits and page.visits.due:  # so does this one, in its time
+                return False
             parent = frontier.page(page.parent) if page.parent is not None else None
             is_by_parent = parent is not None and parent.url == flight.lease.page.url
         # what a seed's redirect led to inherits its meta, but has a parent
