@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 
+from scrapy_frontier import signals
 from scrapy_frontier.core.store.visit_rows import Validators
 
 if TYPE_CHECKING:
@@ -68,6 +69,39 @@ def test_a_seed_that_comes_back_and_redirects_leaves_its_target_to_come_back_its
         crawl = run(One, settings, url=url)
         assert sorted(web.paths()[before:]) == ["/new", "/old"]
         assert "item_scraped_count" not in crawl.stats
+
+
+class Told(One):
+    """Logs which pages are told to have changed."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.changed, signals.page_changed)
+        return spider
+
+    def changed(self, url: str) -> None:
+        self.logger.info("told: %s", url)
+
+
+@pytest.mark.parametrize("is_forbidden", [True, False])
+def test_a_page_that_was_forbidden_from_the_first_is_not_told_as_changed(
+    web: Web, clock: JumpingClock, run: Run, is_forbidden: bool
+) -> None:
+    """Its callback sees it, as that of any new page: nobody was told of it before."""
+    from server import Answer
+
+    url = web.on("/a", *([] if is_forbidden else [Answer(body="old")]), Answer(body="new"))
+    rules = Answer(body="User-agent: *\nDisallow: /a", headers={"Content-Type": "text/plain"})
+    web.on("/robots.txt", *([rules] if is_forbidden else []), Answer(404))
+    settings = {**ADDON, "FRONTIER_REVISIT": "interval", "FRONTIER_CLOCK": "changing.clock"}
+    settings["ROBOTSTXT_OBEY"] = True
+    first = run(Told, settings, url=url)
+    assert ("item_scraped_count" in first.stats) is not is_forbidden
+    clock.jump(clock() + 60 * 86400)
+    crawl = run(Told, settings, url=url)
+    assert crawl.stats["item_scraped_count"] == 1
+    assert (f"told: {url}" in crawl.log) is not is_forbidden
 
 
 class Own(One):

@@ -263,10 +263,12 @@ def _visit_end(
         conclusion = Conclusion.GONE
     elif result is Result.UNCHANGED:
         conclusion = Conclusion.UNCHANGED
-    elif result in (Result.READ, Result.ALIAS):
+    elif result not in (Result.READ, Result.ALIAS):
+        conclusion = Conclusion.UNDECIDED
+    elif old is not None and not old.visits and is_forbidden(before):
+        conclusion = Conclusion.NEW
+    else:
         is_same = bool(digest) and digest == now and not added and not removed
         is_back = result is Result.READ and policy.has_noindex(before.reason)  # it was told as gone
         conclusion = Conclusion.UNCHANGED if is_same and not is_back else Conclusion.CHANGED
-    else:
-        conclusion = Conclusion.UNDECIDED
     return VisitEnd(conclusion, result, before, digest, now, added, removed, ended.blamed)

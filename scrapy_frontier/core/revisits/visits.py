@@ -41,6 +41,7 @@ new_fetched = partial(tuple.__new__, Fetched)
 class Conclusion(str, Enum):
     """What a revisit means to those who keep an index of the pages."""
 
+    NEW = "new"  # its callback saw it, for the first time
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     GONE = "gone"
