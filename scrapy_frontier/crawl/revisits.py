@@ -92,8 +92,8 @@ class Revisits:
 
     def report(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count what a revisit came to, and send its signal, `page_changed`, `page_unchanged` or `page_gone`;
-        none for a sitemap, or a page that
-        is new. Reads the pages of links that changed where somebody listens."""
+        none for a sitemap, or a page that is new. Reads the pages of links that changed where somebody
+        listens."""
         page, result = end.was, end.result
         if result is Result.READ and outcome.fetched is None:
             return  # from Scrapy's HTTP cache: nobody was visited
