@@ -42,6 +42,7 @@ class Reporter:
     def __init__(self, logger: logging.Logger) -> None:
         self.spider: Spider | None = None
         self.tally: defaultdict[str, int] = defaultdict(int)
+        self._reported: dict[str, int] = {}  # of the tally
         self._logger = logger
         self._logged: set[str] = set()
 
@@ -58,16 +59,24 @@ class Reporter:
 
     def report_requests(self, stats: StatsCollector) -> None:
         """Bring up to date in *stats* how many requests came in and went out, which callbacks compare with a
-        limit of theirs. 5 us: each stat is set through two calls of Scrapy's."""
+        limit of theirs. 5 us: each stat is counted through two calls of Scrapy's."""
         for name in ("scheduler/enqueued", "scheduler/dequeued"):
-            stats.set_value(name, self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"])
+            self._count(stats, name, self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"])
+
+    def _count(self, stats: StatsCollector, name: str, number: int) -> None:
+        """Have *stats* count *number* of these, by those that it was not told yet: collectors of metrics have
+        counters and gauges, and know by the call which one a stat is."""
+        reported = self._reported.get(name)
+        if number != reported:
+            self._reported[name] = number
+            stats.inc_value(name, number - (reported or 0))
 
     def report(self, stats: StatsCollector, frontier: Frontier) -> None:
         """Bring *stats* up to date with the ``tally`` and with what *frontier* holds. Every few seconds, and
         at the end; no store read."""
         for name, value in self.tally.items():
             if value:
-                stats.set_value(name, value)
+                self._count(stats, name, value)
         self.report_requests(stats)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
