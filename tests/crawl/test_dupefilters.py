@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import time
 from typing import TYPE_CHECKING, Any
@@ -311,3 +312,79 @@ def test_what_a_filter_lets_pass_again_is_fetched_once(web: Web, run: Callable[.
     for _ in range(2):
         assert run(LinkSpider, settings, start_urls=[web.url("/")]).reason == "finished"
     assert sorted(web.paths()) == ["/", "/a", "/b"]
+
+
+class Told(RFPDupeFilter):
+    """Counts in its log what was filtered."""
+
+    def log(self, request: Request, spider: Spider) -> None:
+        assert spider.crawler.stats is not None
+        spider.crawler.stats.inc_value(f"told /{request.url.rpartition('/')[2]}")
+
+
+class ToldAndCounted(Told):
+    def log(self, request: Request, spider: Spider) -> None:
+        super().log(request, spider)
+        RFPDupeFilter.log(self, request, spider)
+
+
+class Failing(Rule):
+    def log(self, request: Request, spider: Spider) -> None:
+        raise OSError("its database is away")
+
+
+class FollowedSpider(Spider):
+    name = "followed"
+
+    def parse(self, response: Response) -> None:
+        pass
+
+
+STOCK: dict[str, Any] = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "FRONTIER_DIR": None}
+ADDON: dict[str, Any] = {"ADDONS": {"scrapy_frontier.Addon": 500}}
+WAYS = pytest.mark.parametrize(
+    "way", [{}, ADDON, {**ADDON, "FRONTIER_FOLLOW": True}], ids=["scheduler", "addon", "followed"]
+)
+
+
+def crawl_duplicates(web: Web, run: Callable[..., Crawl], settings: dict[str, Any]) -> Crawl:
+    url = web.link("/", "/a", "/b", "/private")
+    web.link("/a", "/a", "/b", "/private")
+    web.link("/b", "/a", "/private")
+    spider = FollowedSpider if settings.get("FRONTIER_FOLLOW") else LinkSpider
+    crawl = run(spider, settings, start_urls=[url])
+    assert crawl.reason == "finished"
+    return crawl
+
+
+@WAYS
+@pytest.mark.parametrize("kind", [Told, ToldAndCounted])
+def test_the_log_of_a_filter_hears_of_each_request_that_is_dropped(
+    web: Web, run: Callable[..., Crawl], kind: type, way: dict[str, Any]
+) -> None:
+    own = {"DUPEFILTER_CLASS": f"{__name__}.{kind.__name__}"}
+    crawls = [crawl_duplicates(web, run, {**own, **each}) for each in (STOCK, way)]
+    expected = {"told /a": 2, "told /b": 1, "told /private": 2}
+    for crawl in crawls:
+        assert {name: number for name, number in crawl.stats.items() if name.startswith("told")} == expected
+    assert crawls[1].stats["dupefilter/filtered"] == 5
+
+
+@WAYS
+def test_dupefilter_debug_names_each_request_that_is_dropped(
+    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
+) -> None:
+    lines = []
+    for each in (STOCK, way):
+        crawl = crawl_duplicates(web, run, {"DUPEFILTER_DEBUG": True, **each})
+        lines.append(sorted(re.findall("Filtered duplicate request: .*", crawl.log)))
+        assert crawl.stats["dupefilter/filtered"] == 5
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 5
+
+
+def test_a_log_that_raises_loses_nothing(web: Web, run: Callable[..., Crawl]) -> None:
+    crawl = crawl_duplicates(web, run, {"DUPEFILTER_CLASS": f"{__name__}.Failing"})
+    assert sorted(web.paths()) == ["/", "/a", "/b"]
+    assert crawl.stats["dupefilter/filtered"] == 6
+    assert crawl.log.count("mend its log") == 1

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..stats import Reporter
 
 _NAME = "DUPEFILTER_CLASS"
+_FILTERED = "dupefilter/filtered"
 _REMEDY = f"mend it, or leave {_NAME} unset: the frontier needs none"
 
 
@@ -59,11 +60,48 @@ class DupeFilter:
             self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
             self._had(lambda: self._filter.open(), "opened")
             self._hold_back()
+        self._crawler = crawler
+        self._log = self._log_to_call()
 
     @property
     def is_own(self) -> bool:
         """Whether it is a filter of the project's, which is asked of each request."""
         return self._filter is not None
+
+    @property
+    def hears_of_dropped(self) -> bool:
+        """Whether somebody is to hear of each request that is dropped."""
+        return self._log is not None
+
+    def filtered(self, request: Request) -> None:
+        """*request* is dropped, by the filter or since its page is known: count it, and have the filter's own
+        ``log`` hear of it, which may count it, too."""
+        if self._log is None or not self._has_counted(request):
+            self._reporter.tally[_FILTERED] += 1
+
+    def _log_to_call(self) -> Callable[[Request, Any], object] | None:
+        """The ``log`` of the filter, if it does more than Scrapy's, which names the first request and counts;
+        None else."""
+        if self.is_usual and self._crawler.settings.getbool("DUPEFILTER_DEBUG"):
+            return RFPDupeFilter(debug=True).log
+        log = getattr(self._filter, "log", None)
+        function = getattr(log, "__func__", log)
+        if function is RFPDupeFilter.log and not getattr(self._filter, "debug", False):
+            return None
+        return log if callable(log) and function is not BaseDupeFilter.log else None
+
+    def _has_counted(self, request: Request) -> bool:
+        """Have the ``log`` of the filter hear of *request*; whether it has counted that."""
+        stats, spider = self._crawler.stats, self._reporter.spider
+        assert self._log is not None
+        before = stats and stats.get_value(_FILTERED)
+        try:
+            self._log(request, spider)
+        except Exception as error:
+            words = "%s raised %s for %s, which is filtered all the same: mend its log (said once)"
+            about = self._name, describe(error), request
+            self._reporter.log_once(f"{_NAME} log", logging.ERROR, words, *about, exc_info=True)
+        return bool(stats) and stats.get_value(_FILTERED) != before
 
     def for_spiders(
         self, identities: Identities, frontier: Frontier, clean: Callable[[str], str]

@@ -80,8 +80,9 @@ class Intake:
         self._tally = self._reporter.tally
         self._strips = settings.strips_sessions
         self.has_depth = bool(settings.limits.depth)
-        self.knows_texts = dupefilter.is_on and identities.is_default  # a URL alone may say who it is
-        self._is_usual = dupefilter.is_usual and identities.is_default and self._politeness_keys.of is host_of
+        # Whether a URL alone may say who it is, and nobody is to see the request.
+        self.knows_texts = dupefilter.is_on and identities.is_default and not dupefilter.hears_of_dropped
+        self._is_usual = self.knows_texts and dupefilter.is_usual and self._politeness_keys.of is host_of
 
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a page that is known,
@@ -137,7 +138,7 @@ class Intake:
             return True
         fingerprint = self.identities.of(request)
         if self._dupefilter.drops(request, fingerprint, self._frontier):
-            self._tally["dupefilter/filtered"] += 1
+            self._dupefilter.filtered(request)
             return False
         is_named = flight is None and is_seed(request)
         is_looked_up = flight is not None or is_named or FORCE in request.meta
@@ -214,7 +215,7 @@ class Intake:
                 url = request.url
                 identity = self.identities.fingerprint(request), host_of(url)
                 if self._dupefilter.drops(request, identity[0], self._frontier):
-                    self._tally["dupefilter/filtered"] += 1
+                    self._dupefilter.filtered(request)
                     continue
             fingerprint, host = identity
             payload = meta_payload(meta) if meta else b""
@@ -297,7 +298,7 @@ class Intake:
             if is_stored:
                 self._dupefilter.took(request)
         else:
-            self._tally["dupefilter/filtered"] += 1
+            self._dupefilter.filtered(request)
             words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
             self._reporter.log_once("filtered", logging.DEBUG, words, request)
             return None

@@ -168,6 +168,8 @@ class Follow:
             return "the engine is none of Scrapy's"
         if self._dupefilter.is_own:
             return "the project has a DUPEFILTER_CLASS of its own"
+        if self._dupefilter.hears_of_dropped:
+            return "DUPEFILTER_DEBUG has each named that is dropped"
         for middleware in compat.spider_middlewares(self._crawler):
             name = type(middleware).__name__
             if name == OURS[0]:
