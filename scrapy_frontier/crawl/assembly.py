@@ -226,7 +226,8 @@ class Crawl:
         refusals = Refusals(reporter)
         have_fail = partial(compat_scraper.have_fail, crawler)
         self.follow_ups = follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
-        self.seeds = Seeds(frontier, clock, requests, follow_ups, settings.comes_back)
+        is_inspecting = compat.is_inspecting(crawler)
+        self.seeds = Seeds(frontier, clock, requests, follow_ups, settings.comes_back, is_inspecting)
         self.intake = Intake(
             settings,
             frontier,

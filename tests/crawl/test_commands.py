@@ -124,6 +124,54 @@ def try_fetch_parse_check(project: Project) -> None:
     assert_fine(project.scrapy("check", "links"), "Ran 2 contracts", "OK")
 
 
+CONTRACTS = '''
+
+class MovedSpider(Spider):
+    name = "moved"
+
+    def parse_page(self, response):
+        """
+        @url {0}
+        @returns items 1 1
+        """
+        yield {{"url": response.url}}
+
+    def parse_moved(self, response):
+        """
+        @url {1}
+        @returns items 2 2
+        """
+        yield {{"url": response.url}}
+
+    def parse_also_moved(self, response):
+        """
+        @url {2}
+        @returns items 3 3
+        """
+        yield {{"url": response.url}}
+'''
+
+
+@pytest.mark.parametrize("late", ["/page", "/moved"])
+@pytest.mark.parametrize("addons", ["{}", "{'scrapy_frontier.Addon': 500}"], ids=["scheduler", "addon"])
+def test_check_does_not_skip_contracts_that_are_redirected_to_a_page_of_another(
+    project: Project, web: Web, addons: str, late: str
+) -> None:
+    """The page was known, and they passed as if there were none."""
+    web.on("/page", delay=late == "/page")
+    for path in ("/moved", "/also"):
+        web.on(path, status=302, headers={"Location": "/page"}, delay=late == "/moved")
+    urls = [web.url(path) for path in ("/page", "/moved", "/also")]
+    with (project.directory / "project/spiders.py").open("a") as spiders:
+        spiders.write(CONTRACTS.format(*urls))
+    with (project.directory / "project/settings.py").open("a") as settings:
+        settings.write(f"ADDONS = {addons}\n")
+    check = project.scrapy("check", "moved", "-v")
+    assert "Ran 3 contracts" in check.stderr
+    assert "FAILED (failures=2)" in check.stderr
+    assert check.returncode == 1
+
+
 @pytest.mark.parametrize("command", ["fetch", "shell"])
 def test_what_tries_a_host_out_hears_that_it_refuses(project: Project, command: str) -> None:
     """The shell's engine never asks whether it may end."""

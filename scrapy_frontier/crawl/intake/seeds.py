@@ -52,6 +52,7 @@ class Seeds:
     _requests: QueuedRequests
     _follow_ups: FollowUps
     _revisits_pages: bool
+    _is_inspecting: bool  # each is fetched that asks for it (``dont_filter``), as with Scrapy
     _tried_again: set[PageId] = field(default_factory=set, init=False)  # in this run, once each
     _named: set[PageId] = field(default_factory=set, init=False)  # seeds to which another page led
     # Pages of earlier runs whose visits ended in this one and showed nothing: their times are whole seconds,
@@ -150,6 +151,8 @@ class Seeds:
         frontier = self._frontier
         if known is None:
             return False
+        if self._is_inspecting:
+            return True
         page, is_by_parent = frontier.page(known), None
         if flight is not None and page is not None:
             if self._is_on_the_way(page, request):
