@@ -268,6 +268,71 @@ def test_what_failed_is_known_to_the_next_run(web: Web, run: Run, start: Callabl
     assert web.paths() == [ROBOTS]
 
 
+# -- what the project refuses to ask for ---------------------------------------------------------------
+
+
+class PickyMiddleware:
+    """A filter of URLs before all else, as many projects have one; or one of responses."""
+
+    def __init__(self, refused: str) -> None:
+        self._refused = refused
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> PickyMiddleware:
+        return cls(crawler.settings.get("REFUSED", ROBOTS))
+
+    def process_request(self, request: Request) -> None:
+        if request.url.endswith(self._refused):
+            raise IgnoreRequest("not on the list")
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        if response.status == 410:
+            raise IgnoreRequest("gone")
+        return response
+
+
+PICKY = {**OBEY, "DOWNLOADER_MIDDLEWARES": {"test_robots_crawl.PickyMiddleware": 50}, "FRONTIER_END_WAIT": 0}
+
+
+@pytest.mark.parametrize("has_cache", [False, True])
+def test_where_the_project_refuses_robots_txt_pages_come_as_with_scrapy(
+    web: Web, run: Run, tmp_path: Path, has_cache: bool
+) -> None:
+    """In this run; the next one, without the filter, asks."""
+    for host in range(2):
+        web.on(ROBOTS, robots("Disallow: /2"), host=host)
+    cache = {"HTTPCACHE_ENABLED": has_cache, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+    crawl = run(LinkSpider, {**PICKY, **cache}, start_urls=[*many(web, 2), *many(web, 2, 1)])
+    assert [sorted(web.paths(host)) for host in range(2)] == [["/0", "/1"]] * 2
+    assert crawl.log.count("A downloader middleware of this project refuses ") == 1
+    assert "(IgnoreRequest: not on the list)" in crawl.log
+    assert crawl.stats["frontier/robots/refused"] == 2
+    assert "frontier/robots/unreachable" not in crawl.stats
+    run(LinkSpider, OBEY, start_urls=[web.url("/2"), web.url("/3")])
+    assert web.paths(0)[2:] == [ROBOTS, "/3"]
+
+
+def test_an_old_copy_of_one_that_is_refused_serves(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Disallow: /1"))
+    run(LinkSpider, OBEY, start_urls=many(web, 1))
+    run(TomorrowSpider, PICKY, start_urls=many(web, 3))
+    assert web.paths() == [ROBOTS, "/0", "/2"]
+
+
+def test_where_a_redirect_of_robots_txt_is_refused_pages_come_too(web: Web, run: Run) -> None:
+    web.on(ROBOTS, status=302, headers={"Location": web.url("/elsewhere", 1)})
+    run(LinkSpider, {**PICKY, "REFUSED": "/elsewhere"}, start_urls=many(web, 2))
+    assert sorted(web.paths()) == ["/0", "/1", ROBOTS]
+    assert web.paths(1) == []
+
+
+def test_an_answer_that_the_project_ignores_is_none(web: Web, run: Run) -> None:
+    web.on(ROBOTS, status=410)
+    crawl = run(LinkSpider, {**PICKY, "REFUSED": "/none"}, start_urls=many(web, 2))
+    assert web.paths() == [ROBOTS]
+    assert "cannot be read (IgnoreRequest: gone); its pages wait" in crawl.log
+
+
 @pytest.mark.parametrize("status", [404, 403, 401, 410])
 def test_no_file_allows_everything(web: Web, run: Run, status: int) -> None:
     web.on(ROBOTS, status=status, body="User-agent: *\nDisallow: /\n")

@@ -91,7 +91,8 @@ class Answer(NamedTuple):
     """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
     raised if that is the fault of the site itself, or of this machine. *host* is the politeness key that it
     came from. It ``was_conditional`` if it answers a request with validators. ``cached_at`` is when it was
-    given to the cache that it comes from, 0 where nobody knows; None: it is the web's."""
+    given to the cache that it comes from, 0 where nobody knows; None: it is the web's. It ``is_refused`` if
+    the project has nobody asked."""
 
     status: int | None
     body: bytes = b""
@@ -105,6 +106,7 @@ class Answer(NamedTuple):
     failure: Exception | None = None
     was_conditional: bool = False
     cached_at: float | None = None
+    is_refused: bool = False
 
     @property
     def words(self) -> str:
@@ -173,6 +175,14 @@ def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
         failing_since=before.failing_since or now,
         failures=before.failures + 1,
     )
+
+
+def unasked(before: RobotsCopy | None, now: float) -> RobotsCopy:
+    """What holds for now of a file that the project refuses to ask for, given what was known *before*: that,
+    else that there is none, as by Scrapy's own middleware."""
+    if before is None or before.verdict is Verdict.POSTPONE:
+        before = RobotsCopy(Verdict.ALLOW_ALL, fetched=now)
+    return before._replace(ask_at=now + FRESH_LIMIT, failing_since=0.0, failures=0)
 
 
 def with_cached(before: RobotsCopy | None, answer: Answer) -> RobotsCopy | None:

@@ -243,6 +243,8 @@ class RobotsQueue:
         page = errand.request if errand.not_believed is None else None
         way = FileOnItsWay(page, errand.asks_cache, partial(self._sleep, errand))
         answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, before, way)
+        if answer.is_refused and not self._services.is_closed:
+            return self._sites.leave_unasked(origin, before)
         if self._services.is_closed or self._turns_from_proxy(errand, answer):
             return None
         if errand.not_believed is not None:

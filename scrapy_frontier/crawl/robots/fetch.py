@@ -6,6 +6,7 @@ Scrapy's middleware. A request that carries the meta key `ERRAND` takes no place
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
+from ...core import reasons
 from ...core.hosts.robots_expiry import (
     MAX_REDIRECTS,
     Answer,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from .sites import RobotsServices
+
+logger = logging.getLogger(__name__)
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
@@ -85,6 +89,7 @@ class RobotsFetcher:
     _services: RobotsServices
     # By id of a request that the fetch keeps alive.
     _ways: dict[int, FileOnItsWay] = field(default_factory=dict, init=False)
+    _has_refusal = False  # and the log tells of it
 
     def wait(self, host: str) -> float:
         """Seconds until *host* may be asked; 0: now, its place is taken, and then `fetch` has to be called.
@@ -131,17 +136,34 @@ class RobotsFetcher:
         except Exception as raised:
             if way.asks_cache and not way.was_given:
                 way.come_from_cache(0.0)
-            return self._no_answer(raised, is_direct=not hop)
+            is_unseen = not way.asks_cache and not way.was_given
+            return self._no_answer(raised, url, is_direct=not hop, is_unseen=is_unseen)
         return Answer(None)
 
-    def _no_answer(self, raised: Exception, is_direct: bool) -> Answer:
+    def _no_answer(self, raised: Exception, url: str, is_direct: bool, is_unseen: bool) -> Answer:
         error = f"{type(raised).__name__}: {raised}".rstrip(": ")
         if isinstance(raised, IgnoreRequest):
             ignored = Answer(None, error=error)
-            return replayed(ignored) if self._services.settings.replays else ignored
+            if self._services.settings.replays:
+                return replayed(ignored)
+            if not is_unseen or reasons.PRIVATE.read(str(raised)) is not None:
+                return ignored
+            self._tell_of_refusal(url, error)
+            return ignored._replace(is_refused=True)
         self._services.crawler.stats.inc_value(f"robotstxt/exception_count/{type(raised)}")
         is_of_another = not is_direct and own_fault(raised) is None
         return Answer(None, error=error, failure=None if is_of_another else raised)
+
+    def _tell_of_refusal(self, url: str, error: str) -> None:
+        if self._has_refusal:
+            return
+        self._has_refusal = True
+        words = (
+            "A downloader middleware of this project refuses %s (%s): pages of such sites are fetched as if "
+            "it forbade nothing, unless an older copy does; to have robots.txt obeyed, let such requests "
+            "pass (said once)"
+        )
+        logger.warning(words, url, error, extra={"spider": self._services.crawler.spider})
 
     def why_not_awaited(self, host: str, wait: float) -> str:
         """`robots_expiry.why_not_awaited` of *host* as it is now, which may be asked in *wait* seconds."""
@@ -187,8 +209,8 @@ class RobotsFetcher:
 
     def _listen(self, connect: Callable[[Any, object], None]) -> None:
         connect(self._bytes_received, signals.bytes_received)
-        if self._services.settings.has_cache:  # else all do
-            connect(self._reached_downloader, signals.request_reached_downloader)
+        connect(self._reached_downloader, signals.request_reached_downloader)
+        if self._services.settings.has_cache:
             connect(self._downloaded, signals.response_downloaded)
             connect(self._left_downloader, signals.request_left_downloader)
 

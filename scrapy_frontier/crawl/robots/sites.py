@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...core import reasons
-from ...core.hosts.robots_expiry import RobotsStatus, is_current, robots_status
+from ...core.hosts.robots_expiry import RobotsStatus, is_current, robots_status, unasked
 from ...core.parse.urls import origin_of
 from ..clock import steady_clock
 from ..hosts.politeness_key import PolitenessKeys
@@ -190,8 +190,8 @@ class KnownSites:
         self.agent_of = Agents(self._services.crawler.settings).of
         self.parsers = Parsers(self._services.crawler)
         self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
-        # Where there is no frontier to keep them, and of a cache that stands for the web: no other run knows
-        # how old these are.
+        # Where there is no frontier to keep them, and for this run alone: of a cache that stands for the web,
+        # as no other run knows how old these are, and of what the project refuses to ask for.
         self._copies: LruCache[str, RobotsCopy] = LruCache(lambda copy: len(copy.body))
 
     def known(self, origin: str, agent: str) -> Site | None:
@@ -274,5 +274,13 @@ class KnownSites:
         Raises `FrontierUnwritable`."""
         if self._services.frontier is not None and not self._services.settings.replays:
             self._services.frontier.keep_robots_copy(origin, copy)
+            self._copies.drop(origin)
         else:
             self._copies.keep(origin, copy)
+
+    def leave_unasked(self, origin: str, before: RobotsCopy | None) -> RobotsCopy:
+        """What holds in this run of a file that the project refuses to ask for (`unasked`)."""
+        self._services.crawler.stats.inc_value("frontier/robots/refused")
+        copy = unasked(before, self._services.clock())
+        self._copies.keep(origin, copy)
+        return copy
