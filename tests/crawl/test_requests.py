@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
-from functools import cached_property, partial
+from functools import cached_property, partial, partialmethod
 from math import inf
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -315,6 +316,58 @@ def test_a_callback_is_not_taken_for_another_that_the_spider_kept_under_its_name
     with pytest.raises(Unstorable, match="another"):
         codec.encode(Request(URL, spider.another))
     assert codec.decode(URL, 0, payload).callback == kept
+
+
+class Shy:
+    """Can be called, but not for the asking."""
+
+    def __call__(self) -> None:
+        pass
+
+    def __get__(self, spider: Any, kind: Any) -> Any:
+        raise LookupError("not yet")
+
+
+class TouchySpider(PayloadSpider):
+    """Opens a browser, or needs what the first page brings, wherever somebody looks at a property."""
+
+    a_shy = Shy()
+    opened = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parse_later = MethodType(parse_later, self)
+
+    @property
+    def a_browser(self) -> Any:
+        TouchySpider.opened += 1
+        return TouchySpider.parse_book
+
+    @cached_property
+    def base(self) -> str:
+        raise KeyError("no page yet")
+
+    @classmethod
+    def parse_all(cls, response: Response) -> None:
+        pass
+
+    def parse_book(self, response: Response) -> None:
+        pass
+
+    parse_first = partialmethod(parse_book)
+
+
+def parse_later(spider: Spider, response: Response) -> None:
+    pass
+
+
+def test_no_property_is_looked_at_to_find_the_name_of_a_callback() -> None:
+    spider = TouchySpider()
+    for name in ("parse_book", "parse_all", "parse_later", "parse"):
+        assert Codec(spider).callbacks.name_of(getattr(spider, name)) == name
+    with pytest.raises(Unstorable):
+        Codec(spider).callbacks.name_of(spider.parse_first)
+    assert TouchySpider.opened == 0
 
 
 def test_plain_request_is_no_bytes_at_all() -> None:

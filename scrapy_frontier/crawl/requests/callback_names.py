@@ -11,6 +11,7 @@ from .class_paths import Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import MethodType
 
 # What every spider has is no callback, but for these.
 _CALLBACKS_OF_SCRAPY = frozenset(("parse", "_parse"))
@@ -63,11 +64,12 @@ class Callbacks:
 
     def _find(self, callback: Any) -> str:
         spider = self._spider
-        if getattr(callback, "__self__", None) in (spider, type(spider)):
-            members = inspect.getmembers(spider, inspect.ismethod)
-            members.sort(key=lambda member: member[0] in vars(spider))  # what a spider keeps it may change
-            for name, member in members:
-                if member.__func__ is callback.__func__ and own_method(spider, name) is not None:
+        function = getattr(callback, "__func__", None)  # a partialmethod has none
+        if function is not None and getattr(callback, "__self__", None) in (spider, type(spider)):
+            names = sorted(dir(spider), key=vars(spider).__contains__)  # what a spider keeps it may change
+            for name in names:
+                member = own_method(spider, name)
+                if member is not None and member.__func__ is function:
                     return name
         for name, member in vars(spider).items():
             if inspect.ismethod(member) and member == callback and own_method(spider, name) is not None:
@@ -75,7 +77,7 @@ class Callbacks:
         raise Unstorable(f"callback {callback!r} is not a method of the spider")
 
 
-def own_method(spider: Spider, name: str) -> Callable[..., Any] | None:
+def own_method(spider: Spider, name: str) -> MethodType | None:
     """The method of the class of *spider* called *name*, or that the spider keeps under it; else None.
 
     No path leads further, what all spiders have is no callback, and no property is looked at.
@@ -87,5 +89,8 @@ def own_method(spider: Spider, name: str) -> Callable[..., Any] | None:
         kept = inspect.getattr_static(type(spider), name, None)
         if not (callable(kept) or isinstance(kept, classmethod)):  # a property, say
             return None
-        found = getattr(spider, name, None)
+        try:
+            found = getattr(spider, name, None)
+        except Exception:  # whatever stands there is no method
+            return None
     return found if inspect.ismethod(found) else None
