@@ -130,6 +130,24 @@ def test_the_same_pages_links_and_states_as_by_a_request_each(
     assert len(visited[0]) > 8
 
 
+class Exempt(Simple):
+    """Its pages count for no depth."""
+
+    def parse(self, response: Response, **arguments: Any) -> Iterator[Any]:
+        yield {"depth": response.meta["depth"]}
+        response.meta["depth"] = -1
+
+
+def test_links_have_the_depth_that_the_callback_leaves(
+    web: Web, items: Callable[..., list[list[Any]]], tmp_path: Path
+) -> None:
+    web.link("/", "/a")
+    web.link("/a", "/b")
+    ways = [{**ADDON, "DEPTH_LIMIT": 1, "FRONTIER_DIR": str(tmp_path / "one")}]
+    assert items(Exempt, ways, urls=[web.url("/")]) == [[{"depth": 0}] * 3]
+    assert sorted(web.paths()) == ["/", "/a", "/b"]
+
+
 class Counting(Simple):
     """Counts the requests that are made in its process."""
 

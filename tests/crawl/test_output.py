@@ -234,6 +234,33 @@ def test_requests_past_scrapys_middlewares_are_what_these_make_of_them(
     assert old["passed"] > 9
 
 
+class PagedSpider(FollowSpider):
+    """A next page lies no deeper for it, as undercrawler has it, and another one twice as deep."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        request, stats = response.request, self.crawler.stats
+        assert request is not None
+        assert stats is not None
+        stats.set_value(f"made {request.url.split('/', 3)[3]}", f"{request.meta['depth']} {request.priority}")
+        for path, more in ("link", 0), ("next", -1), ("deep", 1), ("last", 0):
+            response.meta["depth"] += more
+            if path != "next" or response.url.count("next") < 2:
+                yield Request(f"{response.url}/{path}")
+            response.meta["depth"] -= more
+
+
+@pytest.mark.parametrize("settings", [{"DEPTH_PRIORITY": 1}, {"DEPTH_STATS_VERBOSE": True}], ids=str)
+def test_a_depth_that_a_callback_changes_holds_for_what_it_yields_then(
+    web: Web, run: Callable[..., Crawl], settings: dict[str, Any]
+) -> None:
+    common = {"DEPTH_LIMIT": 2, **settings}
+    old, new = (run(PagedSpider, {**way, **common}, url=web.url("/0")).stats for way in (STOCK, ADDON))
+    told = ("made", "request_depth", "depth/")
+    made = [{name: stats[name] for name in stats if name.startswith(told)} for stats in (old, new)]
+    assert made[0] == made[1]
+    assert len(made[0]) > 30
+
+
 class RaisingSpider(FollowSpider):
     def parse(self, response: Response) -> Iterator[Any]:
         yield from response.follow_all(css="a")

@@ -64,16 +64,17 @@ class BuiltIns:
 
 
 class Depth:
-    """What `DepthMiddleware`, if it is at work, makes of the links of a page: their depth, what it adds to
-    their priority, and whether that is too deep."""
+    """What `DepthMiddleware`, if it is at work, makes of the links of a page by the depth ``of_page``, which
+    a callback may change: their depth, what it adds to their priority, and whether that is too deep."""
 
     def __init__(self, built_ins: BuiltIns, response: Response) -> None:
         self._built_ins = built_ins
+        self.of_page = response.meta.get("depth", 0)
         self.of_links: int | None = None
         self.priority, self.is_too_deep = 0, False
         self.sees_each = False  # it drops, or counts, each of them by itself
         if built_ins.depth is not None:
-            depth = self.of_links = int(response.meta.get("depth", 0)) + 1
+            depth = self.of_links = int(self.of_page) + 1
             self.priority = -depth * built_ins.depth.prio
             self.is_too_deep = 0 < built_ins.depth.maxdepth < depth
             self.sees_each = self.is_too_deep or built_ins.depth.verbose_stats
@@ -167,11 +168,11 @@ def _takes_none(output: Any) -> bool:
 
 
 class _Bypass:
-    """`bypass`; all it needs of the page is asked with its first request."""
+    """`bypass`; all it needs of the page is asked with its first request, but for the depth of the page."""
 
     def __init__(self, built_ins: BuiltIns, response: Response, take: Callable[[Request], None]) -> None:
         self._built_ins = built_ins
-        self._response = response
+        self._response, self._meta = response, response.meta
         self._depth = Depth(built_ins, response)
         self._referrers: Referrers | None = None
         self._longest = built_ins.longest
@@ -183,13 +184,18 @@ class _Bypass:
         Scrapy's own have to do with all else."""
         if not isinstance(output, Request) or output.encoding != "utf-8":
             return False
-        url, meta, depth = output.url, output.meta, self._depth.of_links
+        url, meta, depth = output.url, output.meta, self._depth
         if 0 < self._longest < len(url) or not _OF_ITS_OWN.isdisjoint(meta):
             return False
-        if depth is not None:
-            meta["depth"] = depth
-            output.priority += self._depth.priority
-            self._built_ins.reached(depth)
+        if self._meta.get("depth", 0) != depth.of_page:
+            depth = Depth(self._built_ins, self._response)
+            if depth.sees_each:
+                return False
+            self._depth = depth
+        if depth.of_links is not None:
+            meta["depth"] = depth.of_links
+            output.priority += depth.priority
+            self._built_ins.reached(depth.of_links)
         if self._referrers is None:
             self._referrers = Referrers(self._built_ins, self._response)
         referrer = self._referrers.of(url)

@@ -71,16 +71,14 @@ class PageFollowing:
     _refusing: Refusing | None
 
     def __post_init__(self, flight: Flight, receivers: list[Any]) -> None:
-        response, built_ins = self._response, self._built_ins
         self._recognize = self._intake.recognize
         self._lease = None if self._links is None else flight.lease
-        self._found = flight.links or PageLinks(response.url)
+        self._found = flight.links or PageLinks(self._response.url)
         self._offsite = Offsite(self._crawler.spider, receivers)
         self._own = self._found.origin[:-1]  # as `Offsite` has origins
-        self._depth = Depth(built_ins, response)
         self._shared: dict[tuple[int | None, str | None], bytes] = {}  # payloads, by rule and Referer
         self._score = getattr(self._crawler.spider, LINK_SCORE, None)
-        self._longest = built_ins.longest
+        self._longest = self._built_ins.longest
         self._yielded: list[Request] = []
         self._skipped: set[bytes] = set()  # pages the callback has asked for itself
         self._new: list[Link] = []
@@ -101,6 +99,7 @@ class PageFollowing:
             if self._refusing.refuses_none:
                 self._refusing = None
         self._skipped = set(map(self._intake.identities.of, map(self._as_queued, self._yielded)))
+        self._depth = Depth(self._built_ins, self._response)  # as the callback has left it
         yield from self._read()
         let_go_of_tree(self._response)
         self._hand_over()
