@@ -37,6 +37,7 @@ from .intake.enqueue_requests import Intake
 from .intake.refused_follow_ups import RefusedFollowUps
 from .intake.refused_links import Refusals
 from .intake.seeds import Seeds
+from .intake.wanted_again import WantedAgain
 from .links.callback_requests import CallbackOutput
 from .load_in_slices import Loading
 from .ranking.choose_scorer import make_scorer
@@ -239,6 +240,7 @@ class Crawl:
             self.flights,
             follow_ups,
             self.seeds,
+            WantedAgain(requests.codec.callbacks, self._dupefilter, self.seeds),
             refusals,
             reporter,
         )

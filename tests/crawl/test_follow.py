@@ -44,6 +44,10 @@ class OneByOne(CrawlSpider):
         self.start_urls = list(urls)
         self.allowed_domains = list(domains)
 
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.start_urls:
+            yield Request(url)  # with `dont_filter` it would be fetched for the callback of the rule, too
+
     def parse_page(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url, "rule": response.meta.get("rule"), "text": response.meta.get("link_text")}
 

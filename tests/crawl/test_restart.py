@@ -41,6 +41,10 @@ class TreeSpider(Spider):
 
     name = "tree"
 
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.start_urls:  # for another callback than links have it would be fetched for both
+            yield Request(url, self.parse_linked, dont_filter=True, meta={"from": url})
+
     def parse(self, response: Response) -> Any:
         assert isinstance(response, HtmlResponse)
         for link in response.css("a::attr(href)").getall():

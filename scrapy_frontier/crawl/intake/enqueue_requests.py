@@ -11,8 +11,8 @@ from scrapy import Request
 from ...core.frontier import NEUTRAL, Fate, Link, new_link
 from ...core.parse import urls
 from ...core.parse.urls import host_of, without_session
-from ..flights.redirect_links_and_retries import is_answer, is_seed, only_its_retry_insists, times
-from ..meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, UNSET, chosen_slot
+from ..flights.redirect_links_and_retries import is_seed, only_its_retry_insists, times
+from ..meta_keys import AUTO_SLOT, FORCE, ONLY_SEEN, POSTPONED, SLOT, START, chosen_slot
 from ..requests.class_paths import Unstorable
 from ..requests.codec import meta_payload
 from ..requests.fingerprints import plain_identity
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .dupefilters import DupeFilter
     from .refused_links import Refusals
     from .seeds import Seeds
+    from .wanted_again import WantedAgain
 
 _NEW = Fate.NEW
 _UNNOTED = None, 0, 1.0
@@ -68,16 +69,17 @@ class Intake:
     _flights: Flights
     _follow_ups: FollowUps
     _seeds: Seeds
+    _wanted: WantedAgain
     _refusals: Refusals
     _reporter: Reporter
 
     def __post_init__(self, settings: FrontierSettings) -> None:
         identities, dupefilter = self.identities, self._dupefilter
-        self.recognize = self._frontier.recognize
-        self._is_recent = self._frontier.is_recent
+        self.recognize, self._is_recent = self._frontier.recognize, self._frontier.is_recent
         self._discover_one = self._frontier.discover_one
         self._encode = self._requests.codec.encode
         self._tally = self._reporter.tally
+        self.unfiltered, self.is_for_other = self._wanted.unfiltered, self._wanted.is_for_other
         self._strips = settings.strips_sessions
         self.has_depth = bool(settings.limits.depth)
         # Whether a URL alone may say who it is, and nobody is to see the request.
@@ -105,12 +107,14 @@ class Intake:
 
     def _enqueue_link(self, request: Request, url: str) -> bool:
         """`enqueue` for the usual case, an ordinary link whose text tells nothing."""
-        clean = url
-        lease, flags, weight = self._noted(request) if self._flights.by_link else _UNNOTED
+        original, clean = request, url
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
         fingerprint, host = plain_identity(clean) or (self.identities.fingerprint(request), host_of(clean))
+        if fingerprint in self.unfiltered:
+            return self._queue_other(original, request, fingerprint, None, None) is not None
+        lease, flags, weight = self._noted(original) if self._flights.by_link else _UNNOTED
         try:
             payload, is_stored = self._encode(request), True
         except Unstorable:
@@ -171,7 +175,7 @@ class Intake:
         """Hand over the link that *request* is, made of the *original*; the page that it is queued for."""
         if flight is not None and request.dont_filter and only_its_retry_insists(request, flight):
             request.dont_filter = False  # nor is it handed on to where that leads
-        again = self._is_wanted_again(request, known, flight)
+        again = self._wanted.is_wanted(request, fingerprint, known, flight)
         host, kept_host = self.host_key(request, flight)
         payload, is_stored = self._requests.payload_of(request)
         if is_stored and flight is not None:
@@ -183,20 +187,22 @@ class Intake:
             request.priority,
             payload,
             depth=times(request, "depth") if self.has_depth else 0,
-            text=self._text(original, request),
+            text=self._text(original, request, fingerprint),
             again=again,
             kept_host=kept_host,
             is_named=flight is None and is_seed(request),
             parent=None if flight is None else flight.lease.node,
         )
-        return self._act_on(request, link, self._discover(original, link), is_stored)
+        answer = self._discover(original, link)
+        self._wanted.note(request, fingerprint, answer)
+        return self._act_on(request, link, answer, is_stored)
 
     def _refuse(self, original: Request) -> bool:
         """Make the page of a request known without queueing it; always False."""
         request = self._without_session(original)
-        host, kept_host = self.host_key(request)
-        about = self.identities.of(request), request.url, host, request.priority
-        text, why = self._text(original, request), str(request.meta.pop(ONLY_SEEN))
+        fingerprint, (host, kept_host) = self.identities.of(request), self.host_key(request)
+        about = fingerprint, request.url, host, request.priority
+        text, why = self._text(original, request, fingerprint), str(request.meta.pop(ONLY_SEEN))
         self._discover(original, Link(*about, text=text, kept_host=kept_host, only_seen=why))
         return False
 
@@ -220,6 +226,8 @@ class Intake:
             fingerprint, host = identity
             payload = meta_payload(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
+            if fingerprint in self.unfiltered:
+                link = link._replace(again=self.is_for_other(fingerprint, None, None))
             key = self.politeness_key_of(url, host)
             links.append(link if key == host else link._replace(host=key, kept_host=key))
             # A filter's file has a place for what was noted of one request: each goes by itself.
@@ -304,17 +312,10 @@ class Intake:
             return None
         return page_id
 
-    def _is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
-        """Whether *request* is to be queued even if its page is *known*."""
-        again = request.dont_filter or not self._dupefilter.is_on
-        if again and self._dupefilter.is_on and is_seed(request):
-            again = self._seeds.is_wanted_again(request, known, flight)
-        again = again or (request.meta.get(EVERY_RUN) not in UNSET and is_seed(request))
-        return again or (flight is not None and is_answer(request, flight))
-
-    def _text(self, original: Request, request: Request) -> str:
+    def _text(self, original: Request, request: Request, fingerprint: bytes) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
-        return original.url if self.knows_texts and self.identities.is_plain(request) else ""
+        is_told = self.knows_texts and self.identities.is_plain(request)
+        return original.url if is_told and not self._wanted.hides(fingerprint, request.dont_filter) else ""
 
     def host_key(self, request: Request, flight: Flight | None = None) -> tuple[str, str]:
         """The download slot the user chose, else the politeness key of the URL, by default its host; an

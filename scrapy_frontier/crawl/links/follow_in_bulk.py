@@ -196,13 +196,16 @@ class PageFollowing:
         fingerprint, host = identity
         if fingerprint in self._skipped:
             return
+        again = not only_seen and fingerprint in intake.unfiltered
+        again = again and intake.is_for_other(fingerprint, way.callback, way.rule)
+        is_told = intake.knows_texts and fingerprint not in intake.unfiltered
         key = intake.politeness_key_of(clean, host)
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
         payload = b"" if only_seen else self._payload(clean, way, anchor)
         depth = (self._depth.of_links or 0) if intake.has_depth else 0
         about = fingerprint, clean, key, priority, payload, flags, weight, depth
-        text, kept_host = url if intake.knows_texts else "", "" if key == host else key
-        link = new_link(about + (text, False, kept_host, False, only_seen, None, NEUTRAL, False))  # noqa: RUF005
+        text, kept_host = url if is_told else "", "" if key == host else key
+        link = new_link(about + (text, again, kept_host, False, only_seen, None, NEUTRAL, False))  # noqa: RUF005
         self._new.append(link)
         if len(self._new) >= TOGETHER:
             self._hand_over()

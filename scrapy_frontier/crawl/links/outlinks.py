@@ -163,7 +163,8 @@ class Outlinks:
 
     def _link(self, fingerprint: bytes | None, url: str, flags: int, weight: float) -> Iterator[Link]:
         if fingerprint is not None:
-            text = url if self._intake.knows_texts else ""
+            is_told = self._intake.knows_texts and fingerprint not in self._intake.unfiltered
+            text = url if is_told else ""
             about = fingerprint, url, host_of(url), 0
             why = reasons.OUT_OF_SCOPE()
             yield Link(*about, flags=flags, weight=weight, text=text, only_seen=why)

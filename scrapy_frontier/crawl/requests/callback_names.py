@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
 
+from ..scrapy_internals import compat
 from .class_paths import Unstorable
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class Callbacks:
             return callback is None or bool(self.name_of(callback))
         except (Unstorable, TypeError):  # one without a hash
             return False
+
+    def reached_by(self, callback: Callable[..., Any] | None, rule: Any) -> Callable[..., Any] | None:
+        """`compat.callback_in_the_end` of these; None for what is no method of the spider."""
+        reached = compat.callback_in_the_end(self._spider, callback, rule)
+        return reached if self.may_be_called_again(reached) else None
 
     def _find(self, callback: Any) -> str:
         spider = self._spider

@@ -13,11 +13,12 @@ from contextlib import suppress
 from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.core.engine import ExecutionEngine
 from scrapy.extensions.spiderstate import SpiderState
 from scrapy.linkextractors import LinkExtractor
 from scrapy.linkextractors.lxmlhtml import LxmlParserLinkExtractor
+from scrapy.spiders import CrawlSpider
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
@@ -327,3 +328,14 @@ def _is_run_by(modules: set[str]) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def callback_in_the_end(spider: Any, callback: Callable[..., Any] | None, rule: Any) -> Any:
+    """Who gets the page of a request of *spider* for *callback*, made by rule number *rule* of a
+    `CrawlSpider`: by a rule that only has links followed its default one, which does so too."""
+    if isinstance(spider, CrawlSpider) and callback == spider._callback:
+        rules = getattr(spider, "_rules", ())
+        callback = rules[rule].callback if isinstance(rule, int) and 0 <= rule < len(rules) else callback
+    if callback is not None and callback != spider._parse:
+        return callback
+    return spider.parse if type(spider)._parse is Spider._parse else spider._parse
