@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # Seconds: without a page from the network; on it, after which a page is awaited no longer; without an end,
 # after which callbacks may wait though the thread computes (perhaps for another crawl), or twice as many do.
-HELD_UP, SLOW_PAGE, NO_END = 0.1, 1.0, 5.0
+HELD_UP, SLOW_PAGE, NO_END = 0.1 + compat_scraper.SLEEP_BEFORE_CALLBACK, 1.0, 5.0
 COUNT_INTERVAL = 0.1  # seconds, of `Reporter.report_requests`
 
 

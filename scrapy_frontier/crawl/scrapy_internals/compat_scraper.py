@@ -7,6 +7,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scrapy.core import scraper as scraper_module
 from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from twisted.python.failure import Failure
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+# Seconds that Scrapy up to 2.17 sleeps before each callback.
+SLEEP_BEFORE_CALLBACK = 0.1 if hasattr(scraper_module, "_defer_sleep_async") else 0.0
 
 
 def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]]) -> None:
