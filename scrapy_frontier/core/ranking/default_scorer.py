@@ -116,7 +116,9 @@ class Mixed(PageRank):
             targets, share = self._unpaid(targets, share, self._cash)
         self._parsed[node] = self._shut[node] = True
         self._cash[targets] = np.minimum(self._cash[targets] + share * self._cash[node], LARGEST)
-        gain: Floats | float = share * float(self._rank[node]) * self._content_score(node)
+        gain: Floats | float = share * float(self._rank[node])
+        if self._content is not None:
+            gain *= self._content_score(node)
         is_shut = self._shut[targets]
         unread = ~(is_shut & self._parsed[targets])
         waiting = targets[unread]
