@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .. import reasons
@@ -50,7 +50,7 @@ class HandOut:
     _revisit_queue: RevisitQueue
     _share: RevisitShare | None
     # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
-    _alone = -1, 0.0
+    _alone: tuple[int, float] | None = field(default=None, init=False)
     _is_spilling = False
     _has_opened = False  # since the last lease pages can be had that could not before
     _is_over = False  # nobody waits for backoffs
@@ -169,11 +169,12 @@ class HandOut:
         does not help. O(1) but for what has become wrong in the heap; no store read."""
         if self._budgets.with_room or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
+        revisits, out = self._revisit_queue, self._leases
         times = (
             self._hosts.next_ready(),
             self._backoffs.next if self._backoffs.next < FOREVER else None,
-            next(iter(self._leases.values())).deadline if self._leases else None,
-            self._revisit_queue.wake_at,
+            next(iter(out.values())).deadline if out else None,
+            revisits.wake_at if revisits.revisits_pages else None,
         )
         return min((when for when in times if when is not None), default=None)
 
@@ -190,7 +191,7 @@ class HandOut:
             return None
         if self._revisit_queue.is_alone:
             first = min(first_pause_over(hosts, now), self._backoffs.next)
-        if self._alone[0] != self._endings.finished:
+        if self._alone is None or self._alone[0] != self._endings.finished:
             self._alone = self._endings.finished, now
         end = self._alone[1] + patience
         if first <= end or self._clocks.give_up_rule is None or self._revisit_queue.is_alone:
