@@ -1,7 +1,7 @@
 """By which ways the links of a page are followed: the rules of Scrapy's `CrawlSpider`, or one way for all.
 
-The rules are known by names that are private to that spider; all of these are here, but for
-those of `compat.callback_in_the_end`.
+The rules are known by names that are private to that spider; all of these are here, but for those
+of `compat.callback_in_the_end`.
 """
 
 from __future__ import annotations
