@@ -35,7 +35,7 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.requests import fingerprints
+from scrapy_frontier.crawl import fingerprints
 from scrapy_frontier.settings import SCORERS
 
 PAGES_OF_A_HOST = 500

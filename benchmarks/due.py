@@ -18,7 +18,7 @@ import time
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.revisits.policy import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
 

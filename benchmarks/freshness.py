@@ -28,11 +28,11 @@ from statistics import mean
 
 import numpy as np
 
-from scrapy_frontier.core.hosts.sitemap_hints import HintAccuracy
-from scrapy_frontier.core.revisits import estimate_change_rates as change_rates
+from scrapy_frontier.core.revisits import change_rates as change_rates
 from scrapy_frontier.core.revisits import policy as revisit_policy
-from scrapy_frontier.core.revisits.crawl_value import Bounds
-from scrapy_frontier.core.revisits.multipliers import Sample, for_all, of_limit
+from scrapy_frontier.core.revisits.budget import Sample, for_all, of_limit
+from scrapy_frontier.core.revisits.change_rates import HintAccuracy
+from scrapy_frontier.core.revisits.policy import Bounds
 
 DAY = 86400.0
 PAGES, HOSTS, DAYS, MEAN, BUDGET = 3000, 60, 120, 0.58, 0.35

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import AsyncCrawlerProcess
 
 from scrapy_frontier import FrontierSpider
-from scrapy_frontier.crawl.links.follow_in_bulk import PageFollowing
-from scrapy_frontier.crawl.responses import fast_link_extractor
+from scrapy_frontier.crawl import link_extractor
+from scrapy_frontier.crawl.bulk_follow import PageFollowing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ class Known(FrontierSpider):
 
 def watch() -> None:
     """Have the time of each page noted."""
-    end, root = PageFollowing.end, fast_link_extractor.tree_of
+    end, root = PageFollowing.end, link_extractor.tree_of
 
     def timed_end(self: PageFollowing, response: Any) -> Iterator[None]:
         begin = time.thread_time()
@@ -63,7 +63,7 @@ def watch() -> None:
         return found
 
     PageFollowing.end = timed_end  # type: ignore[method-assign]
-    fast_link_extractor.tree_of = timed_root
+    link_extractor.tree_of = timed_root
 
 
 def main() -> None:

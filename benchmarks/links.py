@@ -20,7 +20,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_frontier.crawl.responses.fast_link_extractor import PageReader
+from scrapy_frontier.crawl.link_extractor import PageReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

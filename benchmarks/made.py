@@ -12,17 +12,12 @@ from itertools import islice
 
 import numpy as np
 
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
-from scrapy_frontier.core.store.host_rows import HostRow
-from scrapy_frontier.core.store.keys import SEGMENT
+from scrapy_frontier.core.store import keys, queue_keys, records
+from scrapy_frontier.core.store.keys import NEUTRAL, SEGMENT, State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
-from scrapy_frontier.core.store.link_segments import pack
-from scrapy_frontier.core.store.meta_rows import Counts
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.score_codes import NEUTRAL
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.requests import fingerprints
+from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row, pack
+from scrapy_frontier.core.store.records import Counts, HostRow, Page
+from scrapy_frontier.crawl import fingerprints
 
 FAN = 10
 PAGES_OF_A_HOST = 500
@@ -78,7 +73,7 @@ def _pages(made):
             status=status,
             changed=changed,
         )
-        yield keys.page_key(page), page_rows.encode_page(about)
+        yield keys.page_key(page), records.encode_page(about)
 
 
 def _queue(made):
@@ -117,11 +112,11 @@ def _hosts(made):
         counts += np.bincount(np.where(pages % FAN, pages % made.hosts, 0), minlength=made.hosts)
     for host in range(made.hosts):
         row = HostRow(int(queued[host]), int(done[host]), visited=float(BEGAN + made.read))
-        yield keys.host_key(f"h{host}.example"), host_rows.encode_host(row)
+        yield keys.host_key(f"h{host}.example"), records.encode_host(row)
 
 
 def _rest(made):
     states = [0] * len(State)
     states[State.DONE], states[State.QUEUED] = made.read, made.pages - made.read
-    yield keys.COUNTS, meta_rows.encode_counts(Counts(made.pages, 0, made.read, states, made.hosts))
+    yield keys.COUNTS, records.encode_counts(Counts(made.pages, 0, made.read, states, made.hosts))
     yield keys.CLEAN, b""

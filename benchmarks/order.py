@@ -32,8 +32,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
-from scrapy_frontier.core.ranking.matrix import Ranking
-from scrapy_frontier.core.ranking.pagerank import pagerank
+from scrapy_frontier.core.ranking.pagerank import Ranking, pagerank
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge

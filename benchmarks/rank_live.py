@@ -39,10 +39,10 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.ranking.ranking_thread import RankingThread
-from scrapy_frontier.crawl.scrapy_internals import compat
-from scrapy_frontier.crawl.store.upkeep import Upkeep
+from scrapy_frontier.crawl import scrapy_internals
+from scrapy_frontier.crawl.directory import Upkeep
 from scrapy_frontier.extensions import ranking
+from scrapy_frontier.extensions.ranking import RankingThread
 from scrapy_frontier.settings import SCORERS
 
 DEGREE = 50
@@ -180,7 +180,7 @@ class Pauses:
 
 async def live(frontier, web):
     loop = asyncio.get_running_loop()
-    compat.call_later = lambda delay, *call: loop.call_later(delay, *call)
+    scrapy_internals.call_later = lambda delay, *call: loop.call_later(delay, *call)
     web.pages += 10**9
     runtime = SimpleNamespace(frontier=frontier, clock=time.time, settings=SimpleNamespace(rank_interval=0))
     stats = SimpleNamespace(inc_value=print, set_value=print)

@@ -18,8 +18,7 @@ import graphs
 import numpy as np
 from scipy import sparse
 
-from scrapy_frontier.core.ranking.hits import hits
-from scrapy_frontier.core.ranking.pagerank import DAMPING, pagerank
+from scrapy_frontier.core.ranking.pagerank import DAMPING, hits, pagerank
 
 RUNS = 7  # at the least; as many as two seconds hold where one takes milliseconds
 

@@ -38,8 +38,7 @@ import scrapy
 
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.page_rows import decode_page
-from scrapy_frontier.core.store.visit_rows import Visits
+from scrapy_frontier.core.store.records import Visits, decode_page
 
 WEEK = 7 * 86400.0  # seconds
 AHEAD = "RECRAWL_AHEAD"  # environment: seconds by which the clock of the crawl is ahead

@@ -105,9 +105,9 @@ OWN_TESTS = """\
 import pytest
 from scrapy.utils.request import RequestFingerprinter
 from scrapy_frontier import FrontierScheduler
-from scrapy_frontier.crawl.requests.callback_names import Unreadable
-from scrapy_frontier.crawl.requests.codec import Codec
-from scrapy_frontier.crawl.requests.class_paths import Unstorable
+from scrapy_frontier.crawl.codec import Unreadable
+from scrapy_frontier.crawl.codec import Codec
+from scrapy_frontier.crawl.codec import Unstorable
 from tests import test_request_dict, test_scheduler, test_scheduler_base
 from tests.test_request_dict import *
 from tests.test_request_dict import _assert_same_request

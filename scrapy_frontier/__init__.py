@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .crawl.scheduler import FrontierScheduler as FrontierScheduler
     from .downloadermiddlewares.address import AddressMiddleware as AddressMiddleware
     from .downloadermiddlewares.conditional import ConditionalMiddleware as ConditionalMiddleware
+    from .downloadermiddlewares.conditional import UnchangedMiddleware as UnchangedMiddleware
     from .downloadermiddlewares.cooldown import CooldownMiddleware as CooldownMiddleware
     from .downloadermiddlewares.directives import DirectivesMiddleware as DirectivesMiddleware
     from .downloadermiddlewares.private_network import PrivateNetworkMiddleware as PrivateNetworkMiddleware
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from .downloadermiddlewares.redirect import RedirectMiddleware as RedirectMiddleware
     from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware as FrontierRobotsTxtMiddleware
     from .downloadermiddlewares.sitemaps import SitemapsMiddleware as SitemapsMiddleware
-    from .downloadermiddlewares.unchanged import UnchangedMiddleware as UnchangedMiddleware
     from .extensions.ranking import RankingExtension as RankingExtension
     from .settings import FrontierSetting as FrontierSetting
     from .spidermiddlewares.directives_and_links import FrontierSpiderMiddleware as FrontierSpiderMiddleware
@@ -58,8 +58,7 @@ _MODULES = {
         "downloadermiddlewares.directives": "DirectivesMiddleware",
         "downloadermiddlewares.sitemaps": "SitemapsMiddleware",
         "downloadermiddlewares.cooldown": "CooldownMiddleware",
-        "downloadermiddlewares.conditional": "ConditionalMiddleware",
-        "downloadermiddlewares.unchanged": "UnchangedMiddleware",
+        "downloadermiddlewares.conditional": "ConditionalMiddleware UnchangedMiddleware",
         "downloadermiddlewares.private_network": "PrivateNetworkMiddleware",
         "downloadermiddlewares.address": "AddressMiddleware",
         "extensions.ranking": "RankingExtension",

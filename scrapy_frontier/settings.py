@@ -2,37 +2,244 @@
 `setting_revisits`.
 
 What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBDIR` ...) is read from there.
+
+What a setting of ours may be: read it, or say what to set.
+
+The settings of revisits: how often, as what, and how much of the visits.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
+from .core.errors import FrontierError
 from .core.hosts.budgets import Limits
-from .core.hosts.cooldown import CooldownRule
-from .core.hosts.delay_sources import ResponseDelay
 from .core.hosts.giving_up import GiveUpRule
-from .core.hosts.host import Politeness
-from .core.pages.backoffs import backoff
+from .core.hosts.host import CooldownRule, Politeness, ResponseDelay
+from .core.pages.queue import backoff
 from .core.pages.traps import TrapLimits
-from .core.parse.directives import Obeyed
-from .core.parse.redirect_chains import ChainLimits
-from .setting_revisits import revisit_rule
-from .setting_values import FrontierSetting as FrontierSetting
-from .setting_values import choice, choice_or_function, number, of_scrapy, path, within, words
-from .setting_values import function as function
-from .setting_values import switch as switch
+from .core.parse.directives import ChainLimits, Obeyed
+from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule, is_url
+from .core.revisits.policy import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scrapy.settings import BaseSettings
+
+_Number = TypeVar("_Number", int, float)
+_MOST = sys.float_info.max  # all but infinity
+_is_word = re.compile(r"[^\s,\[\]{}()'\"]+").fullmatch  # no list that could not be read, either
+
+
+class FrontierSetting(FrontierError):
+    """A setting has a value that makes no sense: the crawl does not begin. The message says what to set."""
+
+    reason = "frontier_setting"
+
+
+def number(settings: BaseSettings, name: str, default: _Number, least: float = 0) -> _Number:
+    """A number of the kind of its *default*, which stands where nothing is set. Raises `FrontierSetting` for
+    what is none, is infinite, or less than *least*."""
+    value, kind = settings.get(name), type(default)
+    wanted = f"a {'whole ' if kind is int else ''}number of at least {least:g}"
+    return default if value is None else within(name, value, kind, least, _MOST, wanted)
+
+
+def within(name: str, value: Any, kind: type[_Number], least: float, most: float, wanted: str) -> _Number:
+    """*value* as a number of a *kind* that is no less than *least* and no more than *most*. Raises
+    `FrontierSetting`, with *wanted* for what to set."""
+    try:
+        number = kind(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    is_cut = kind is int and isinstance(value, float) and number != value
+    if number is None or is_cut or not least <= number <= most:
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    return number
+
+
+def switch(settings: BaseSettings, name: str, default: bool) -> bool:
+    """True or False, as Scrapy reads such settings; *default* where nothing is set. Raises
+    `FrontierSetting`."""
+    value = settings.get(name)
+    if value is None:
+        return default
+    try:
+        return settings.getbool(name)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
+
+
+def of_scrapy(settings: BaseSettings, name: str, kind: type[_Number]) -> _Number:
+    """A number that is a setting of Scrapy's, as Scrapy reads it. Raises `FrontierSetting` for what is
+    none."""
+    value = settings.get(name, 0)
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        wanted = "a whole number" if kind is int else "a number"
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}") from error
+
+
+def choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
+    """One of *choices*, the first where nothing is set. Raises `FrontierSetting` for any other."""
+    value = settings.get(name)
+    if value is None:
+        return choices[0]
+    if value not in choices:
+        raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
+    return str(value)
+
+
+def words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
+    """A set of words in lower case, from a list, also in JSON, or from text with commas. Raises
+    `FrontierSetting`."""
+    value = settings.get(name, default)
+    words = plain(value)
+    if isinstance(words, str):
+        words = words.replace(",", " ").split()
+    is_list = isinstance(words, (list, tuple, set, frozenset))
+    if not is_list or not all(type(word) is str and _is_word(word) for word in words):
+        raise FrontierSetting(f"{name} = {value!r}: set a list of words, as {json.dumps(default)}")
+    return frozenset(word.lower() for word in words)
+
+
+def plain(value: Any) -> Any:
+    """The list or dict that *value* is in JSON, as on a command line; any other as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def path(settings: BaseSettings, name: str) -> str | None:
+    """A path as text; None where nothing is set. It need not exist."""
+    return str(settings[name]) if settings[name] else None
+
+
+def function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """The function that a setting is or names, imported. Raises `FrontierSetting`, with *wanted* for what to
+    set."""
+    try:
+        function = load_object(value) if isinstance(value, str) else value
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
+    if not callable(function):
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    found: Callable[..., Any] = function
+    return found
+
+
+def choice_or_function(
+    settings: BaseSettings, name: str, choices: tuple[str, ...], about: str
+) -> str | Callable[..., Any]:
+    """One of *choices*, the first where nothing is set, or a function *about* something. Raises
+    `FrontierSetting`."""
+    value = settings.get(name) or choices[0]
+    if value in choices:
+        return str(value)
+    return function(name, value, f"one of {', '.join(map(repr, choices))} or a function {about}")
+
+
+POLICIES = ("never", "interval", "adaptive")
+_BOUNDS = Bounds()
+
+
+def revisit_rule(settings: BaseSettings) -> RevisitRule | None:
+    """What the settings ask of revisits, times in seconds; None: pages never come back. All are read and
+    judged even then. Raises `FrontierSetting`."""
+    policy = choice(settings, "FRONTIER_REVISIT", POLICIES)
+    shelf_life, shelf_lives = _shelf_lives(settings, "FRONTIER_SHELF_LIFE")
+    rule = RevisitRule(
+        policy,
+        shelf_life,
+        shelf_lives,
+        _bounds(settings, "FRONTIER_REVISIT_BOUNDS", shelf_life, shelf_lives),
+        _seconds("FRONTIER_REVISIT_HORIZON", settings.get("FRONTIER_REVISIT_HORIZON") or 0.0, least=0.0),
+        _share(settings, "FRONTIER_REVISIT_SHARE"),
+        _hubs(settings, "FRONTIER_HUBS"),
+        _share(settings, "FRONTIER_HUB_SHARE"),
+    )
+    return None if policy == POLICIES[0] else rule
+
+
+def _seconds(name: str, value: Any, least: float = 1.0) -> float:
+    """At least so many; "inf" is a number too."""
+    return within(name, value, float, least, inf, f"seconds, at least {least:g}, or inf")
+
+
+def _share(settings: BaseSettings, name: str) -> float:
+    return within(name, settings.get(name, 0.5), float, 0.0, 1.0, "a share, 0 to 1")
+
+
+def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[str, float], ...]]:
+    """Seconds for all pages, and by pattern; an empty pattern stands for all pages."""
+    value = plain(settings.get(name))
+    if value is None:
+        return DEFAULT_SHELF_LIFE, ()
+    if not isinstance(value, dict):
+        return _seconds(name, value), ()
+    given = _by_pattern(name, value)
+    return given.pop("", DEFAULT_SHELF_LIFE), tuple(given.items())
+
+
+def _hubs(settings: BaseSettings, name: str) -> tuple[tuple[str, float], ...]:
+    """Spans by URL, by pattern, or of the seeds; a day for those of a list."""
+    value = plain(settings.get(name))
+    if not value:
+        return ()
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        value = dict.fromkeys(value, HUB_SPAN)
+    if not isinstance(value, dict):
+        raise FrontierSetting(f"{name} = {value!r}: set {SEEDS!r}, URLs or patterns, or seconds by these")
+    return tuple(_by_pattern(name, value).items())
+
+
+def _by_pattern(name: str, value: Mapping[Any, Any]) -> dict[str, float]:
+    found = {}
+    for pattern, seconds in value.items():
+        try:
+            if not (isinstance(pattern, str) and is_url(pattern)):
+                re.compile(pattern)
+        except (re.error, TypeError) as error:
+            problem = f"{pattern!r} is no regular expression ({error})"
+            raise FrontierSetting(f"{name}: {problem}: set URLs, or patterns for re") from error
+        found[pattern] = _seconds(name, seconds)
+    return found
+
+
+def _bounds(
+    settings: BaseSettings, name: str, shelf_life: float, shelf_lives: tuple[tuple[str, float], ...]
+) -> Bounds:
+    """Two numbers of seconds. Where nothing is set, what else the settings ask for lies within them."""
+    value = plain(settings.get(name))
+    if value is None:
+        spans = [shelf_life, *(span for _, span in shelf_lives)]
+        longest = max((span for span in spans if span < inf), default=0.0)
+        return Bounds(min(_BOUNDS.shortest, *spans), max(_BOUNDS.longest, longest))
+    if isinstance(value, str):
+        value = value.split(",")
+    try:
+        shortest, longest = (_seconds(name, each) for each in value)
+    except (TypeError, ValueError):
+        shortest, longest = 1.0, 0.0
+    if not shortest <= longest < inf:
+        raise FrontierSetting(f"{name} = {value!r}: set the least and the most seconds between two visits")
+    return Bounds(shortest, longest)
 
 
 PREFIX = "FRONTIER_"

@@ -10,8 +10,8 @@ from scrapy.spiders import CrawlSpider
 from scrapy.utils.misc import load_object
 
 from .addon import Addon
+from .crawl import scrapy_internals
 from .crawl.assembly import SPIDER_MIDDLEWARE
-from .crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    from .crawl.responses.follow_rules import Extractor
+    from .crawl.link_extractor import Extractor
 
 
 class FrontierSpider(CrawlSpider):
@@ -59,6 +59,6 @@ class FrontierSpider(CrawlSpider):
         return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
 
     def _warn_if_nobody_follows(self) -> None:
-        if not self.rules and not compat.has_middleware(self.crawler, SPIDER_MIDDLEWARE):
+        if not self.rules and not scrapy_internals.has_middleware(self.crawler, SPIDER_MIDDLEWARE):
             words = "No link is followed, for %s is not at work: put scrapy_frontier.Addon into ADDONS"
             self.logger.error(words, SPIDER_MIDDLEWARE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_frontier import _MODULES, addon
 from scrapy_frontier.core.pages.traps import TRAPS
-from scrapy_frontier.crawl.stats import refusal_stat
+from scrapy_frontier.crawl.log import refusal_stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

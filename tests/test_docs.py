@@ -20,11 +20,11 @@ from scrapy.settings import Settings
 from stat_setters import REFUSED_LINKS, setters
 
 from scrapy_frontier import Scorer, addon, signals
-from scrapy_frontier.core.parse.redirect_chains import REFUSALS
+from scrapy_frontier.core.parse.directives import REFUSALS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import _TYPES
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import _TYPES
 from scrapy_frontier.crawl import meta_keys, revisits
 from scrapy_frontier.settings import SCORERS, FrontierSettings
 
@@ -156,7 +156,7 @@ def first_cells(text: str) -> set[str]:
 
 
 def test_every_setting_is_in_the_table() -> None:
-    files = [ROOT / "scrapy_frontier" / name for name in ("settings.py", "setting_revisits.py")]
+    files = [ROOT / "scrapy_frontier" / name for name in ("settings.py", "settings.py")]
     settings = "".join(file.read_text(encoding="utf-8") for file in files)
     assert first_cells(page("settings")) == set(re.findall(r'"(FRONTIER_\w+)"', settings))
 

@@ -11,8 +11,8 @@ from scrapy.settings import Settings
 
 from scrapy_frontier import settings as frontier_settings
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.crawl.hosts import politeness_key
-from scrapy_frontier.crawl.hosts.politeness_key import PolitenessKeys, registered_domain
+from scrapy_frontier.crawl import politeness_key
+from scrapy_frontier.crawl.politeness_key import PolitenessKeys, registered_domain
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
 
 

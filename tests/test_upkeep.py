@@ -16,7 +16,7 @@ from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import DATABASE, Store
-from scrapy_frontier.crawl.store.upkeep import FILES_LOOK, FILES_LOOK_IDLE, Upkeep, look_after
+from scrapy_frontier.crawl.directory import FILES_LOOK, FILES_LOOK_IDLE, Upkeep, look_after
 
 NOW = 1_700_000_000.0
 PATIENCE = 30.0  # seconds; far more than it takes

@@ -12,7 +12,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from demo_project.server import has_loopbacks
 from demo_project.web import SITES, Web
-from scrapy_frontier.crawl.scrapy_internals.compat import fail
+from scrapy_frontier.crawl.scrapy_internals import fail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypedDict
 
+if TYPE_CHECKING:
+
     class Option(TypedDict, total=False):
         action: str
         default: None
@@ -42,14 +44,14 @@ class Spec(NamedTuple):
 
 
 COMMANDS: dict[str, Spec] = {
-    "stats": Spec("counts", "pages by state, hosts, attempts, size on disk"),
-    "hosts": Spec("counts", "hosts, most queued pages first", options=("limit",)),
-    "queue": Spec("show", "what comes next, in order", options=("limit", "host", "due")),
-    "find": Spec("show", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since")),
+    "stats": Spec("page", "pages by state, hosts, attempts, size on disk"),
+    "hosts": Spec("page", "hosts, most queued pages first", options=("limit",)),
+    "queue": Spec("page", "what comes next, in order", options=("limit", "host", "due")),
+    "find": Spec("page", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since")),
     "page": Spec("page", "all that is known of a page", "URL", 1, 1),
     "why": Spec("page", "why a page is where it is, in a sentence", "URL", 1, 1),
     "links": Spec("graph", "links of a page and to it", "URL", 1, 1, ("in", "out", "limit")),
-    "dump": Spec("show", "everything, for other programs", options=("what", "format")),
+    "dump": Spec("page", "everything, for other programs", options=("what", "format")),
     "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit")),
     "rank": Spec("graph", "rank all pages, and order the queue by that", options=("scorer",)),
     "graph": Spec("graph", "the link graph: .graphml .txt .tsv .csv .npz", "FILE", 1, 1),
@@ -60,7 +62,7 @@ COMMANDS: dict[str, Spec] = {
     "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1, ("yes",)),
     "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1, ("yes",)),
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
-    "check": Spec("mend", "is everything as it must be?", options=("repair",)),
+    "check": Spec("maintain", "is everything as it must be?", options=("repair",)),
     "compact": Spec("maintain", "rewrite the files without what was deleted"),
     "export": Spec("maintain", "the whole frontier into one file", "FILE", 1, 1),
     "import": Spec("maintain", "fill an empty directory from such a file", "FILE", 1, 1),

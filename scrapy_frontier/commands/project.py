@@ -23,13 +23,13 @@ from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.parse.urls import escaped_fragment, host_of
-from ..crawl.hosts.politeness_key import PolitenessKeys, registered_domain
-from ..crawl.ranking.choose_scorer import load_scorer
-from ..crawl.requests import codec as request_codec
-from ..crawl.requests import payload_edits, payload_facts
-from ..crawl.requests.fingerprints import Identities, plain_fingerprint
-from ..crawl.store import jobdirs
-from ..crawl.store.upkeep import has_database, open_store
+from ..crawl import codec as request_codec
+from ..crawl import directory as jobdirs
+from ..crawl import payloads
+from ..crawl.choose_scorer import load_scorer
+from ..crawl.directory import has_database, open_store
+from ..crawl.fingerprints import Identities, plain_fingerprint
+from ..crawl.politeness_key import PolitenessKeys, registered_domain
 from ..settings import (
     DOMAIN,
     SCORERS,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ..core.hosts.host import Politeness
     from ..core.ranking.scorer import Scorer
     from ..core.store.leveldb import Store
-    from ..core.store.page_rows import Page
+    from ..core.store.records import Page
 
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
 _CODEC = request_codec.Codec(Spider("frontier"), opened=request_codec.OWN_FILES)  # it only asks who pages are
@@ -168,7 +168,7 @@ class Project:
         """The frontier in *store*, committed when the block ends, and closed where it was stopped cleanly.
         One that was not stays so: the crawl that comes next must still take every host for visited just
         now."""
-        frontier = Frontier(store, self.now, scorer=scorer, own_of=payload_edits.own_of)
+        frontier = Frontier(store, self.now, scorer=scorer, own_of=payloads.own_of)
         try:
             yield frontier
         finally:
@@ -203,15 +203,15 @@ class Project:
         """The fingerprint of the request that *page* stands for, as it was before any try changed it; None
         where it cannot be rebuilt."""
         # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
-        page = page._replace(payload=payload_edits.own_of(page.payload))
-        if self.identities.is_default and payload_facts.is_plain_get(page.payload):
+        page = page._replace(payload=payloads.own_of(page.payload))
+        if self.identities.is_default and payloads.is_plain_get(page.payload):
             plain = plain_fingerprint(page.url)
             if plain is not None:
                 return plain
-        if payload_facts.names_class(page.payload):
+        if payloads.names_class(page.payload):
             self._import_spiders()  # a payload names only classes that are there
         try:
-            return payload_facts.kept_fingerprint(page.payload) or self.identities.of(request_of(page))
+            return payloads.kept_fingerprint(page.payload) or self.identities.of(request_of(page))
         except Exception:  # a Request class of the project may raise anything
             return None
 
@@ -333,4 +333,4 @@ def _is_ours(name: object) -> bool:
 def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
     fingerprint depends on them. Raises `callback_names.Unreadable`."""
-    return _CODEC.decode(page.url, page.priority, payload_edits.without_callbacks(page.payload))
+    return _CODEC.decode(page.url, page.priority, payloads.without_callbacks(page.payload))

@@ -17,15 +17,14 @@ from ..core.admin.salvage import remove
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRow
 from ..core.frontier import Fate, Link
 from ..core.parse.urls import host_of
+from ..crawl.codec import meta_payload
+from ..crawl.directory import forget_filter
 from ..crawl.meta_keys import PATTERN
-from ..crawl.requests.codec import meta_payload
-from ..crawl.requests.pattern_and_force import is_forced, meta_to_force
-from ..crawl.requests.payload_edits import own_of, with_meta
-from ..crawl.store.upkeep import forget_filter
-from .hosts_as_written import host_argument
+from ..crawl.payloads import is_forced, meta_to_force, own_of, with_meta
+from .call import host_argument
 from .output import progress
+from .page import pattern_of
 from .project import NoFrontier
-from .show import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from ..core.frontier import Frontier
+    from ..core.store.keys import State
     from ..core.store.leveldb import Store
-    from ..core.store.states import State
     from .call import Call
     from .project import Project
 

@@ -1,10 +1,15 @@
 """What can go wrong with a frontier, told to the person who must act.
 
 Each message names the thing, its state and the remedy. ``reason`` is the word a crawl closes with.
+
+Sizes as people read them.
+
+Times as people read them.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -73,3 +78,31 @@ def lenient(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | N
         return None if stored is None else read(stored)
     except UnreadableRow:
         return None
+
+
+def size(count: float) -> str:
+    """A number of bytes as people read it, three digits: ``1.25 MB`` for 1,250,000."""
+    units = ["bytes", "KB", "MB", "GB", "TB"]
+    while count >= 1000 and len(units) > 1:
+        count /= 1000
+        del units[0]
+    return f"{count:.3g} {units[0]}"
+
+
+def moment(when: float) -> str:
+    """A time as people write it, in UTC; the number itself where no calendar reaches."""
+    try:
+        return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"second {when:.0f}"
+
+
+def span(seconds: float) -> str:
+    """A length of time in one unit as people write it: "12.5 s", "40 min", "30 h", "5 days"."""
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} days"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from .errors import IllegalTransition
-from .store.states import FINISHED, State
+from .store.keys import FINISHED, State
 
 
 class Event(IntEnum):

@@ -2,6 +2,8 @@
 
 What Scrapy itself makes (middlewares, extensions) is a `Component`, and finds the crawl by `crawl_of` when
 the spider is opened.
+
+What earlier runs left comes into memory beside the crawl, in slices of the event loop's time.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, finalize
 
 from scrapy import Spider, signals
@@ -24,33 +28,23 @@ from scrapy.exceptions import NotConfigured
 
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
-from ..core.hosts.domain_rates import DomainRates
+from ..core.hosts.turns import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
-from .clock import boot_time, never_back, steady_clock
-from .crawl_log import CrawlLog
-from .engine_watch import Watch
-from .flights.in_flight import Flights
-from .flights.redirect_links_and_retries import FollowUps
-from .hosts.politeness_key import PolitenessKeys, read_suffixes, registered_domain
-from .intake.dupefilters import DupeFilter
-from .intake.enqueue_requests import Intake
-from .intake.refused_follow_ups import RefusedFollowUps
-from .intake.refused_links import Refusals
-from .intake.seeds import Seeds
-from .intake.wanted_again import WantedAgain
-from .links.callback_requests import CallbackOutput
-from .load_in_slices import Loading
-from .ranking.choose_scorer import make_scorer
-from .requests import payload_edits, payload_facts
-from .requests.fingerprints import Identities
-from .requests.queued import QueuedRequests
+from . import directory as jobdirs
+from . import payloads, scrapy_internals
+from .callback_requests import CallbackOutput
+from .choose_scorer import make_scorer
+from .clock import Standstill, boot_time, never_back, steady_clock
+from .directory import OwnFiles, Upkeep, filter_directory, open_store
+from .dupefilters import DupeFilter
+from .engine_watch import Alarm, Watch
+from .enqueue import Intake, Refusals, RefusedFollowUps, Seeds, WantedAgain
+from .fingerprints import Identities
+from .in_flight import Flights, FollowUps
+from .log import CrawlLog
+from .politeness_key import PolitenessKeys, read_suffixes, registered_domain
+from .queued import QueuedRequests
 from .revisits import Revisits
-from .scrapy_internals import compat, compat_scraper
-from .standstill import Standstill
-from .store import jobdirs
-from .store.own_files import OwnFiles
-from .store.upkeep import Upkeep, filter_directory, open_store
-from .wake_up import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,11 +52,71 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from .links.follow import Follow
-    from .links.outlinks import Outlinks
-    from .robots.gate import Gate
+    from .bulk_follow import Follow
+    from .log import Reporter
+    from .outlinks import Outlinks
+    from .robots_fetch import Gate
     from .sitemaps import Sitemaps
-    from .stats import Reporter
+
+LOADING_AT_ONCE = 5  # hosts, 0.1 to 0.4 ms
+LOADING_FIRST = 0.005  # seconds the first requests may wait
+LOADING_SLICE = 0.001  # seconds the loop is held up at a time; a slice may take one step longer
+LOADING_BREATH = 0.002  # seconds between two slices, for all else the loop has to do
+LOADING_AFTER_FAILURE = 1.0  # seconds
+
+
+@dataclass(eq=False, repr=False)
+class Loading:
+    """Loads *frontier*; *failed* is called with what goes wrong. While nothing is under way nobody else needs
+    the loop. It ``is_by_hand`` while something is left and the engine is a stand-in, which need not have a
+    loop: then whoever asks for a request calls `step`."""
+
+    _crawler: Crawler
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _flights: Flights
+    _failed: Callable[[Exception], None]
+    _timer: Any = field(default=None, init=False)
+    is_by_hand = False
+
+    def begin(self) -> None:
+        """Load for `LOADING_FIRST` seconds, and go on beside the crawl if that was not all. Raises
+        `FrontierError`."""
+        if self._load(LOADING_FIRST):
+            return
+        if scrapy_internals.in_progress(self._crawler) is None:
+            self.is_by_hand = True
+        else:
+            self._timer = scrapy_internals.call_later(0, self._slice)
+
+    def step(self) -> None:
+        """Load for `LOADING_SLICE` seconds more, where it ``is_by_hand``, which is false once all is loaded.
+        Raises `FrontierError`."""
+        self.is_by_hand = not self._load(LOADING_SLICE)
+
+    def stop(self) -> None:
+        """Load no more; to be called before the frontier is closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _load(self, seconds: float) -> bool:
+        begin = time.perf_counter()
+        while not self._frontier.load(self._clock(), LOADING_AT_ONCE):
+            if time.perf_counter() - begin >= seconds:
+                return False
+        return True
+
+    def _slice(self) -> None:
+        try:
+            if not self._load(LOADING_SLICE):
+                self._timer = scrapy_internals.call_later(
+                    LOADING_BREATH if len(self._flights) else 0, self._slice
+                )
+        except Exception as error:
+            self._timer = scrapy_internals.call_later(LOADING_AFTER_FAILURE, self._slice)
+            self._failed(error)
+        scrapy_internals.wake(self._crawler)
+
 
 # What is not made where the component that needs it is not at work.
 SPIDER_MIDDLEWARE = "FrontierSpiderMiddleware"
@@ -128,7 +182,7 @@ class Component:
         try:
             yield
         except FrontierError:
-            compat.wake(self.crawler)
+            scrapy_internals.wake(self.crawler)
 
     def _find_crawl(self) -> None:
         self.crawl = crawl_of(self.crawler)
@@ -156,7 +210,7 @@ class Crawl:
     ) -> None:
         _close_left()
         self._crawler = crawler
-        self.loop = compat.Loop(crawler)
+        self.loop = scrapy_internals.Loop(crawler)
         self.end = end
         self.reporter = reporter
         settings = self.settings = FrontierSettings(crawler.settings)
@@ -164,7 +218,9 @@ class Crawl:
         self.clock = steady_clock() if clock is None else never_back(clock, time_of(clock))
         self.identities = Identities(crawler.request_fingerprinter)
         self.politeness_keys = PolitenessKeys(settings.politeness_key)
-        self.keeps_links = settings.links != "none" and compat.has_middleware(crawler, SPIDER_MIDDLEWARE)
+        self.keeps_links = settings.links != "none" and scrapy_internals.has_middleware(
+            crawler, SPIDER_MIDDLEWARE
+        )
         directory = _directory(crawler, settings, spider)
         self.is_temporary = directory is None
         with ExitStack() as undo:
@@ -208,8 +264,8 @@ class Crawl:
             domain_of=registered_domain,
             give_up_rule=settings.give_up_rule if self.is_temporary else None,
             revisits=settings.revisits,
-            read_payload=payload_facts.read,
-            own_of=payload_edits.own_of,
+            read_payload=payloads.read,
+            own_of=payloads.own_of,
             on_commit=self._dupefilter.written if self._dupefilter.is_own else None,
             at_risk=sys.maxsize if self.is_temporary else crawler.settings.getint("CONCURRENT_REQUESTS"),
         )
@@ -225,9 +281,9 @@ class Crawl:
         requests = self.requests = QueuedRequests(*about, files.schemes, files.note)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         refusals = Refusals(reporter)
-        have_fail = partial(compat_scraper.have_fail, crawler)
+        have_fail = partial(scrapy_internals.have_fail, crawler)
         self.follow_ups = follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
-        is_inspecting = compat.is_inspecting(crawler)
+        is_inspecting = scrapy_internals.is_inspecting(crawler)
         self.seeds = Seeds(frontier, clock, requests, follow_ups, settings.comes_back, is_inspecting)
         self.intake = Intake(
             settings,
@@ -281,12 +337,12 @@ class Crawl:
         crawler, settings, reporter = self._crawler, self.settings, self.reporter
         self.links: Outlinks | None = None
         if self.keeps_links:
-            from .links.outlinks import Outlinks
+            from .outlinks import Outlinks
 
             self.links = Outlinks(settings, self.frontier, self.intake, self.flights, reporter)
         self.follow: Follow | None = None
-        if compat.has_middleware(crawler, SPIDER_MIDDLEWARE):
-            from .links.follow import Follow
+        if scrapy_internals.has_middleware(crawler, SPIDER_MIDDLEWARE):
+            from .bulk_follow import Follow
 
             self.follow = Follow(
                 crawler,
@@ -303,14 +359,14 @@ class Crawl:
         """What asks for sitemaps and robots.txt, for the middlewares that are at work."""
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         self.sitemaps: Sitemaps | None = None
-        if compat.has_middleware(crawler, SITEMAPS):
+        if scrapy_internals.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
             self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.intake)
         self.gate: Gate | None = None
-        if compat.has_middleware(crawler, ROBOTS):
-            from .robots.gate import Gate
-            from .robots.sites import RobotsServices
+        if scrapy_internals.has_middleware(crawler, ROBOTS):
+            from .robots_fetch import Gate
+            from .robots_sites import RobotsServices
 
             listed = None if self.sitemaps is None else self.sitemaps.named_by_robots
             about = settings, clock, frontier, self.politeness_keys, self.standstill, listed
@@ -341,7 +397,7 @@ def _remove(directory: str, process: int) -> None:
 
 def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:
     """Where the frontier lies; None for a temporary one."""
-    if compat.is_inspecting(crawler):
+    if scrapy_internals.is_inspecting(crawler):
         return None
     if settings.directory is None and settings.jobdir is not None:
         return str(jobdirs.claim(Path(settings.jobdir), spider.name))

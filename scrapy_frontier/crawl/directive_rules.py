@@ -18,16 +18,15 @@ from ..core.parse.directives import NO_CONSEQUENCES, consequences
 from ..core.parse.headers import has_rel
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
+from . import scrapy_internals
 from .assembly import Component
-from .hosts.private_network import is_from_private
-from .links.outlinks import ANCHORS_AT_A_TIME
+from .codec import copied
+from .fingerprints import page_fingerprint
+from .link_extractor import is_text, references_of, tree_of
 from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW_META, NOT_INHERITED, ONLY_SEEN
-from .requests.fingerprints import page_fingerprint
-from .requests.pattern_and_force import pattern_and_force_of
-from .requests.request_classes import copied
-from .responses.fast_link_extractor import references_of, tree_of
-from .responses.head import is_text
-from .scrapy_internals import compat_scraper
+from .outlinks import ANCHORS_AT_A_TIME
+from .payloads import pattern_and_force_of
+from .private_network import is_from_private
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.directives import Consequences
-    from .requests.pattern_and_force import PatternAndForce
+    from .payloads import PatternAndForce
 
 
 class DirectiveRules(Component):
@@ -120,7 +119,7 @@ class DirectiveRules(Component):
 def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
     """Whether *response* goes to the errback of *request*: then what it says of its content counts for
     nothing, since an error has none to be indexed."""
-    return compat_scraper.http_error_of(crawler, response, request) is not None
+    return scrapy_internals.http_error_of(crawler, response, request) is not None
 
 
 @dataclass(eq=False, repr=False)

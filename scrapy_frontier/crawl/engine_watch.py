@@ -2,6 +2,8 @@
 
 A request is finished exactly when it leaves the engine's set of requests in progress; no signal says so.
 `Watch` sees to that set and to what the downloader makes of each request, and sweeps up behind.
+
+The timer that wakes the engine when a host may be visited again; it would sleep up to 5 s.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from ..core import reasons
-from ..core.hosts.delay_sources import OPERATOR
+from ..core.hosts.host import OPERATOR
 from ..core.pages.leases import WRITTEN_WITHIN, Outcome
 from ..core.transitions import FETCHED, Event
-from .flights.in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
-from .hosts.response_troubles import CACHED
+from . import scrapy_internals
+from .host_trouble import CACHED
+from .in_flight import CONDITIONAL, Flight, Flights, describe, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR, SITEMAP, START, UNSET
 from .revisits import with_result
-from .scrapy_internals import compat, compat_downloader, compat_scraper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,18 +33,48 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Frontier
-    from .intake.enqueue_requests import Intake
-    from .intake.refused_follow_ups import RefusedFollowUps
-    from .intake.seeds import Seeds
-    from .links.outlinks import Outlinks
-    from .requests.queued import QueuedRequests
+    from .enqueue import Intake, RefusedFollowUps, Seeds
+    from .log import Reporter
+    from .outlinks import Outlinks
+    from .queued import QueuedRequests
     from .revisits import Revisits
-    from .stats import Reporter
-    from .wake_up import Alarm
+
+_NEVER = float("inf")
+
+
+class Alarm:
+    """Wakes the engine at the earliest time that it was set to, ``at`` (POSIX seconds); not one that cannot
+    be watched."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._is_on = scrapy_internals.in_progress(crawler) is not None
+        self._timer: Any = None
+        self.at = _NEVER
+
+    def set(self, when: float | None, now: float) -> None:
+        """Have the engine woken at *when* (POSIX seconds, as *now*), if that is sooner than ``at``; None:
+        nothing is to be done."""
+        if not self._is_on or when is None or when >= self.at:
+            return
+        self.cancel()
+        self.at = when
+        self._timer = scrapy_internals.call_later(max(0.0, when - now), self._ring)
+
+    def cancel(self) -> None:
+        """Wake nobody, until it is `set` again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self.at = None, _NEVER
+
+    def _ring(self) -> None:
+        self._timer, self.at = None, _NEVER
+        scrapy_internals.wake(self._crawler)
+
 
 # Seconds: without a page from the network; on it, after which a page is awaited no longer; without an end,
 # after which callbacks may wait though the thread computes (perhaps for another crawl), or twice as many do.
-HELD_UP, SLOW_PAGE, NO_END = 0.1 + compat_scraper.SLEEP_BEFORE_CALLBACK, 1.0, 5.0
+HELD_UP, SLOW_PAGE, NO_END = 0.1 + scrapy_internals.SLEEP_BEFORE_CALLBACK, 1.0, 5.0
 COUNT_INTERVAL = 0.1  # seconds, of `Reporter.report_requests`
 
 
@@ -101,11 +133,11 @@ class Watch:
         crawler, connect = self._crawler, self._crawler.signals.connect
         if self._follows_throttle:
             connect(self._throttled, signals.response_downloaded)
-        self._is_watching = compat.watch_inprogress(crawler, self._in_progress)
-        if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
-            compat_scraper.watch_spider_errors(crawler, self._raised)
+        self._is_watching = scrapy_internals.watch_inprogress(crawler, self._in_progress)
+        if self._is_watching and scrapy_internals.watch_fetch(crawler, self._fetched):
+            scrapy_internals.watch_spider_errors(crawler, self._raised)
             connect(self._flights.response_downloaded, signals.response_downloaded)
-            self.sees_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
+            self.sees_sent = scrapy_internals.watch_sending(crawler, self._flights, self._sent)
             return True
         connect(self._response_received, signals.response_received)
         return False
@@ -181,7 +213,7 @@ class Watch:
             self._failed(error)
 
     def _throttled(self, request: Request) -> None:
-        compat_downloader.steady_slot(self._crawler, request)
+        scrapy_internals.steady_slot(self._crawler, request)
 
     def _fetched(self, request: Request, result: Any) -> Any:
         """A request has left the network, with *result*."""
@@ -195,7 +227,7 @@ class Watch:
         if 300 <= flight.status < 400 and isinstance(result, Response):
             is_asked_for = flight.status == 304 and any(name in request.headers for name in CONDITIONAL)
             if not is_asked_for:  # a redirect that names no place
-                flight.error = compat_scraper.http_error_of(self._crawler, result, request)
+                flight.error = scrapy_internals.http_error_of(self._crawler, result, request)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)
         if self._is_closed:
@@ -205,7 +237,7 @@ class Watch:
         self.report_requests(now)
         try:
             if self._follows_throttle and OPERATOR not in lease.asked:
-                slot = compat_downloader.download_slot(self._crawler, lease.host)
+                slot = scrapy_internals.download_slot(self._crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
             # Any other middleware that answers may have asked the host in a way of its own. Where the cache
@@ -252,10 +284,10 @@ class Watch:
         if not isinstance(error, CloseSpider) or not flight.is_fetched:
             return
         has_errback = request.errback is not None and isinstance(result, Response)
-        if not has_errback or compat_scraper.http_error_of(self._crawler, result, request) is None:
+        if not has_errback or scrapy_internals.http_error_of(self._crawler, result, request) is None:
             # The callback did not come to its end: what it would have yielded is the next run's. Only who
             # closes the spider uses up an attempt: others under way may find their quota spent every time.
-            is_late = self._was_stopped or compat.is_closing(self._crawler)
+            is_late = self._was_stopped or scrapy_internals.is_closing(self._crawler)
             self._was_stopped = True
             event = Event.POSTPONED if is_late else Event.RETRIED
             flight.outcome = Outcome(event, flight.status, reasons.CALLBACK(error=describe(error)))
@@ -278,7 +310,7 @@ class Watch:
 
     def _release(self, flight: Flight) -> None:
         frontier, lease = self._frontier, flight.lease
-        is_closing = flight.error is not None and compat.is_closing(self._crawler)
+        is_closing = flight.error is not None and scrapy_internals.is_closing(self._crawler)
         outcome, now = outcome_of(flight, is_closing, self._intake.find), self._clock()
         self._ended_at = now
         links, found = self._links, flight.links
@@ -311,7 +343,7 @@ class Watch:
             if not self._is_watching:
                 self._commit()
                 return
-            self._timer = compat.call_later(WRITTEN_WITHIN, self._commit)
+            self._timer = scrapy_internals.call_later(WRITTEN_WITHIN, self._commit)
 
     def _commit(self) -> None:
         self._timer = None

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from .. import signals
 from ..core import reasons
-from ..core.pages.not_modified import judge_same
-from ..core.revisits.policy import Result, result_by
-from ..core.revisits.visits import Conclusion, as_given
-from ..core.size_format import size
+from ..core.errors import size
+from ..core.pages.revisit_endings import judge_same
+from ..core.revisits.policy import Conclusion, Result, as_given, result_by
 from ..settings import UNCHANGED_CHOICES
-from .flights.in_flight import NOTHING, REASON, Flight
-from .links.callback_requests import listeners
+from . import payloads
+from .callback_requests import listeners
+from .in_flight import NOTHING, REASON, Flight
 from .meta_keys import UNCHANGED
-from .requests import payload_facts
-from .requests.meta_values import not_obeyed
+from .payloads import not_obeyed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from scrapy.http import Request
 
     from ..core.frontier import Frontier, Outcome
-    from ..core.revisits.visits import Fetched, VisitEnd
+    from ..core.revisits.policy import Fetched, VisitEnd
     from ..settings import FrontierSettings
-    from .stats import Reporter
+    from .log import Reporter
 
 _CHANGED, _UNCHANGED, _GONE = Conclusion.CHANGED, Conclusion.UNCHANGED, Conclusion.GONE
 _HOW_GONE = {
@@ -105,7 +104,7 @@ class Revisits:
                 self._tally["frontier/visits/spared_bytes"] += page.visits.length
         else:
             self._tally[_STATS[end.conclusion]] += 1
-        if payload_facts.is_sitemap(page.payload):  # nobody's document
+        if payloads.is_sitemap(page.payload):  # nobody's document
             return
         if end.conclusion is _CHANGED:
             digests = {"digest_before": end.before, "digest": end.digest}

@@ -15,17 +15,15 @@ from scrapy.core.scheduler import BaseScheduler
 from ..core import reasons
 from ..core.errors import FrontierError
 from ..core.pages.leases import without_request
-from ..core.store.meta_rows import IN_MEMORY
+from ..core.store.records import IN_MEMORY
 from ..core.transitions import Event
+from . import scrapy_internals
 from .assembly import Crawl
-from .flights.in_flight import Flight, describe
-from .flights.redirect_links_and_retries import use_up_retries
-from .intake.enqueue_requests import Listed
+from .codec import Unreadable, copied
+from .enqueue import Listed
+from .in_flight import Flight, describe, use_up_retries
+from .log import Reporter
 from .meta_keys import AUTO_SLOT, LAST_VISIT, OF_ONE_VISIT, SLOT
-from .requests.callback_names import Unreadable
-from .requests.request_classes import copied
-from .scrapy_internals import compat, compat_downloader
-from .stats import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..core.pages.leases import Lease
-    from .robots.sites import Decision
+    from .robots_sites import Decision
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +81,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             self._open(spider)
         except FrontierError as error:
-            compat.forget_spider_state(self.crawler)
+            scrapy_internals.forget_spider_state(self.crawler)
             self._fail(error)
         except Exception as error:
             self._reporter.log(logging.ERROR, "Cannot open the frontier: see below", exc_info=True)
@@ -166,10 +164,10 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue = crawl.intake.enqueue
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
-        compat_downloader.steady_downloader(self.crawler, crawl.frontier.ordered_delay)
+        scrapy_internals.steady_downloader(self.crawler, crawl.frontier.ordered_delay)
         crawl.output.begin()
         if crawl.watch.begin():
-            self._sweeper = compat.create_looping_call(self._sweep)
+            self._sweeper = scrapy_internals.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)
             crawl.standstill.look()
 
@@ -188,9 +186,9 @@ class FrontierScheduler(BaseScheduler):
             return
         self._error, self._enqueue = error, _refuse
         self._reporter.log(logging.ERROR, "%s", error)
-        compat.fail(self.crawler)
-        if compat.engine_of(self.crawler) is not None:
-            compat.close_spider(self.crawler, error.reason)
+        scrapy_internals.fail(self.crawler)
+        if scrapy_internals.engine_of(self.crawler) is not None:
+            scrapy_internals.close_spider(self.crawler, error.reason)
 
     # -- requests out -----------------------------------------------------------------------------------
 
@@ -221,7 +219,7 @@ class FrontierScheduler(BaseScheduler):
                     return self._hand_out(request, lease, crawl, decision)
                 if lease.page_id not in crawl.requests.in_memory:
                     crawl.requests.keep(lease.page_id, request)
-        compat.wake(self.crawler)  # many new hosts: let the event loop breathe
+        scrapy_internals.wake(self.crawler)  # many new hosts: let the event loop breathe
         return None
 
     def _come_back(self, crawl: Crawl, now: float) -> None:
@@ -229,7 +227,7 @@ class FrontierScheduler(BaseScheduler):
         wake_at = crawl.frontier.wake_at()
         if wake_at is not None and wake_at < crawl.alarm.at:
             crawl.alarm.set(wake_at, now)
-        if crawl.is_temporary and not crawl.flights and compat.stays_open(self.crawler):
+        if crawl.is_temporary and not crawl.flights and scrapy_internals.stays_open(self.crawler):
             self._has_pending()  # somebody waits for the page, and wants to hear that it was given up
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
@@ -305,7 +303,7 @@ class FrontierScheduler(BaseScheduler):
             if self._last:
                 words = "%d requests are in memory only: they end now"
                 self._reporter.log(logging.INFO, words, len(self._last))
-                compat.wake(self.crawler)
+                scrapy_internals.wake(self.crawler)
         return bool(self._last)
 
     def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:

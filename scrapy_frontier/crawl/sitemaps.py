@@ -17,19 +17,16 @@ from twisted.internet.defer import DeferredLock
 from ..core import reasons
 from ..core.errors import lenient
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
-from ..core.hosts import sitemap_sites
-from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
+from ..core.hosts import sites
+from ..core.hosts.sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, escaped_fragment, host_of, origin_of
-from . import revisits
-from .flights.in_flight import Consumed, Flight, ended_with, fetched_of
-from .intake.enqueue_requests import Intake, Listed
+from . import payloads, revisits, scrapy_internals
+from .enqueue import Intake, Listed
+from .in_flight import Consumed, Flight, ended_with, fetched_of
+from .link_extractor import digest_of
 from .meta_keys import LASTMOD, SITEMAP
-from .requests import payload_facts
-from .requests.pattern_and_force import pattern_and_force_of
-from .requests.payload_edits import own_of, with_meta, without_meta
-from .responses.digests import digest_of
-from .scrapy_internals import compat
+from .payloads import own_of, pattern_and_force_of, with_meta, without_meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..core.parse.sitemap_entries import Entry
+    from ..core.parse.sitemaps import Entry
     from ..settings import FrontierSettings
 
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
@@ -68,7 +65,7 @@ class Sitemaps:
         if origin is not None:
             sitemaps = self._frontier.sitemaps_of(origin)
             if not sitemaps.is_contacted:
-                self._follow(origin, sitemap_sites.contact(sitemaps, origin), _proxy_of(flight))
+                self._follow(origin, sites.contact(sitemaps, origin), _proxy_of(flight))
         if len(self._contacted) >= CONTACTED:
             self._contacted.clear()
         self._contacted.add(site)
@@ -79,7 +76,7 @@ class Sitemaps:
         To be called before the page that asked for it goes on. One lookup.
         """
         sitemaps = self._frontier.sitemaps_of(origin)
-        found = sitemap_sites.named_by_robots(sitemaps, urls)
+        found = sites.named_by_robots(sitemaps, urls)
         if found.sitemaps != sitemaps:
             self._follow(origin, found, {})
 
@@ -88,7 +85,7 @@ class Sitemaps:
         is known not queued twice."""
         scope = Scope(self._crawler)
         files = (
-            Listed(url, {SITEMAP: task.to_meta(), **meta}, sitemap_sites.FILE_BUCKET)
+            Listed(url, {SITEMAP: task.to_meta(), **meta}, sites.FILE_BUCKET)
             for url, task in wanted
             if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
@@ -106,7 +103,7 @@ class Sitemaps:
         frontier = self._frontier
         page_id = self._intake.find(Request(url))
         page = frontier.page(page_id) if page_id is not None else None
-        if page_id is not None and page is not None and payload_facts.is_sitemap(page.payload):
+        if page_id is not None and page is not None and payloads.is_sitemap(page.payload):
             frontier.requeue(page_id, self._clock())
 
     async def read(self, request: Request, response: Response, flight: Flight | None) -> Response:
@@ -156,9 +153,9 @@ class Sitemaps:
         """
         frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:
-            lastmod = payload_facts.lastmod_of(link.payload)
+            lastmod = payloads.lastmod_of(link.payload)
             page = None if lastmod is None else lenient(frontier.page, page_id)
-            if page is None or lastmod is None or (kept := payload_facts.lastmod_of(page.payload)) == lastmod:
+            if page is None or lastmod is None or (kept := payloads.lastmod_of(page.payload)) == lastmod:
                 continue
             payload = with_meta(page.payload, {LASTMOD: lastmod})
             if payload is None:
@@ -209,11 +206,11 @@ class SitemapReading:
         for piece in read(self._response.body, self._response.url):
             self.kind = piece.kind
             self._problem = piece.problem
-            await compat.sleep(0)
+            await scrapy_internals.sleep(0)
             entries = iter(piece.entries)
             while handful := list(islice(entries, ENTRIES_AT_A_TIME)):
                 self._take(handful)
-                await compat.sleep(0)
+                await scrapy_internals.sleep(0)
             if piece.kind is Kind.INDEX and (limit := self._task.limit_reached(self._taken)):
                 self._problem = limit
                 break
@@ -234,20 +231,20 @@ class SitemapReading:
         if new:
             self._crawler.stats.inc_value("frontier/sitemaps/new", new)
         if new or due:
-            compat.wake(self._crawler)
+            scrapy_internals.wake(self._crawler)
 
     def _pages(self, entries: list[Entry]) -> Iterator[Listed]:
         for entry in entries:
-            bucket = sitemap_sites.bucket_of(entry.priority, self._highest)
+            bucket = sites.bucket_of(entry.priority, self._highest)
             yield Listed(entry.url, _lastmod(entry) | self._inherited, bucket)
 
     def _sitemaps(self, entries: list[Entry]) -> Iterator[Listed]:
         task = self._task.for_listed()
         if task is not None:
             meta = {SITEMAP: task.to_meta(), **self._inherited}
-            for entry in entries[: sitemap_sites.MAX_SITEMAPS - self._taken]:
+            for entry in entries[: sites.MAX_SITEMAPS - self._taken]:
                 self._taken += 1
-                yield Listed(entry.url, meta | _lastmod(entry), sitemap_sites.FILE_BUCKET)
+                yield Listed(entry.url, meta | _lastmod(entry), sites.FILE_BUCKET)
 
     def _report(self) -> None:
         self._crawler.stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
@@ -259,7 +256,7 @@ class SitemapReading:
         frontier = self._frontier
         for origin in self._judge.refused:
             sitemaps = frontier.sitemaps_of(origin)
-            noted = sitemap_sites.refuse(sitemaps, self._response.url)
+            noted = sites.refuse(sitemaps, self._response.url)
             if noted != sitemaps and self._scope.holds(origin):
                 frontier.keep_sitemaps(origin, noted)
 
@@ -277,7 +274,7 @@ class SitemapReading:
 def _proxy_of(flight: Flight | None) -> dict[str, str]:
     """What has a request go by the proxy of a page, as that was yielded: what a middleware chose for a try of
     it, it chooses anew."""
-    return {} if flight is None else payload_facts.proxy_in(own_of(flight.lease.page.payload))
+    return {} if flight is None else payloads.proxy_in(own_of(flight.lease.page.payload))
 
 
 def _lastmod(entry: Entry) -> dict[str, Any]:
@@ -305,7 +302,7 @@ class Scope:
         if verdict is None:
             assert self._crawler.spider is not None
             verdict = bool(self._offsite.should_follow(Request(url), self._crawler.spider))
-            if len(self._verdicts) < sitemap_sites.MAX_SITEMAPS:
+            if len(self._verdicts) < sites.MAX_SITEMAPS:
                 self._verdicts[host] = verdict
         self._dropped += not verdict
         return verdict

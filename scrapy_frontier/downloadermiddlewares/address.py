@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
-from ..crawl.flights.redirect_links_and_retries import postpone
+from ..crawl.in_flight import postpone
 from ..crawl.meta_keys import chosen_slot
 from ..settings import ADDRESS
 

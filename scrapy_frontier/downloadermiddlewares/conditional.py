@@ -1,6 +1,8 @@
 """Pages that come back are asked for conditionally, and a 304 that answers us ends their visit (RFC 9110 13).
 
 Neither callback nor errback hears of it: nothing has changed, and nothing went wrong.
+
+Pages that came back with the content they had: their callback is spared, or told of it.
 """
 
 from __future__ import annotations
@@ -10,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from ..core.frontier import Event
 from ..core.parse.directives import NO_CONSEQUENCES
-from ..core.parse.validators import if_none_match, kept
+from ..core.parse.headers import if_none_match, kept
 from ..core.revisits.policy import Result
+from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
-from ..crawl.flights.in_flight import CONDITIONAL, Flight
-from ..crawl.flights.redirect_links_and_retries import postpone
-from ..crawl.hosts.response_troubles import CACHED
-from ..crawl.meta_keys import SITEMAP, UNSET
-from ..crawl.revisits import calls_unchanged
+from ..crawl.host_trouble import CACHED
+from ..crawl.in_flight import CONDITIONAL, Flight, fetched_of, postpone
+from ..crawl.link_extractor import LONG, digest_by, of_head
+from ..crawl.meta_keys import CHANGED, SITEMAP, UNSET
+from ..crawl.revisits import calls_unchanged, end_unchanged
 from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from ..core.parse.directives import Consequences
-
+    from ..crawl.log import Reporter
 
 logger = logging.getLogger(__name__)
 
@@ -120,3 +123,51 @@ class ConditionalMiddleware(Component):
 def _is_conditional(request: Request) -> bool:
     headers = request.headers
     return any(name in headers for name in _CONDITIONS)
+
+
+class UnchangedMiddleware(Component):
+    """Where bodies are decoded, and directives read: a page that says something new to crawlers has changed.
+
+    The digest is made of every page, that of the first visit too, unless its body broke off. That of a long
+    page is made in a thread where its text is wanted.
+    """
+
+    def is_wanted(self) -> bool:
+        """Where pages come back (``FRONTIER_REVISIT``)."""
+        return self.settings.comes_back
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._digest = digest_by(self.settings.digest)
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """*response*, with the digest of its content noted; raises `Consumed` for a page that came back as it
+        was, unless the spider wants to see it."""
+        crawl, flight = self.crawl, self.flights.get(id(request))
+        fetched = fetched_of(response) if flight is not None else None
+        if crawl is None or flight is None or fetched is None or not fetched.is_body_whole:
+            return response
+        if request.method == "HEAD":
+            length = response.headers.get("Content-Length") or b""
+            flight.digest = of_head(fetched.etag, fetched.last_modified, length)
+        else:
+            flight.digest = await self._digest_of(response, crawl.reporter)
+        is_called = calls_unchanged(request, self.settings)  # a wrong value is told at the first visit
+        is_changed = flight.lease.has_changed(flight.digest)
+        if is_changed is None:
+            return response
+        request.meta[CHANGED] = is_changed
+        if not is_called and flight.outcome is None:  # else it leads elsewhere
+            end_unchanged(flight, response.status, fetched, flight.notes)
+        return response
+
+    async def _digest_of(self, response: Response, reporter: Reporter) -> bytes:
+        """b"" where it cannot be made: the function may be the user's."""
+        try:
+            if self.settings.digest != "body" and len(response.body) > LONG:
+                return await scrapy_internals.in_thread(self._digest, response)
+            return self._digest(response)
+        except Exception:
+            words = "FRONTIER_DIGEST fails for %s: mend it, or set another (said once)"
+            reporter.log_once("digest", logging.ERROR, words, response, exc_info=True)
+            return b""

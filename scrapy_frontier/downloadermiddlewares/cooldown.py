@@ -11,25 +11,25 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..core import reasons
-from ..core.hosts.cooldown import Trouble
+from ..core.hosts.host import Trouble
 from ..core.parse.urls import origin_of
-from ..core.store.host_rows import LONGEST_ASKED
+from ..core.store.records import LONGEST_ASKED
+from ..crawl import scrapy_internals
 from ..crawl.assembly import Component, Crawl
-from ..crawl.flights.redirect_links_and_retries import postpone, postponed
-from ..crawl.hosts.response_troubles import (
+from ..crawl.clock import MEANWHILE
+from ..crawl.host_trouble import (
     CACHED,
     OWN_PAUSE,
     OwnFault,
+    cool,
     error_of,
     forget_frames,
     own_fault,
     trouble_in,
     trouble_of,
 )
-from ..crawl.hosts.strikes import cool
+from ..crawl.in_flight import postpone, postponed
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
-from ..crawl.scrapy_internals import compat
-from ..crawl.standstill import MEANWHILE
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -44,7 +44,7 @@ class CooldownMiddleware(Component):
 
     def is_wanted(self) -> bool:
         """Unless ``FRONTIER_COOLDOWN`` is 0, or one of Scrapy's commands tries a page out: somebody waits."""
-        return self.settings.cooldown.first > 0 and not compat.is_inspecting(self.crawler)
+        return self.settings.cooldown.first > 0 and not scrapy_internals.is_inspecting(self.crawler)
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)

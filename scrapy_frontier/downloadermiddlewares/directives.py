@@ -14,23 +14,22 @@ from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
 from ..core.parse.directives import canonical, consequences, robots_directives
-from ..core.parse.html_head import Head
+from ..core.parse.html import Head
 from ..core.parse.urls import ajax_form
 from ..crawl.assembly import Component
+from ..crawl.codec import copied
 from ..crawl.directive_rules import is_error
-from ..crawl.hosts.response_troubles import lines_of
+from ..crawl.fingerprints import is_same_page
+from ..crawl.host_trouble import lines_of
+from ..crawl.link_extractor import head_of
 from ..crawl.meta_keys import DIRECTIVES
-from ..crawl.requests.fingerprints import is_same_page
-from ..crawl.requests.request_classes import copied
-from ..crawl.responses.head import head_of
-from ..crawl.robots.sites import Agents
+from ..crawl.robots_sites import Agents
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.parse.directives import Consequences, Directives
-    from ..crawl.flights.in_flight import Flight
-
+    from ..crawl.in_flight import Flight
 
 _NO_HEAD = Head()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..core.parse.redirect_chains import PRIVATE
+from ..core.parse.directives import PRIVATE
 from ..crawl.assembly import Component
-from ..crawl.hosts.private_network import is_led_to, leads_inside, led_inside, refusal_of
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
+from ..crawl.private_network import is_led_to, leads_inside, led_inside, refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine

@@ -10,21 +10,18 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
-from ..core.hosts.cooldown import Trouble
-from ..core.hosts.robots_expiry import AtDownload
+from ..core.hosts.host import Trouble
+from ..core.hosts.sites import AtDownload
 from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
-from ..crawl.flights.in_flight import REASON
-from ..crawl.flights.redirect_links_and_retries import postponed
-from ..crawl.hosts.response_troubles import error_of
-from ..crawl.robots.gate import Gate
-from ..crawl.robots.parser import RulesParser
-from ..crawl.robots.sites import RobotsServices, origin_for
+from ..crawl.host_trouble import error_of
+from ..crawl.in_flight import REASON, postponed
+from ..crawl.robots_fetch import Gate
+from ..crawl.robots_sites import RobotsServices, RulesParser, origin_for
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.robotstxt import RobotParser
-
 
 logger = logging.getLogger(__name__)
 

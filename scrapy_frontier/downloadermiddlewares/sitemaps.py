@@ -12,11 +12,11 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 
 from ..core.parse.sitemaps import MAX_BYTES
+from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
-from ..crawl.flights.in_flight import Consumed, failed_with
-from ..crawl.hosts.private_network import led_inside
+from ..crawl.in_flight import Consumed, failed_with
 from ..crawl.meta_keys import SITEMAP, UNSET
-from ..crawl.scrapy_internals import compat
+from ..crawl.private_network import led_inside
 
 if TYPE_CHECKING:
     from scrapy.http import Request, Response
@@ -62,6 +62,6 @@ class SitemapsMiddleware(Component):
         """Raise `Consumed` for a sitemap that could not be had: it ends as failed. Not where it was refused,
         or the crawl is closing."""
         if request.meta.get(SITEMAP) not in UNSET and not isinstance(exception, IgnoreRequest):
-            if compat.is_closing(self.crawler) or self.crawl is None:
+            if scrapy_internals.is_closing(self.crawler) or self.crawl is None:
                 return
             raise Consumed(failed_with(exception)) from exception

@@ -4,28 +4,117 @@ One run at a time: a thread reads the link graph from a snapshot, ranks it and p
 the loop takes over; that moves queue rows, 1.5 ms at a time at most, while the thread packs rows of the graph
 for it to put in place. Whether a ranking is due is decided by the frontier, and what it makes of the queue by
 the scorer; how long the loop is left to the rest of the crawl, by real time and not the crawl's clock, here.
+
+The thread of a ranking: it computes, and hands over what the event loop takes over.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
+from queue import Empty, Full, Queue
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
 from ..core.errors import FrontierError, FrontierUnwritable
+from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
-from ..crawl.ranking.ranking_thread import RankingThread
-from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import RankRun
+    from ..core.frontier import Computed, RankRun
     from ..crawl.assembly import Crawl
+
+WAIT = 0.01  # seconds between two looks of the loop at what was handed over
+STOP_LOOK = 0.05  # seconds until the thread looks whether it is to stop, while the loop takes nothing
+# While the thread runs Python's bytecode the loop waits for its turn, 5 ms by default.
+SWITCH_INTERVAL = 0.0005
+
+
+class _Brisk:
+    """What holds for the whole process while any crawl in it ranks: turns of the interpreter are short, from
+    the first `begin` to the last `end`. Of one thread alone."""
+
+    runs = 0
+    interval = 0.0
+
+    @classmethod
+    def begin(cls) -> None:
+        cls.runs += 1
+        if cls.runs == 1:
+            cls.interval = sys.getswitchinterval()
+            sys.setswitchinterval(min(SWITCH_INTERVAL, cls.interval))
+
+    @classmethod
+    def end(cls) -> None:
+        cls.runs -= 1
+        if not cls.runs:
+            sys.setswitchinterval(cls.interval)
+
+
+class RankingThread:
+    """What *rank* has to compute, in a thread of its own that begins at once; `stop` it in any case.
+
+    The thread reads the snapshot alone; all else is for the event loop's thread.
+    """
+
+    def __init__(self, rank: RankRun) -> None:
+        self.rank = rank
+        self._stopped = Event()
+        self._computed: Queue[Computed] = Queue(maxsize=2)
+        self._error: Exception | None = None
+        self.began = time.perf_counter()
+        self.spent = 0.0  # seconds of the processor; known at the end
+        _Brisk.begin()
+        self._thread = Thread(target=self._go, name="frontier-ranking", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Have the thread end where it asks next, and return when it has and the snapshot is closed; the
+        caller waits."""
+        self._stopped.set()
+        self._thread.join()
+        self.rank.close()
+        _Brisk.end()
+
+    def computed(self) -> Iterator[Computed | float]:
+        """What the thread hands over; meanwhile seconds to wait for it. Raises what the thread met, at the
+        end."""
+        while True:
+            is_over = not self._thread.is_alive()  # asked first: it hands over before it ends
+            try:
+                yield self._computed.get_nowait()
+            except Empty:
+                if is_over:
+                    break
+                yield WAIT
+        if self._error is not None:
+            raise self._error
+
+    # -- in the thread
+
+    def _go(self) -> None:
+        try:
+            for computed in self.rank.compute(self._stopped.is_set, time.perf_counter):
+                self._hand_over(computed)
+        except Exception as error:
+            self._error = error
+        self.spent = time.thread_time()
+
+    def _hand_over(self, computed: Computed) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._computed.put(computed, timeout=STOP_LOOK)
+            except Full:
+                continue
+            return
+
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +143,7 @@ class RankingExtension(Component):
         crawler.signals.connect(self._end, signals.engine_stopped)
 
     def _begin(self) -> None:
-        self._timer = compat.call_later(RANKING_LOOK, self._look)
+        self._timer = scrapy_internals.call_later(RANKING_LOOK, self._look)
 
     def _end(self) -> None:
         if self._timer is not None:
@@ -72,7 +161,7 @@ class RankingExtension(Component):
 
     def _look(self) -> None:
         self._pause = RANKING_LOOK if self.flights else min(2 * self._pause, RANKING_LOOK_IDLE)
-        self._timer = compat.call_later(self._pause, self._look)
+        self._timer = scrapy_internals.call_later(self._pause, self._look)
         try:
             self._start_if_due()
         except Exception as error:
@@ -96,7 +185,7 @@ class RankingExtension(Component):
     def _slice(self) -> None:
         """Go on with the run for a third of a millisecond, and come back; not while the crawl ends."""
         run = self._run
-        if run is None or compat.is_closing(self.crawler):
+        if run is None or scrapy_internals.is_closing(self.crawler):
             return
         try:
             began = time.perf_counter()
@@ -107,7 +196,7 @@ class RankingExtension(Component):
                     pause = max(pause, RANKING_BREATH)
                     self._spent += now - began
                     self._left_at = now + pause
-                    compat.call_later(pause, self._slice)
+                    scrapy_internals.call_later(pause, self._slice)
                     return
             pause = REST * (self._spent + run.spent)
         except Exception as error:
@@ -119,7 +208,7 @@ class RankingExtension(Component):
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, FrontierUnwritable):  # see `Component.left_to_scheduler`
-            compat.wake(self.crawler)
+            scrapy_internals.wake(self.crawler)
             return
         spider, is_clear = {"spider": self.crawler.spider}, isinstance(error, FrontierError | OSError)
         words = error if is_clear else "run `scrapy frontier check`"

@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest
 
+from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
+from ..crawl.bulk_follow import (
+    BuiltIns,
+    PlaceInLine,
+    bypass,
+    end,
+    known_ending,
+    raising,
+    taken,
+    with_more,
+    with_more_async,
+)
+from ..crawl.callback_requests import TimeSlice
 from ..crawl.directive_rules import DirectiveRules
-from ..crawl.links.built_in_middlewares import BuiltIns, bypass, known_ending
-from ..crawl.links.callback_requests import TimeSlice
-from ..crawl.links.taken_down import PlaceInLine, end, raising, taken, with_more, with_more_async
 from ..crawl.meta_keys import FOLLOW
-from ..crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -23,10 +32,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from ..crawl.bulk_follow import Follow, PageFollowing
     from ..crawl.directive_rules import PageRules
-    from ..crawl.links.follow import Follow
-    from ..crawl.links.follow_in_bulk import PageFollowing
-    from ..crawl.links.outlinks import LinkCollector
+    from ..crawl.outlinks import LinkCollector
 
 SEEDS_AT_A_TIME = 25
 
@@ -55,7 +63,9 @@ class FrontierSpiderMiddleware(Component):
     @cached_property
     def _built_ins(self) -> BuiltIns:
         """What requests pass from here on to the engine."""
-        return BuiltIns(takewhile(lambda each: each is not self, compat.spider_middlewares(self.crawler)))
+        return BuiltIns(
+            takewhile(lambda each: each is not self, scrapy_internals.spider_middlewares(self.crawler))
+        )
 
     @property
     def _follow(self) -> Follow | None:
@@ -144,4 +154,4 @@ class FrontierSpiderMiddleware(Component):
             yield self._directive_rules.with_ajax_form(seed)
             count += 1
             if count % SEEDS_AT_A_TIME == 0:
-                await compat.sleep(0)
+                await scrapy_internals.sleep(0)

@@ -24,19 +24,19 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.parse.urls import host_of
-from scrapy_frontier.core.store import keys, page_rows
+from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.requests import fingerprints
+from scrapy_frontier.crawl import fingerprints
 from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
     import pytest
 
-    from scrapy_frontier.core.admin.check_notes import Finding
-    from scrapy_frontier.core.store.page_rows import Page
-    from scrapy_frontier.core.store.states import State
+    from scrapy_frontier.core.admin.check import Finding
+    from scrapy_frontier.core.store.keys import State
+    from scrapy_frontier.core.store.records import Page
 
 NOW = 1_700_000_000.0
 FETCHED = Outcome(Event.FETCHED, 200)
@@ -215,7 +215,7 @@ def check(directory: Path, repair: bool = False) -> list[Finding]:
 
 def pages(directory: Path) -> dict[int, Page]:
     return {
-        int.from_bytes(key[1:], "big"): page_rows.decode_page(value)
+        int.from_bytes(key[1:], "big"): records.decode_page(value)
         for key, value in rows(directory).items()
         if key[:1] == keys.PAGE
     }

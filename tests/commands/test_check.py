@@ -25,31 +25,18 @@ from stores import (
 )
 
 from scrapy_frontier.core import reasons
-from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.admin.check_notes import IS_KNOWN, IS_QUEUED, KINDS, Ledger
-from scrapy_frontier.core.admin.check_twins import gives_way, settle
+from scrapy_frontier.core.admin.check import IS_KNOWN, IS_QUEUED, KINDS, Check, Ledger, gives_way, settle
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.frontier import Frontier, Outcome
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.reasons import DAMAGED
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.store import (
-    column_rows,
-    host_rows,
-    keys,
-    link_segments,
-    meta_rows,
-    page_rows,
-    queue_keys,
-)
-from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
-from scrapy_frontier.core.store.keys import cooldown_key, orders_key, robots_key, sitemaps_key
+from scrapy_frontier.core.store import keys, link_rows, queue_keys, records
+from scrapy_frontier.core.store.keys import State, cooldown_key, orders_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
-from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.queue_keys import find_place
-from scrapy_frontier.core.store.site_rows import RobotsCopy, encode_copy
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.records import Cooldown, Page, RobotsCopy, encode_cooldown, encode_copy
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -129,16 +116,16 @@ def bad_queue_row(directory: Path) -> None:
 
 
 def wrong_counts(directory: Path) -> None:
-    counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
+    counts = records.decode_counts(rows(directory)[keys.COUNTS])
     counts.states[State.DONE] += 3
     counts.next_page = 4
-    change(directory, {keys.COUNTS: meta_rows.encode_counts(counts)})
+    change(directory, {keys.COUNTS: records.encode_counts(counts)})
 
 
 def wrong_number_of_hosts(directory: Path) -> None:
-    counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
+    counts = records.decode_counts(rows(directory)[keys.COUNTS])
     counts.hosts -= 2
-    change(directory, {keys.COUNTS: meta_rows.encode_counts(counts)})
+    change(directory, {keys.COUNTS: records.encode_counts(counts)})
 
 
 def no_counts(directory: Path) -> None:
@@ -150,9 +137,9 @@ def unreadable_counts(directory: Path) -> None:
 
 
 def wrong_host_row(directory: Path) -> None:
-    row = host_rows.decode_host(rows(directory)[keys.host_key("h1.example")])
+    row = records.decode_host(rows(directory)[keys.host_key("h1.example")])
     row = replace(row, queued=row.queued + 2, failed=0)
-    change(directory, {keys.host_key("h1.example"): host_rows.encode_host(row)})
+    change(directory, {keys.host_key("h1.example"): records.encode_host(row)})
 
 
 def no_host_row(directory: Path) -> None:
@@ -183,14 +170,14 @@ def page_twice(directory: Path) -> None:
     sort_key = queue_keys.sort_key(0, 7, 60, 60)
     change(
         directory,
-        {keys.page_key(60): page_rows.encode_page(page), queue_keys.queue_prefix(host) + sort_key: b""},
+        {keys.page_key(60): records.encode_page(page), queue_keys.queue_prefix(host) + sort_key: b""},
     )
-    row = host_rows.decode_host(rows(directory)[keys.host_key(host)])
-    counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
+    row = records.decode_host(rows(directory)[keys.host_key(host)])
+    counts = records.decode_counts(rows(directory)[keys.COUNTS])
     counts.states[State.QUEUED] += 1
     counts.next_page = 61
-    host_row = host_rows.encode_host(replace(row, queued=row.queued + 1))
-    change(directory, {keys.host_key(host): host_row, keys.COUNTS: meta_rows.encode_counts(counts)})
+    host_row = records.encode_host(replace(row, queued=row.queued + 1))
+    change(directory, {keys.host_key(host): host_row, keys.COUNTS: records.encode_counts(counts)})
 
 
 def damaged_tail(directory: Path) -> None:
@@ -220,20 +207,20 @@ def forbidden_row_of_nobody(directory: Path) -> None:
 
 def unmarked_index_row(directory: Path) -> None:
     page_id = first(directory, State.QUEUED)
-    page = pages(directory)[page_id]._replace(payload=meta_rows.IN_MEMORY)
-    change(directory, {keys.page_key(page_id): page_rows.encode_page(page)})
+    page = pages(directory)[page_id]._replace(payload=records.IN_MEMORY)
+    change(directory, {keys.page_key(page_id): records.encode_page(page)})
 
 
 def leased_page(directory: Path) -> None:
     page_id = first(directory, State.QUEUED)
     page = pages(directory)[page_id]._replace(state=State.LEASED)
-    change(directory, {keys.page_key(page_id): page_rows.encode_page(page)})
+    change(directory, {keys.page_key(page_id): records.encode_page(page)})
 
 
 def put_aside_though_finished(directory: Path) -> None:
     page_id = first(directory, State.DONE)
     page = pages(directory)[page_id]._replace(is_deferred=True)
-    change(directory, {keys.page_key(page_id): page_rows.encode_page(page)})
+    change(directory, {keys.page_key(page_id): records.encode_page(page)})
 
 
 def bad_orders(directory: Path) -> None:
@@ -249,12 +236,12 @@ def links_to_nowhere(directory: Path) -> None:
 
 
 def torn_segment(directory: Path) -> None:
-    packed = link_segments.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
+    packed = link_rows.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
     change(directory, {keys.segment_key(0): packed[:-2]})
 
 
 def torn_scores(directory: Path) -> None:
-    change(directory, {column_rows.column_key("score", 0): b"123", keys.content_key(2): b"?"})
+    change(directory, {records.column_key("score", 0): b"123", keys.content_key(2): b"?"})
 
 
 def bad_sitemaps(directory: Path) -> None:
@@ -484,7 +471,7 @@ def test_links_to_a_page_that_is_there_twice_lead_to_the_one_that_stays(
     frontier.close()
     if is_packed:
         links = [(source, rows(tmp_path)[keys.link_key(source)]) for source in (0, 4)]
-        packed = {keys.segment_key(0): link_segments.pack(0, b"", links)}
+        packed = {keys.segment_key(0): link_rows.pack(0, b"", links)}
         change(tmp_path, packed, tuple(keys.link_key(source) for source, _ in links))
     change(tmp_path, delete=tuple(keys.INDEX + fingerprint(urls[number]) for number in (0, 2, 3)))
     store = Store(tmp_path)

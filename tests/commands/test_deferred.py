@@ -9,7 +9,7 @@ from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, page
 
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.store import keys
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,9 +19,9 @@ from scrapy.exceptions import UsageError
 from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy_command, start
 
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
-from scrapy_frontier.core.admin.check_notes import KINDS
+from scrapy_frontier.core.admin.check import KINDS
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.store.jobdirs import claim, find
+from scrapy_frontier.crawl.directory import claim, find
 
 DOCS = Path(__file__).parents[2] / "docs"
 

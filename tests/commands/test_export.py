@@ -33,27 +33,27 @@ from stores import (
     web_url,
 )
 
-from scrapy_frontier.core.admin.fill_directory import filling
+from scrapy_frontier.core.admin.salvage import filling
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.store import directory_lock, keys
-from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
-from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, robots_key, sitemaps_key
+from scrapy_frontier.core.store import keys, leveldb
+from scrapy_frontier.core.store.keys import ROBOTS, State, cooldown_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import (
+from scrapy_frontier.core.store.records import (
+    Cooldown,
     RobotsCopy,
     SiteSitemaps,
     Verdict,
     decode_copy,
     decode_sitemaps,
+    encode_cooldown,
     encode_copy,
     encode_sitemaps,
 )
-from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.requests.codec import Codec
-from scrapy_frontier.crawl.requests.payload_edits import with_own
-from scrapy_frontier.crawl.requests.queued import memory_payload
+from scrapy_frontier.crawl.codec import Codec
+from scrapy_frontier.crawl.payloads import with_own
+from scrapy_frontier.crawl.queued import memory_payload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -417,7 +417,7 @@ def test_a_full_disk_is_told_of_the_directory_that_was_named(
         raise OSError(ENOSPC, os.strerror(ENOSPC), str(path))
 
     if lacks == "lock":
-        monkeypatch.setattr(directory_lock.os, "open", no_room)
+        monkeypatch.setattr(leveldb.os, "open", no_room)
     else:
         monkeypatch.setattr(plyvel, "DB", full)
     said = Frontiers(tmp_path / "new", capsys)("import", exported)

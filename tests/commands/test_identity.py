@@ -14,7 +14,7 @@ from scrapy_frontier import Addon
 from scrapy_frontier.core.errors import FrontierVersion
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.requests.fingerprints import key_scheme
+from scrapy_frontier.crawl.fingerprints import key_scheme
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,8 @@ from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, fetch, link, order, pages, rows, start
 
 from scrapy_frontier.core.frontier import Event, Outcome
-from scrapy_frontier.core.store.host_rows import HostRow, encode_host
-from scrapy_frontier.core.store.keys import host_key, orders_key
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State, host_key, orders_key
+from scrapy_frontier.core.store.records import HostRow, encode_host
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,18 +10,23 @@ import pytest
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
 
-from scrapy_frontier.commands import show
+from scrapy_frontier.commands import page as show
 from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.validator_trust import after_unmodified
-from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.revisits.policy import Fetched, after_unmodified
 from scrapy_frontier.core.store import keys
-from scrapy_frontier.core.store.due_rows import Due, due_key, encode_due
-from scrapy_frontier.core.store.page_rows import encode_page
-from scrapy_frontier.core.store.rate_rows import encode_history
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import BadVisits, Validators, Visits
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import (
+    BadVisits,
+    Due,
+    Validators,
+    Visits,
+    due_key,
+    encode_due,
+    encode_history,
+    encode_page,
+)
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:

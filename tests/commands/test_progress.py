@@ -10,7 +10,7 @@ import pytest
 from stores import Frontiers, change, crawl, link, rows, start
 
 from scrapy_frontier.commands import output
-from scrapy_frontier.core.store import keys, meta_rows
+from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.link_rows import Edge, encode_row
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def steps(err: str) -> list[Step]:
 def sparse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     """Twenty thousand pages, four of them with links."""
     start(tmp_path / "store").close()
-    counts = meta_rows.decode_counts(rows(tmp_path / "store")[keys.COUNTS])
+    counts = records.decode_counts(rows(tmp_path / "store")[keys.COUNTS])
     counts.next_page = PAGES
     links = {keys.link_key(page_id): encode_row(page_id, [Edge(7)]) for page_id in LINKED}
-    change(tmp_path / "store", {keys.COUNTS: meta_rows.encode_counts(counts), **links})
+    change(tmp_path / "store", {keys.COUNTS: records.encode_counts(counts), **links})
     return Frontiers(tmp_path / "store", capsys)
 
 

@@ -8,8 +8,8 @@ import pytest
 from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, pages, rows, start
 
 from scrapy_frontier.core.store import keys
-from scrapy_frontier.core.store.meta_rows import IN_MEMORY
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import IN_MEMORY
 
 if TYPE_CHECKING:
     from pathlib import Path

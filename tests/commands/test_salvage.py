@@ -15,27 +15,15 @@ from typing import TYPE_CHECKING
 import plyvel
 import pytest
 from nursery import nursery
-from stores import (
-    NOW,
-    SCHEME,
-    Frontiers,
-    change,
-    crawl_web,
-    environment,
-    link,
-    order,
-    pages,
-    rows,
-    start,
-)
+from stores import NOW, SCHEME, Frontiers, change, crawl_web, environment, link, order, pages, rows, start
 
-from scrapy_frontier.core.admin.repair import ROW_NAMES
+from scrapy_frontier.core.admin.check import ROW_NAMES
 from scrapy_frontier.core.errors import FrontierDamaged
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.leveldb_files import read_index
-from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,13 +16,11 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, order, pages, row
 
 from scrapy_frontier.commands import output
 from scrapy_frontier.core.admin import explain
-from scrapy_frontier.core.hosts.cooldown import Trouble
+from scrapy_frontier.core.hosts.host import Trouble
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows
-from scrapy_frontier.core.store.host_rows import Orders, encode_orders
-from scrapy_frontier.core.store.keys import orders_key
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store.keys import State, orders_key
+from scrapy_frontier.core.store.records import Orders, Page, encode_orders
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -71,7 +69,7 @@ def test_json_is_json(frontier: Frontiers, command: tuple[str]) -> None:
 
 def test_stats_are_the_kept_counters(frontier: Frontiers) -> None:
     found = frontier("stats", "--json").json
-    kept = meta_rows.decode_counts(rows(frontier.directory)[keys.COUNTS])
+    kept = records.decode_counts(rows(frontier.directory)[keys.COUNTS])
     assert found["states"] == {
         state.name.lower(): kept.states[state] for state in State if state is not State.LEASED
     }
@@ -165,8 +163,8 @@ def test_the_totals_of_many_pages_fit_their_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start(tmp_path).close()
-    row = host_rows.HostRow(queued=1_234_567, done=99_999_999, failed=999_999)
-    change(tmp_path, {keys.host_key(name): host_rows.encode_host(row) for name in ("a.example", "b.example")})
+    row = records.HostRow(queued=1_234_567, done=99_999_999, failed=999_999)
+    change(tmp_path, {keys.host_key(name): records.encode_host(row) for name in ("a.example", "b.example")})
     text = Frontiers(tmp_path, capsys)("hosts").out
     assert text.splitlines()[1].split() == ["a.example", "1.235M", "100M", "999999", "0", "now"]
     assert text.splitlines()[3].split() == ["all", "2", "hosts", "2.469M", "200M", "2M", "0"]
@@ -313,7 +311,7 @@ def test_dump_of_the_queue_gives_every_row(frontier: Frontiers) -> None:
 
 def test_what_the_web_wrote_does_not_steer_the_terminal(frontier: Frontiers) -> None:
     url = "http://h1.example/\x1b[2J\ud800"
-    change(frontier.directory, {keys.page_key(3): page_rows.encode_page(Page(url, State.DONE))})
+    change(frontier.directory, {keys.page_key(3): records.encode_page(Page(url, State.DONE))})
     found = frontier("find", "2J")
     assert "\\x1b[2J\\ud800" in found.out
     assert frontier("find", "2J", "--json").lines[0]["url"] == url

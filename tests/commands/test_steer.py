@@ -32,16 +32,20 @@ from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Event, Frontier, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
-from scrapy_frontier.core.store import keys, meta_rows
-from scrapy_frontier.core.store.host_rows import Orders, decode_orders, encode_orders
-from scrapy_frontier.core.store.keys import orders_key
+from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store.keys import State, orders_key
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.meta_rows import IN_MEMORY, read_counts
-from scrapy_frontier.core.store.page_rows import Page, encode_page
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.requests.pattern_and_force import is_forced
-from scrapy_frontier.crawl.requests.payload_edits import with_own
-from scrapy_frontier.crawl.store.upkeep import filter_directory
+from scrapy_frontier.core.store.records import (
+    IN_MEMORY,
+    Orders,
+    Page,
+    decode_orders,
+    encode_orders,
+    encode_page,
+    read_counts,
+)
+from scrapy_frontier.crawl.directory import filter_directory
+from scrapy_frontier.crawl.payloads import is_forced, with_own
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -372,7 +376,7 @@ def test_wrong_counters_do_not_fall_below_zero(frontier: Frontiers) -> None:
     counts = read_counts(store)
     store.close()
     counts.states[:] = [0] * len(counts.states)
-    wrong = {keys.COUNTS: meta_rows.encode_counts(counts)}
+    wrong = {keys.COUNTS: records.encode_counts(counts)}
     change(frontier.directory, wrong, delete=(keys.host_key("h1.example"),))
     assert frontier("requeue", "--state", "done,failed,gone").code == 0
     assert frontier("forget", "--host", "h1.example").code == 0

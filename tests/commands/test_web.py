@@ -18,17 +18,14 @@ from scrapy.utils.misc import load_object
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
 from scrapy_frontier.commands import page as page_module
-from scrapy_frontier.core.admin.links_in_chunks import flag_names
+from scrapy_frontier.core.admin.facts import flag_names
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.ranking.hits import hits
-from scrapy_frontier.core.ranking.pagerank import pagerank
-from scrapy_frontier.core.store import column_rows, keys, queue_keys
+from scrapy_frontier.core.ranking.pagerank import hits, pagerank
+from scrapy_frontier.core.store import keys, queue_keys, records
+from scrapy_frontier.core.store.keys import State, bucket
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, encode_row
-from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
-from scrapy_frontier.core.store.page_rows import encode_page
-from scrapy_frontier.core.store.score_codes import bucket
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.records import decode_counts, encode_counts, encode_page
 from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
@@ -210,9 +207,9 @@ def test_top_of_cash_hands_it_on_in_the_order_of_reading(
         for edge in paid:
             cash[edge.target] = cash.get(edge.target, 0.0) + gives * edge.weight / total
     kept = [key for key in rows(tmp_path) if key[:1] == keys.COLUMN]
-    assert column_rows.column_key("cash", 0) in kept
+    assert records.column_key("cash", 0) in kept
     was_kept = frontier("top", "--by", "cash", "--limit", "0", "--json").lines
-    change(tmp_path, delete=(column_rows.column_key("cash", 0),))
+    change(tmp_path, delete=(records.column_key("cash", 0),))
     told = frontier("top", "--by", "cash", "--limit", "0", "--json").lines
     assert {each["id"]: each["score"] for each in told} == pytest.approx(cash, rel=2e-3)
     assert {each["id"] for each in was_kept} == {each["id"] for each in told}
@@ -222,7 +219,7 @@ def test_top_of_cash_hands_it_on_in_the_order_of_reading(
 def test_top_by_score_is_what_the_crawl_kept(frontier: Frontiers) -> None:
     told = frontier("top", "--json").lines
     assert [each["score"] for each in told] == sorted((each["score"] for each in told), reverse=True)
-    codes = np.frombuffer(rows(frontier.directory)[column_rows.column_key("score", 0)], ">u2")
+    codes = np.frombuffer(rows(frontier.directory)[records.column_key("score", 0)], ">u2")
     assert [bucket(each["score"]) for each in told] == sorted(codes.tolist(), reverse=True)[:20]
     assert "as the crawl kept it" in " ".join(frontier("top").out.split())
 

@@ -15,26 +15,24 @@ from stores import FETCHED, NOW, Frontiers, change, crawl, fetch, link, start
 import scrapy_frontier
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
-from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
+from scrapy_frontier.core.errors import moment, span
+from scrapy_frontier.core.hosts.host import Politeness, Trouble
+from scrapy_frontier.core.hosts.sites import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.parse.redirect_chains import REFUSALS, ChainRefusal
+from scrapy_frontier.core.parse.directives import REFUSALS, ChainRefusal
 from scrapy_frontier.core.reasons import REASONS, reason_of
 from scrapy_frontier.core.store import keys, queue_keys
-from scrapy_frontier.core.store.meta_rows import IN_MEMORY
-from scrapy_frontier.core.store.page_rows import Page, encode_page
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.time_format import moment, span
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import IN_MEMORY, Page, encode_page
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.flights.in_flight import REASON, Consumed, Flight, outcome_of
-from scrapy_frontier.crawl.hosts.response_troubles import error_of
+from scrapy_frontier.crawl.host_trouble import error_of
+from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_frontier.core.store.site_rows import RobotsCopy
+    from scrapy_frontier.core.store.records import RobotsCopy
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"

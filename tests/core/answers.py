@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from scrapy_frontier.core.frontier import Discovered, Frontier, Lease, Link, Outcome, PageId
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.link_rows import Edge
-from scrapy_frontier.core.store.states import State
 
 
 def ids(found: Iterable[Discovered]) -> list[PageId | None]:

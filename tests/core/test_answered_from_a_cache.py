@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_frontier import FETCHED, NOW, page, start, take
 
-from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.hosts.host import Politeness, Trouble
 
 if TYPE_CHECKING:
     from pathlib import Path

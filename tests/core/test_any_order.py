@@ -12,22 +12,22 @@ import pytest
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
-from scrapy_frontier.core.hosts import sleeping_hosts
+from scrapy_frontier.core.hosts import turns
 from scrapy_frontier.core.hosts.budgets import NO_LIMITS, Limits
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.store import host_rows, keys
+from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.records import RobotsCopy, Verdict
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 NOW = 1_700_000_000.0
 HOSTS = ["a.one.org", "b.one.org", "one.org", "www.two.org", "three"]
@@ -217,7 +217,7 @@ class Runs:
     def counts_of(self, domain: str) -> tuple[int, int, int]:
         """Pages of its hosts that wait in queues, that were fetched, and that wait for room."""
         rows = [
-            host_rows.decode_host(value)
+            records.decode_host(value)
             for key, value in self.store.scan(keys.HOST)
             if domain_of(key[1:].decode()) == domain
         ]
@@ -258,8 +258,8 @@ STEPS |= {"edit": 3, "rank": 1, "stop": 1, "kill": 1}
 def run(directory: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     if draw.random() < 0.5:  # whoever may sleep does
-        monkeypatch.setattr(sleeping_hosts, "AWAKE", 0)
-        monkeypatch.setattr(sleeping_hosts, "GROWTH", 0)
+        monkeypatch.setattr(turns, "AWAKE", 0)
+        monkeypatch.setattr(turns, "GROWTH", 0)
     monkeypatch.setattr(edits, "_AT_A_TIME", draw.choice([1, 3, 1000]))
     runs = Runs(directory, seed)
     try:

@@ -7,7 +7,7 @@ from openings import NOW, page
 
 from scrapy_frontier.core.frontier import Event, Frontier, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.pages.backoffs import LONGEST_BACKOFF, backoff
+from scrapy_frontier.core.pages.queue import LONGEST_BACKOFF, backoff
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 

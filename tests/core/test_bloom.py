@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.store.bloom import BloomFilter
+from scrapy_frontier.core.store.batch import BloomFilter
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:

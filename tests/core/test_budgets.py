@@ -11,12 +11,12 @@ from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` w
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Link
-from scrapy_frontier.core.pages.deferred import PAGES_AT_A_TIME
 from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.queue import PAGES_AT_A_TIME
 from scrapy_frontier.core.pages.traps import TrapLimits
-from scrapy_frontier.core.store import host_rows, keys, page_rows
-from scrapy_frontier.core.store.meta_rows import IN_MEMORY
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import IN_MEMORY
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def test_a_page_that_is_refused_once_it_was_fetched_costs_as_any_other(tmp_path:
     assert lease is not None
     frontier.release(lease, EXCLUDED._replace(status=302), NOW)
     assert drain(frontier) == [1]
-    row = host_rows.decode_host(frontier._store.get(keys.host_key("a.example")) or b"")
+    row = records.decode_host(frontier._store.get(keys.host_key("a.example")) or b"")
     assert (row.excluded, row.fetched) == (1, 2)
     frontier.close()
     frontier = start(tmp_path, host_pages=2)
@@ -298,7 +298,7 @@ def test_a_slice_of_what_comes_back_is_short(tmp_path: Path) -> None:
 # -- pages that were only seen -------------------------------------------------------------------------
 
 
-def fingerprint_of(found: page_rows.Page) -> bytes:
+def fingerprint_of(found: records.Page) -> bytes:
     return found.url.encode().rjust(40, b".")
 
 
@@ -441,7 +441,7 @@ def test_hosts_of_which_all_pages_wait_take_no_memory(tmp_path: Path) -> None:
     assert frontier.hosts == 2
     assert kinds(found) == {"deferred": 20, "over_budget": 48}
     frontier.discover(pages(1, "h9.trap.example", first=900), NOW)
-    row = host_rows.decode_host(frontier._store.get(keys.host_key("h9.trap.example")) or b"")
+    row = records.decode_host(frontier._store.get(keys.host_key("h9.trap.example")) or b"")
     assert row.deferred == 1
     frontier.close()
     frontier = start(tmp_path)
@@ -615,6 +615,6 @@ def test_a_link_score_outlives_the_wait_for_a_budget(tmp_path: Path) -> None:
 
 def test_golden_bytes_of_deferred_rows() -> None:
     for depth, bucket, golden in ((0, 0, ""), (300, 0, "ac02"), (0, 0x8001, "008001"), (2, 1, "020001")):
-        assert page_rows.encode_deferred(depth, bucket).hex() == golden
-        assert page_rows.decode_deferred(bytes.fromhex(golden)) == (depth, bucket)
-    assert page_rows.decode_deferred(b"\xff") == (0, 0)
+        assert records.encode_deferred(depth, bucket).hex() == golden
+        assert records.decode_deferred(bytes.fromhex(golden)) == (depth, bucket)
+    assert records.decode_deferred(b"\xff") == (0, 0)

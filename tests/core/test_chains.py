@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_frontier.core.parse import redirect_chains
-from scrapy_frontier.core.parse.redirect_chains import (
+from scrapy_frontier.core.parse import directives
+from scrapy_frontier.core.parse.directives import (
     ChainLimits,
     is_private_url,
     refusal,
@@ -94,5 +94,5 @@ def test_credentials_in_a_url_stay_with_their_origin() -> None:
 
 
 def test_every_refusal_has_a_name_and_a_reason_of_its_own() -> None:
-    assert len({each.name for each in redirect_chains.REFUSALS}) == len(redirect_chains.REFUSALS)
-    assert len({each.reason for each in redirect_chains.REFUSALS}) == len(redirect_chains.REFUSALS)
+    assert len({each.name for each in directives.REFUSALS}) == len(directives.REFUSALS)
+    assert len({each.reason for each in directives.REFUSALS}) == len(directives.REFUSALS)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.revisits.crawl_value import Bounds, best_span, crawl_value, hinted_value, share
-from scrapy_frontier.core.revisits.multipliers import Sample, for_all, of_limit, visits_wanted
+from scrapy_frontier.core.revisits.budget import Sample, for_all, of_limit, visits_wanted
+from scrapy_frontier.core.revisits.policy import Bounds, best_span, crawl_value, hinted_value, share
 
 DAY = 86400.0
 FREE = Bounds(0.0, inf)

@@ -10,8 +10,7 @@ from openings import NOW, domain_of, let_go, opened, page  # noqa: F401 - `let_g
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.admin.export import export_lines
-from scrapy_frontier.core.admin.importer import Importer
+from scrapy_frontier.core.admin.export import Importer, export_lines
 from scrapy_frontier.core.frontier import Fate, Frontier, Lease, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.giving_up import GiveUpRule
@@ -20,17 +19,16 @@ from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.revisits.visits import Fetched
-from scrapy_frontier.core.store import keys, page_rows, queue_keys
+from scrapy_frontier.core.revisits.policy import Fetched, Result
+from scrapy_frontier.core.store import keys, queue_keys, records
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
+from scrapy_frontier.core.store.records import RobotsCopy, Verdict
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 A, B, C = "a.example.org", "b.example.org", "c.example.org"
 READ = Outcome(Event.FETCHED, 200)
@@ -504,4 +502,4 @@ def test_what_is_no_id_names_no_page(tmp_path: Path) -> None:
     frontier.commit()
     row = bytearray(opened[-1].get(keys.page_key(0)) or b"")
     row[10] ^= 1  # the highest byte of the parent's id
-    assert page_rows.decode_page(bytes(row)).parent is None
+    assert records.decode_page(bytes(row)).parent is None

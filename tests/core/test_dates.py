@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vectors import NOW, cases
 
-from scrapy_frontier.core.parse.dates import http_date, timestamp
+from scrapy_frontier.core.parse.headers import http_date, timestamp
 
 
 @pytest.mark.parametrize("case", cases("sitemaps", "lastmod_w3c") + cases("sitemaps", "rss_dates"))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from vectors import NOW, cases, clock
 
 from scrapy_frontier.core import reasons
-from scrapy_frontier.core.parse.dates import timestamp
 from scrapy_frontier.core.parse.directives import (
     NO_CONSEQUENCES,
     Consequences,
@@ -20,7 +19,8 @@ from scrapy_frontier.core.parse.directives import (
     consequences,
     robots_directives,
 )
-from scrapy_frontier.core.parse.html_head import Head, scan_head
+from scrapy_frontier.core.parse.headers import timestamp
+from scrapy_frontier.core.parse.html import Head, scan_head
 
 
 @pytest.mark.parametrize("case", cases("robots_meta", "cases"))

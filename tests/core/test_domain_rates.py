@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts.domain_rates import BURST, DomainRates, RecentPages
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
+from scrapy_frontier.core.hosts.turns import BURST, DomainRates, RecentPages
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import queue_keys
-from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.records import HostRow
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0

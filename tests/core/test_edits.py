@@ -11,14 +11,13 @@ from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` w
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Outcome
-from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.host import HEADS
+from scrapy_frontier.core.hosts.host import HEADS, Trouble
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 A, B = "a.example", "b.example"
 FETCHED = Outcome(Event.FETCHED, 200, has_links=True)

@@ -8,8 +8,7 @@ import pytest
 from test_frontier import FETCHED, NOW, opened, page, start, take
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.host import FOREVER, Politeness
+from scrapy_frontier.core.hosts.host import FOREVER, Politeness, Trouble
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.transitions import Event
 

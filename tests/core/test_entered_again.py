@@ -16,11 +16,10 @@ from scrapy_frontier.core.pages.entered_again import (
     was_visited_before,
 )
 from scrapy_frontier.core.pages.traps import WORDS
-from scrapy_frontier.core.parse.redirect_chains import LOOP, REFUSALS, TOO_LONG, TOO_MANY_HOSTS
+from scrapy_frontier.core.parse.directives import LOOP, REFUSALS, TOO_LONG, TOO_MANY_HOSTS
 from scrapy_frontier.core.reasons import BEHIND, BUDGET, NOT_FOLLOWED
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.states import FINISHED, State
-from scrapy_frontier.core.store.visit_rows import Visits
+from scrapy_frontier.core.store.keys import FINISHED, State
+from scrapy_frontier.core.store.records import Page, Visits
 
 URL = "http://a.example/"
 STORED = [state for state in State if state is not State.LEASED]

@@ -6,20 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.hosts.sitemap_hints import HintAccuracy, judged
-from scrapy_frontier.core.revisits.estimate_change_rates import (
+from scrapy_frontier.core.revisits.change_rates import (
+    HintAccuracy,
     History,
     HostChangeRates,
     Observation,
     RateDrift,
     RateEstimates,
     expected_rate,
+    judged,
     learned,
     likeliest_rate,
     observed,
     rate,
 )
-from scrapy_frontier.core.store.rate_rows import decode_history, encode_history
+from scrapy_frontier.core.store.records import decode_history, encode_history
 
 DAY = 86400.0
 WEEKLY = 1 / (7 * DAY)

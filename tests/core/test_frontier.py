@@ -17,12 +17,11 @@ from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Fate, Frontier, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
-from scrapy_frontier.core.store import host_rows, keys
+from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.meta_rows import IN_MEMORY
-from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.queue_keys import sort_key_id
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.records import IN_MEMORY, Page
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -349,7 +348,7 @@ def test_an_outcome_ends_the_page_for_good(
     )
     assert frontier._batch.counts.states[ended] == sum(frontier._batch.counts.states) == 1
     assert frontier._batch.counts.attempts == 1
-    row = host_rows.decode_host(rows(frontier)[keys.host_key("a.example")])
+    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
     assert (row.queued, row.done, row.failed) == (0, done, failed)
     assert queue_rows(frontier) == []
     frontier.close()
@@ -1003,8 +1002,8 @@ def test_a_forgotten_host_is_counted_on_when_it_comes_back(tmp_path: Path) -> No
         frontier.discover([page(name)], NOW)
         drain(frontier)
     frontier.commit()
-    row = host_rows.decode_host(rows(frontier)[keys.host_key("a.example")])
-    assert row == host_rows.HostRow(done=2, visited=NOW)
+    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
+    assert row == records.HostRow(done=2, visited=NOW)
     frontier.close()
 
 
@@ -1089,7 +1088,7 @@ def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> No
     assert (lease.page_id, lease.host) == (0, "slot")
     assert lease.page == Page("http://slot/one", State.QUEUED, 0, 5, int(NOW), None, "slot", b"new")
     frontier.release(lease, FETCHED, NOW + DAY)
-    row = host_rows.decode_host(rows(frontier)[keys.host_key("slot")])
+    row = records.decode_host(rows(frontier)[keys.host_key("slot")])
     assert (row.queued, row.done, row.failed) == (0, 1, 0)
     frontier.close()
 

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from test_frontier import FETCHED, NOW, opened, page, start, take
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts.cooldown import PATIENCE, Trouble
 from scrapy_frontier.core.hosts.giving_up import GiveUpRule
-from scrapy_frontier.core.hosts.host import FOREVER, Politeness
+from scrapy_frontier.core.hosts.host import FOREVER, PATIENCE, Politeness, Trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.parse.urls import origin_of
-from scrapy_frontier.core.store.host_rows import read_cooldown
-from scrapy_frontier.core.store.site_rows import RobotsCopy
+from scrapy_frontier.core.store.records import RobotsCopy, read_cooldown
 from scrapy_frontier.core.transitions import Event
 
 WAIT = 300.0

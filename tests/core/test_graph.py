@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.ranking.graph import find_row, ranking_weights, read_graph, repack
-from scrapy_frontier.core.store import link_segments
+from scrapy_frontier.core.store import link_rows
 from scrapy_frontier.core.store.keys import key_id, link_key, segment_key
 from scrapy_frontier.core.store.link_rows import (
     CANONICAL,
@@ -90,7 +90,7 @@ def test_a_segment_has_these_bytes():
         (4096, encode_row(4096, [Edge(5), Edge(7)])),
         (4099, encode_row(4099, [Edge(4), Edge(2, INTERNAL)])),
     ]
-    data = link_segments.pack(4096, b"", rows)
+    data = link_rows.pack(4096, b"", rows)
     assert data[:4] == bytes([1, 2, 0, data[3]])  # version 1, two pages with links, the section without flags
     import zlib
 
@@ -110,7 +110,7 @@ def test_keys_sort_by_page():
 def test_no_links_are_no_bytes():
     assert encode_row(7, []) == b""
     assert decode_row(7, b"") == []
-    assert link_segments.pack(0, b"", [(7, b"")]) == b""
+    assert link_rows.pack(0, b"", [(7, b"")]) == b""
 
 
 @given(st.integers(0, (1 << 40) - 1), edges)
@@ -133,18 +133,16 @@ def test_damaged_rows_are_refused_by_both_readers(row):
     with pytest.raises(ValueError, match=r"row|varint"):
         decode_row(1, row)
     with pytest.raises(ValueError, match=r"row|varint"):
-        list(link_segments.decode_rows([(1, row)]))
+        list(link_rows.decode_rows([(1, row)]))
 
 
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-3], lambda data: b"\x02" + data[1:], lambda data: data[:4] + b"\xff" * 9]
 )
 def test_a_damaged_segment_is_refused(damage):
-    data = link_segments.pack(
-        0, b"", [(page, encode_row(page, [Edge(page * 7), Edge(3)])) for page in range(50)]
-    )
+    data = link_rows.pack(0, b"", [(page, encode_row(page, [Edge(page * 7), Edge(3)])) for page in range(50)])
     with pytest.raises(ValueError, match=r"segment|varint"):
-        list(link_segments.unpack(0, damage(data)))
+        list(link_rows.unpack(0, damage(data)))
 
 
 def test_what_is_no_link_is_refused():
@@ -163,9 +161,9 @@ def test_a_weight_comes_back_within_its_promised_error(weight):
 def test_bulk_varints_equal_those_of_one_value(values):
     from scrapy_frontier.core.store import varint
 
-    data = link_segments.encode_varints(np.array(values, np.uint64))
+    data = link_rows.encode_varints(np.array(values, np.uint64))
     assert data == b"".join(map(varint.encode, values))
-    assert link_segments.decode_varints(data).astype(np.uint64).tolist() == values
+    assert link_rows.decode_varints(data).astype(np.uint64).tolist() == values
 
 
 # -- meaning -----------------------------------------------------------------------------------------
@@ -211,7 +209,7 @@ def test_far_ids_need_wide_indices():
     rows = Rows()
     rows.write_links({0: [Edge(1)]})
     assert rows.read().indices.dtype == np.int32
-    part = next(link_segments.decode_rows([(0, encode_row(0, [Edge(5 << 31), Edge((1 << 40) - 1)]))]))
+    part = next(link_rows.decode_rows([(0, encode_row(0, [Edge(5 << 31), Edge((1 << 40) - 1)]))]))
     assert part.targets.tolist() == [5 << 31, (1 << 40) - 1]
 
 

@@ -9,10 +9,10 @@ import pytest
 from scrapy_frontier.core.frontier import Event, Frontier, Link, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.revisits.policy import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.meta_rows import Counts, encode_counts
+from scrapy_frontier.core.store.records import Counts, encode_counts
 
 if TYPE_CHECKING:
     from pathlib import Path

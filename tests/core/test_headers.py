@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vectors import NOW, cases, clock
 
-from scrapy_frontier.core.parse.dates import timestamp
 from scrapy_frontier.core.parse.headers import (
     MOST_SECONDS,
     Led,
@@ -17,6 +16,7 @@ from scrapy_frontier.core.parse.headers import (
     location,
     parse_refresh,
     retry_after,
+    timestamp,
 )
 
 

@@ -4,25 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_frontier import (
-    FETCHED,
-    NOW,
-    SLOW,
-    drain,
-    kill,
-    let_go,  # noqa: F401 - a fixture
-    page,
-    rows,
-    start,
-    take,
-)
+from test_frontier import FETCHED, NOW, SLOW, drain, kill, let_go, page, rows, start, take  # noqa: F401 - a fixture
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import FOREVER, Host, Politeness
-from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
+from scrapy_frontier.core.hosts.sites import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.keys import robots_key
-from scrapy_frontier.core.store.site_rows import RobotsCopy
+from scrapy_frontier.core.store.records import RobotsCopy
 from scrapy_frontier.core.transitions import Event
 
 A, B = "a.example", "b.example"

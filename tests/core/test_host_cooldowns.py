@@ -11,35 +11,33 @@ from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts.cooldown import (
+from scrapy_frontier.core.hosts.host import (
+    FROM_SETTINGS,
     JITTER,
+    OPERATOR,
     PATIENCE,
+    RESPONSE_TIME,
     CooldownRule,
+    Politeness,
+    ResponseDelay,
     Trouble,
     after_trouble,
     asked_pause,
     at_start,
+    deciding,
     trouble_at,
 )
-from scrapy_frontier.core.hosts.delay_sources import (
-    FROM_SETTINGS,
-    OPERATOR,
-    RESPONSE_TIME,
-    ResponseDelay,
-    deciding,
-)
-from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.store import keys
-from scrapy_frontier.core.store.host_rows import (
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.records import (
     FORGIVEN,
     LONGEST_ASKED,
     Cooldown,
     decode_cooldown,
     encode_cooldown,
 )
-from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.parse.hostnames import host_name, is_private
+from scrapy_frontier.core.parse.urls import host_name, is_private
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.hosts.domain import HostState
-from scrapy_frontier.core.hosts.host import HEADS, Host, Politeness
+from scrapy_frontier.core.hosts.host import HEADS, Host, HostState, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store import queue_keys
-from scrapy_frontier.core.store.host_rows import HostRow
+from scrapy_frontier.core.store.records import HostRow
 
 NOW = 1_700_000_000.0
 

@@ -11,7 +11,7 @@ from lxml import html  # type: ignore[import-untyped]
 from vectors import cases
 
 from scrapy_frontier.core.parse.headers import Refresh, parse_refresh
-from scrapy_frontier.core.parse.html_head import SCAN_LIMIT, Head, scan_head
+from scrapy_frontier.core.parse.html import SCAN_LIMIT, Head, scan_head
 from scrapy_frontier.core.parse.urls import absolute
 
 NOINDEX = "<meta name=robots content=noindex>"

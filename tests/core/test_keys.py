@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
-from scrapy_frontier.core.store import column_rows, due_rows, keys, queue_keys
+from scrapy_frontier.core.store import keys, queue_keys, records
 
 PRIORITIES = st.integers(-queue_keys.MAX_PRIORITY, queue_keys.MAX_PRIORITY)
 BUCKETS = st.integers(0, 0xFFFF)
@@ -132,12 +132,12 @@ GOLDEN_KEYS = {
     "index": (keys.INDEX + b"\1\2", "66 0102"),
     "links": (keys.link_key(258), "67 0000000102"),
     "segment": (keys.segment_key(8191), "73 0000001000"),
-    "column": (column_rows.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
+    "column": (records.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
     "content": (keys.content_key(258), "63 0000000102"),
     "page": (keys.page_key(258), "70 0000000102"),
     "queue": (queue_keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
     "rates": (keys.rates_key("a.example"), "75 612e6578616d706c65"),
-    "due": (due_rows.due_key(1_700_000_000, 258), "6e 6553f100 0000000102"),
+    "due": (records.due_key(1_700_000_000, 258), "6e 6553f100 0000000102"),
     "waiting": (queue_keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
     "host": (keys.host_key("a.example"), "68 612e6578616d706c65"),
     "aside": (keys.aside_key(258), "78 0000000102"),
@@ -171,7 +171,7 @@ GOLDEN_PARTS = {
         "80000000 ffff 0000000007 8000000001",
     ),
     "sort key of a page that comes back": (
-        due_rows.sort_key_of_due(0x0203, 0x0405, 3600 * 7, 258),
+        records.sort_key_of_due(0x0203, 0x0405, 3600 * 7, 258),
         "ffffffff fdfc 000007 0405 0000000102",
     ),
     "waiting value": (

@@ -13,8 +13,8 @@ from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.graph import find_row
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0

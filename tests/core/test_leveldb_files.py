@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.store.leveldb import repair_files
-from scrapy_frontier.core.store.leveldb_coding import checksum, unsnap
 from scrapy_frontier.core.store.leveldb_files import (
+    checksum,
     losses,
     mended_log,
     mended_table,
     read_catalogue,
     read_index,
+    unsnap,
 )
 
 if TYPE_CHECKING:

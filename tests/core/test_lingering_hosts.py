@@ -12,7 +12,7 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Event, Frontier, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.revisits.policy import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
-from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
+from scrapy_frontier.core.hosts.host import Politeness, Trouble
+from scrapy_frontier.core.hosts.sites import Answer, learnt
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import SiteSitemaps
+from scrapy_frontier.core.store.records import SiteSitemaps
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import SCORERS
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
     from scrapy_frontier.core.store.batch import Row
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 NOW = 1_700_000_000.0
 HOSTS = 9

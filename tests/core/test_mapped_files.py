@@ -7,7 +7,7 @@ from pathlib import Path
 import plyvel
 import pytest
 
-from scrapy_frontier.core.store.mapped_files import MappedFiles
+from scrapy_frontier.core.store.leveldb import MappedFiles
 
 MAPS, DESCRIPTORS = Path("/proc/self/maps"), Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not MAPS.exists(), reason="what is in use cannot be seen here")

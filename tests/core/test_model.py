@@ -25,20 +25,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts import host as host_module
-from scrapy_frontier.core.hosts import order_of_hosts
+from scrapy_frontier.core.hosts import turns
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
-from scrapy_frontier.core.hosts.cooldown import CooldownRule, Trouble, after_trouble
-from scrapy_frontier.core.hosts.host import SENDING, Politeness
+from scrapy_frontier.core.hosts.host import SENDING, CooldownRule, Politeness, Trouble, after_trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.ranking.scorer import Scorer
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
-from scrapy_frontier.core.store.host_rows import Cooldown
-from scrapy_frontier.core.store.keys import LINK_ROW, key_id
+from scrapy_frontier.core.store import keys, queue_keys, records
+from scrapy_frontier.core.store.keys import FINISHED, LINK_ROW, State, bucket, key_id
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, decode_row
-from scrapy_frontier.core.store.meta_rows import IN_MEMORY
-from scrapy_frontier.core.store.score_codes import bucket
-from scrapy_frontier.core.store.states import FINISHED, State
+from scrapy_frontier.core.store.records import IN_MEMORY, Cooldown
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -64,8 +60,8 @@ priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 def nobody_is_due() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
-            (order_of_hosts, "FIRST_ROUNDS"),
-            (order_of_hosts, "MOST_ROUNDS"),
+            (turns, "FIRST_ROUNDS"),
+            (turns, "MOST_ROUNDS"),
             (host_module, "WAITED_TURN"),
         ):
             patch.setattr(module, name, 10**9)
@@ -718,7 +714,7 @@ class FrontierMachine(RuleBasedStateMachine):
         ids = {entry.id for entry in pending} | set(model.ended) | set(model.seen.values())
         ids |= set(model.deferred)
         rows = {
-            queue_keys.sort_key_id(key): page_rows.decode_page(row) for key, row in self.store.scan(keys.PAGE)
+            queue_keys.sort_key_id(key): records.decode_page(row) for key, row in self.store.scan(keys.PAGE)
         }
         assert set(rows) == ids
         for entry in pending:
@@ -750,13 +746,13 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = host_rows.decode_host(self.store.get(keys.host_key(host)) or bytes(32))
+            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(32))
             assert (row.queued, row.done, row.failed) == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]
         assert found == sorted((entry.host, entry.id) for entry in model.deferred.values())
-        kept = meta_rows.decode_counts(
-            self.store.get(keys.COUNTS) or meta_rows.encode_counts(meta_rows.Counts.none())
+        kept = records.decode_counts(
+            self.store.get(keys.COUNTS) or records.encode_counts(records.Counts.none())
         )
         assert kept.hosts == sum(1 for _ in self.store.scan(keys.HOST))
 

@@ -7,14 +7,11 @@ import pytest
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.pages.not_modified import False304s, judge_same
+from scrapy_frontier.core.pages.revisit_endings import False304s, judge_same
 from scrapy_frontier.core.parse.directives import NO_CONSEQUENCES, Consequences
-from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.revisits.validator_trust import Served, after_content, after_unmodified
-from scrapy_frontier.core.revisits.visits import Fetched
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import Validators, Visits
+from scrapy_frontier.core.revisits.policy import Fetched, Result, Served, after_content, after_unmodified
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import Page, Validators, Visits
 from scrapy_frontier.core.transitions import Event
 
 TAG, NOTHING = (b'"1"', b"Mon"), (b"", b"")

@@ -14,18 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts.domain import WITHIN, HostState
-from scrapy_frontier.core.hosts.domain_rates import DomainRates
-from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
-from scrapy_frontier.core.hosts.order_of_hosts import FIRST_ROUNDS, MOST_ROUNDS
+from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, WITHIN, Host, HostState, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
+from scrapy_frontier.core.hosts.turns import FIRST_ROUNDS, MOST_ROUNDS, DomainRates
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import queue_keys
-from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.records import HostRow
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.hosts import politeness_key
-from scrapy_frontier.crawl.hosts.politeness_key import registered_domain
+from scrapy_frontier.crawl import politeness_key
+from scrapy_frontier.crawl.politeness_key import registered_domain
 
 if TYPE_CHECKING:
     import random

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from link_arrays import csr
 
-from scrapy_frontier.core.ranking.pagerank import pagerank
-from scrapy_frontier.core.ranking.partial_crawl import LIKE, OWN, foreseen_pagerank
+from scrapy_frontier.core.ranking.pagerank import LIKE, OWN, foreseen_pagerank, pagerank
 
 
 @st.composite

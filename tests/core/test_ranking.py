@@ -13,8 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from link_arrays import csr, from_pairs
 
-from scrapy_frontier.core.ranking.hits import hits
-from scrapy_frontier.core.ranking.pagerank import pagerank
+from scrapy_frontier.core.ranking.pagerank import hits, pagerank
 
 GRAPHS = Path(__file__).resolve().parents[3] / "shared/data/graphs"  # beside the checkout
 EXPECTED = sorted((GRAPHS / "expected").glob("*.npz"))

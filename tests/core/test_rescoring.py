@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -18,12 +16,11 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.graph import find_row
-from scrapy_frontier.core.ranking.matrix import Ranking
-from scrapy_frontier.core.store import column_rows, keys, queue_keys
-from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
+from scrapy_frontier.core.ranking.pagerank import Ranking
+from scrapy_frontier.core.store import keys, queue_keys, records
+from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW, State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
-from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import SCORERS
 
@@ -456,9 +453,9 @@ def test_golden_bytes(tmp_path: Path) -> None:
     assert frontier._store.get(LINK_ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
     frontier.close()
     assert stored(tmp_path, keys.COLUMN) == {
-        column_rows.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
-        column_rows.column_key("content", 0): bytes.fromhex("a000 a800 a000"),
-        column_rows.column_key("score", 0): bytes.fromhex("a000 a000 9f10"),
+        records.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
+        records.column_key("content", 0): bytes.fromhex("a000 a800 a000"),
+        records.column_key("score", 0): bytes.fromhex("a000 a000 9f10"),
     }
 
 
@@ -516,15 +513,3 @@ def test_a_ranking_is_due_when_the_crawl_has_grown_or_time_has_passed(tmp_path: 
     frontier.close()
     assert start(tmp_path, "pagerank")._scores.is_due(NOW, 0)  # type: ignore[union-attr]
     assert not start(tmp_path / "other", "cash")._scores.is_due(NOW, 1)  # type: ignore[union-attr]
-
-
-def test_without_a_scorer_no_arrays_are_loaded() -> None:
-    code = """
-import sys, tempfile
-from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.store.leveldb import Store
-Frontier(Store(tempfile.mkdtemp()), 0).close()
-print({"numpy", "scipy"} & set(sys.modules))
-"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "set()"

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core import reasons
-from scrapy_frontier.core.revisits.crawl_value import Bounds
 from scrapy_frontier.core.revisits.policy import (
     Adaptive,
+    Bounds,
     Ending,
     Losses,
     Result,
@@ -22,8 +22,8 @@ from scrapy_frontier.core.revisits.policy import (
     result_by,
     was_reported_gone,
 )
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import NOT_BAD, BadVisits
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import NOT_BAD, BadVisits
 from scrapy_frontier.core.transitions import Event
 
 HOUR, DAY = 3600.0, 86400.0

@@ -15,23 +15,27 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.pages.recompute_due import RecomputeDue
+from scrapy_frontier.core.pages.revisit_queue import RecomputeDue
 from scrapy_frontier.core.ranking.graph import find_row
-from scrapy_frontier.core.revisits.crawl_value import Bounds
 from scrapy_frontier.core.revisits.plans import SEEDS, RevisitRule
-from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.revisits.visits import Conclusion, Fetched
+from scrapy_frontier.core.revisits.policy import Bounds, Conclusion, Fetched, Result
 from scrapy_frontier.core.store import keys
-from scrapy_frontier.core.store.due_rows import QUEUED_AGAIN, due_key
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
-from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import NO_HISTORY, Visits
+from scrapy_frontier.core.store.records import (
+    NO_HISTORY,
+    QUEUED_AGAIN,
+    Page,
+    RobotsCopy,
+    Verdict,
+    Visits,
+    decode_counts,
+    due_key,
+    encode_counts,
+)
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.requests.payload_facts import read
+from scrapy_frontier.crawl.payloads import read
 
 NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86400.0

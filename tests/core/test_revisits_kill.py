@@ -28,8 +28,8 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.crawl_value import Bounds
-from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.revisits.policy import Bounds
+from scrapy_frontier.core.revisits.policy import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 
 now, pages, span = float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])

@@ -13,10 +13,9 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.revisits.visits import Fetched
+from scrapy_frontier.core.revisits.policy import Fetched, Result
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.parse.robots_rules import Hours, RequestRate, Rules
-from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse, product_token
+from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, Hours, RequestRate, Rules, parse, product_token
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "robots_txt.json"
 

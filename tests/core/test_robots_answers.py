@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_frontier.core.hosts.robots_expiry import fresh_for, unreachable, verdict
-from scrapy_frontier.core.store.site_rows import Verdict
+from scrapy_frontier.core.hosts.sites import fresh_for, unreachable, verdict
+from scrapy_frontier.core.store.records import Verdict
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRow
-from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.host import FOREVER
-from scrapy_frontier.core.hosts.robots_expiry import (
+from scrapy_frontier.core.hosts.host import FOREVER, Trouble
+from scrapy_frontier.core.hosts.sites import (
     FIRST_PAUSE,
     FRESH_FLOOR,
     FRESH_LIMIT,
@@ -32,7 +31,7 @@ from scrapy_frontier.core.hosts.robots_expiry import (
 )
 from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, decode
 from scrapy_frontier.core.store.keys import robots_key
-from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict, decode_copy, encode_copy
+from scrapy_frontier.core.store.records import RobotsCopy, Verdict, decode_copy, encode_copy
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from scrapy_frontier.core.hosts.robots_expiry import (
+from scrapy_frontier.core.hosts.sites import (
     FRESH_FLOOR,
     FRESH_LIMIT,
     Answer,
@@ -15,7 +15,7 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     learnt,
     with_cached,
 )
-from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
+from scrapy_frontier.core.store.records import RobotsCopy, Verdict
 
 NOW, HOUR = 1_700_000_000.0, 3600.0
 FILE = b"User-agent: *\nDisallow: /private\n"

@@ -15,24 +15,11 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.revisits.policy import Result
-from scrapy_frontier.core.store import (
-    column_rows,
-    due_rows,
-    host_rows,
-    keys,
-    meta_rows,
-    page_rows,
-    queue_keys,
-    rate_rows,
-)
-from scrapy_frontier.core.store.batch import Batch
-from scrapy_frontier.core.store.bloom import BloomFilter
-from scrapy_frontier.core.store.host_rows import HostRow, Orders
+from scrapy_frontier.core.store import keys, queue_keys, records
+from scrapy_frontier.core.store.batch import Batch, BloomFilter
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.meta_rows import Counts
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import BadVisits, Validators, Visits
+from scrapy_frontier.core.store.records import BadVisits, Counts, HostRow, Orders, Page, Validators, Visits
 
 U32 = st.integers(0, (1 << 32) - 1)
 BUCKETS = st.integers(0, 0xFFFF)
@@ -203,8 +190,8 @@ PAGES = st.builds(
     ],
 )
 def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
-    assert page_rows.encode_page(page).hex() == golden.replace(" ", "")
-    assert page_rows.decode_page(bytes.fromhex(golden)) == page
+    assert records.encode_page(page).hex() == golden.replace(" ", "")
+    assert records.decode_page(bytes.fromhex(golden)) == page
 
 
 def test_the_page_row_that_the_format_takes_apart_is_one() -> None:
@@ -228,7 +215,7 @@ def test_the_page_row_that_the_format_takes_apart_is_one() -> None:
             1_700_176_520,
             4,
             2,
-            rate_rows.encode_history(3.5, 1.25, 86_400.0, 3600.0),
+            records.encode_history(3.5, 1.25, 86_400.0, 3600.0),
             b"diges",
             "text/html",
             70_000,
@@ -237,8 +224,8 @@ def test_the_page_row_that_the_format_takes_apart_is_one() -> None:
             0x21,
         ),
     )
-    assert page_rows.encode_page(page) == row
-    assert page_rows.decode_page(row) == page
+    assert records.encode_page(page) == row
+    assert records.decode_page(row) == page
     lengths = [len(part) // 2 for _, part in parts]
     assert [int(offset) for offset, _ in parts] == list(accumulate([0, *lengths[:-1]]))
     assert f"; {len(row)} bytes:" in text
@@ -247,52 +234,52 @@ def test_the_page_row_that_the_format_takes_apart_is_one() -> None:
 def test_golden_bytes_of_hosts() -> None:
     row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 2, 0.5, 1, 2)
     golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001 00000002"
-    assert host_rows.encode_host(row).hex() == golden.replace(" ", "")
-    assert host_rows.decode_host(bytes.fromhex(golden)) == row
+    assert records.encode_host(row).hex() == golden.replace(" ", "")
+    assert records.decode_host(bytes.fromhex(golden)) == row
     before = replace(row, queued_again=0)
-    assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == before, "as it was before"
-    assert host_rows.decode_host(bytes.fromhex(golden)[:-8]) == replace(before, answered=0), "long before"
+    assert records.decode_host(bytes.fromhex(golden)[:-4]) == before, "as it was before"
+    assert records.decode_host(bytes.fromhex(golden)[:-8]) == replace(before, answered=0), "long before"
 
 
 def test_golden_bytes_of_counts() -> None:
     counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255], 12, 1, 5)
     golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255, 12, 1, 5))
-    assert meta_rows.encode_counts(counts).hex() == golden
-    found = meta_rows.decode_counts(bytes.fromhex(golden))
+    assert records.encode_counts(counts).hex() == golden
+    found = records.decode_counts(bytes.fromhex(golden))
     assert (found.next_page, found.next_visit, found.attempts) == (7, 8, 9)
     assert (found.states, found.hosts, found.queued_again, found.due) == (counts.states, 12, 1, 5)
-    before = meta_rows.decode_counts(bytes.fromhex(golden)[:-16])
+    before = records.decode_counts(bytes.fromhex(golden)[:-16])
     assert (before.states, before.hosts, before.queued_again) == (counts.states, 12, 0), "as it was before"
 
 
 def test_golden_bytes_of_rates() -> None:
     host = "3f800000 40000000 bf000000 3e800000".replace(" ", "")
-    assert rate_rows.encode_host_rates((1.0, 2.0, -0.5), 0.25, 0).hex() == host
-    assert rate_rows.encode_host_rates((1.0, 2.0, -0.5), 0.25, 3).hex() == host + "03"
-    assert rate_rows.decode_host_rates(bytes.fromhex(host + "03")) == (1.0, 2.0, -0.5, 0.25, 3)
-    assert rate_rows.decode_host_rates(bytes.fromhex(host)[:12]) == (1.0, 2.0, -0.5, 0.0, 0), "before"
-    assert rate_rows.decode_host_rates(b"garbage") == rate_rows.decode_host_rates(None) == (0.0,) * 5
+    assert records.encode_host_rates((1.0, 2.0, -0.5), 0.25, 0).hex() == host
+    assert records.encode_host_rates((1.0, 2.0, -0.5), 0.25, 3).hex() == host + "03"
+    assert records.decode_host_rates(bytes.fromhex(host + "03")) == (1.0, 2.0, -0.5, 0.25, 3)
+    assert records.decode_host_rates(bytes.fromhex(host)[:12]) == (1.0, 2.0, -0.5, 0.0, 0), "before"
+    assert records.decode_host_rates(b"garbage") == records.decode_host_rates(None) == (0.0,) * 5
     every = "".join(f"{each:0<16}" for each in ("3ff", "4", "bfe", "3fd", "401", ""))
-    assert rate_rows.encode_all_rates((1.0, 2.0, -0.5), 0.25, (4.0, 0.0)).hex() == every
-    assert rate_rows.decode_all_rates(bytes.fromhex(every)) == (1.0, 2.0, -0.5, 0.25, 4.0, 0.0)
-    assert rate_rows.decode_all_rates(bytes.fromhex(every)[:32]) == (1.0, 2.0, -0.5, 0.25, 0.0, 0.0), "before"
+    assert records.encode_all_rates((1.0, 2.0, -0.5), 0.25, (4.0, 0.0)).hex() == every
+    assert records.decode_all_rates(bytes.fromhex(every)) == (1.0, 2.0, -0.5, 0.25, 4.0, 0.0)
+    assert records.decode_all_rates(bytes.fromhex(every)[:32]) == (1.0, 2.0, -0.5, 0.25, 0.0, 0.0), "before"
 
 
 def test_golden_bytes_of_the_time_open_of_content_scores_and_histories() -> None:
     opened = "3ff0000000000000 4000000000000000 41d954fc40100000".replace(" ", "")
-    assert rate_rows.encode_opened(1.0, 2.0, 1_700_000_000.25).hex() == opened
-    assert rate_rows.decode_opened(bytes.fromhex(opened)) == (1.0, 2.0, 1_700_000_000.25)
-    assert rate_rows.encode_content(0.5).hex() == "3f000000"
-    assert (rate_rows.decode_content(b"\x3f\0\0\0"), rate_rows.decode_content(b"?")) == (0.5, None)
-    assert rate_rows.encode_history(2.0, 1.0, 1.0, 3.0).hex() == "04b0 0258 0640 0c80".replace(" ", "")
-    assert rate_rows.decode_history(bytes.fromhex("04b0025806400c80")) == (2.0, 1.0, 1.0, 3.0)
+    assert records.encode_opened(1.0, 2.0, 1_700_000_000.25).hex() == opened
+    assert records.decode_opened(bytes.fromhex(opened)) == (1.0, 2.0, 1_700_000_000.25)
+    assert records.encode_content(0.5).hex() == "3f000000"
+    assert (records.decode_content(b"\x3f\0\0\0"), records.decode_content(b"?")) == (0.5, None)
+    assert records.encode_history(2.0, 1.0, 1.0, 3.0).hex() == "04b0 0258 0640 0c80".replace(" ", "")
+    assert records.decode_history(bytes.fromhex("04b0025806400c80")) == (2.0, 1.0, 1.0, 3.0)
 
 
 def test_golden_bytes_of_due_rows() -> None:
-    due = due_rows.Due(1_700_000_000, 7, is_hub=True, weight=2, rate=0x0304)
-    assert due_rows.due_key(due.when, due.page_id).hex() == "6e 6553f100 0000000007".replace(" ", "")
-    assert due_rows.encode_due(due).hex() == "0100020304"
-    assert due_rows.decode_due(due_rows.due_key(due.when, 7), due_rows.encode_due(due)) == due
+    due = records.Due(1_700_000_000, 7, is_hub=True, weight=2, rate=0x0304)
+    assert records.due_key(due.when, due.page_id).hex() == "6e 6553f100 0000000007".replace(" ", "")
+    assert records.encode_due(due).hex() == "0100020304"
+    assert records.decode_due(records.due_key(due.when, 7), records.encode_due(due)) == due
 
 
 @pytest.mark.parametrize(
@@ -305,8 +292,8 @@ def test_golden_bytes_of_due_rows() -> None:
     ],
 )
 def test_golden_bytes_of_orders(orders: Orders, golden: bytes) -> None:
-    assert host_rows.encode_orders(orders) == golden
-    assert host_rows.decode_orders(golden) == orders
+    assert records.encode_orders(orders) == golden
+    assert records.decode_orders(golden) == orders
 
 
 def test_a_new_format_needs_a_new_number() -> None:
@@ -315,7 +302,7 @@ def test_a_new_format_needs_a_new_number() -> None:
 
 
 def test_what_stands_in_a_page_row_besides_url_and_payload_is_22_bytes() -> None:
-    assert len(page_rows.encode_page(Page("http://a.example/", payload=b"x" * 10))) == 22 + 17 + 10
+    assert len(records.encode_page(Page("http://a.example/", payload=b"x" * 10))) == 22 + 17 + 10
 
 
 @pytest.fixture(scope="module")
@@ -344,7 +331,7 @@ def test_the_short_way_to_the_rows_of_a_new_page_gives_the_same_bytes(
     sort_key = batch.queue_new(host, fingerprint, url, priority, discovered + 0.5, parent, payload, bucket)
     assert sort_key == queue_keys.sort_key(priority, bucket, page_id, page_id)
     assert batch.rows == {
-        keys.page_key(page_id): page_rows.encode_page(page),
+        keys.page_key(page_id): records.encode_page(page),
         keys.INDEX + fingerprint: keys.index_value(page_id),
         queue_keys.queue_prefix("a.example") + sort_key: b"",
     }
@@ -358,35 +345,35 @@ def test_the_short_way_to_the_rows_of_a_new_page_gives_the_same_bytes(
 def test_a_page_comes_back_whole(page: Page) -> None:
     if not page.changed:
         assume(page == page._replace(status=0, target=None, reason=""))
-    assert page_rows.decode_page(page_rows.encode_page(page)) == page
+    assert records.decode_page(records.encode_page(page)) == page
 
 
 @given(PAGES)
 def test_without_a_time_of_ending_there_is_no_ending(page: Page) -> None:
-    kept = page_rows.decode_page(page_rows.encode_page(page._replace(changed=0)))
+    kept = records.decode_page(records.encode_page(page._replace(changed=0)))
     assert kept == page._replace(changed=0, status=0, target=None, reason="")
 
 
 @given(st.integers())
 def test_a_huge_priority_counts_as_the_highest(priority: int) -> None:
-    kept = page_rows.decode_page(page_rows.encode_page(Page("u", priority=priority))).priority
+    kept = records.decode_page(records.encode_page(Page("u", priority=priority))).priority
     assert kept == min(max(priority, -(2**31) + 1), 2**31 - 1)
 
 
 @given(st.integers(0, 100_000))
 def test_attempts_stop_counting_at_255(attempts: int) -> None:
-    kept = page_rows.decode_page(page_rows.encode_page(Page("u", attempts=attempts)))
+    kept = records.decode_page(records.encode_page(Page("u", attempts=attempts)))
     assert kept.attempts == min(attempts, 255)
 
 
 def test_a_reason_with_half_a_character_is_kept_without_it() -> None:
     page = Page("u", State.FAILED, changed=1, reason="bad \ud800 byte")
-    assert page_rows.decode_page(page_rows.encode_page(page)).reason == "bad ? byte"
+    assert records.decode_page(records.encode_page(page)).reason == "bad ? byte"
 
 
 @given(st.builds(HostRow, U32, U32, U32, st.floats(-1e11, 1e11), U32, U32, st.floats(0, 1e6, width=32), U32))
 def test_a_host_row_comes_back_whole(row: HostRow) -> None:
-    assert host_rows.decode_host(host_rows.encode_host(row)) == row
+    assert records.decode_host(records.encode_host(row)) == row
 
 
 @given(IDS, IDS, U64, st.lists(U64, min_size=8, max_size=8), U64)
@@ -394,7 +381,7 @@ def test_counts_come_back_whole(
     next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int
 ) -> None:
     counts = Counts(next_page, next_visit, attempts, states, hosts)
-    found = meta_rows.decode_counts(meta_rows.encode_counts(counts))
+    found = records.decode_counts(records.encode_counts(counts))
     assert (found.next_page, found.next_visit, found.attempts) == (next_page, next_visit, attempts)
     assert (found.states, found.hosts) == (states, hosts)
 
@@ -403,14 +390,14 @@ def test_counts_come_back_whole(
 def test_a_visit_that_is_no_time_is_unreadable(visited: float) -> None:
     """It would silence the host for good, and stop an export."""
     with pytest.raises(UnreadableRow, match="visit at second"):
-        host_rows.decode_host(host_rows.encode_host(HostRow(visited=visited)))
+        records.decode_host(records.encode_host(HostRow(visited=visited)))
 
 
 @pytest.mark.parametrize("counts", [Counts(1 << 39, 0, 0, [0] * 8), Counts(0, 1 << 63, 0, [0] * 8)])
 def test_counts_of_more_pages_than_there_are_ids_are_unreadable(counts: Counts) -> None:
     """Who wants an array over all pages would ask for that much memory."""
     with pytest.raises(UnreadableRow, match="to come"):
-        meta_rows.decode_counts(meta_rows.encode_counts(counts))
+        records.decode_counts(records.encode_counts(counts))
 
 
 def test_nothing_counted_is_all_zero() -> None:
@@ -423,25 +410,25 @@ def test_nothing_counted_is_all_zero() -> None:
 @example(b"\xff" * 22)
 @example(b"\x18" + bytes(17) + bytes(4) + b"\xff" * 12)
 def test_garbage_is_unreadable_and_nothing_worse(data: bytes) -> None:
-    for decode in (page_rows.decode_page, host_rows.decode_host, meta_rows.decode_counts):
+    for decode in (records.decode_page, records.decode_host, records.decode_counts):
         with suppress(UnreadableRow):
             decode(data)
 
 
 @given(PAGES, st.data())
 def test_a_damaged_page_row_is_unreadable_or_a_page(page: Page, data: st.DataObject) -> None:
-    row = bytearray(page_rows.encode_page(page))
+    row = bytearray(records.encode_page(page))
     row[data.draw(st.integers(0, len(row) - 1))] ^= data.draw(st.integers(1, 255))
     with suppress(UnreadableRow):
-        assert isinstance(page_rows.decode_page(bytes(row)), Page)
+        assert isinstance(records.decode_page(bytes(row)), Page)
 
 
 @given(PAGES)
 def test_a_page_row_that_ends_within_its_url_is_unreadable(page: Page) -> None:
-    row = page_rows.encode_page(page)
+    row = records.encode_page(page)
     for length in {0, 1, 21, 21 + len(page.url.encode("utf-8", "surrogatepass"))}:
         with pytest.raises(UnreadableRow, match=f"page row of {length} bytes"):
-            page_rows.decode_page(row[:length])
+            records.decode_page(row[:length])
 
 
 @pytest.mark.parametrize(
@@ -453,16 +440,16 @@ def test_a_page_row_that_ends_within_its_url_is_unreadable(page: Page) -> None:
 )
 def test_a_page_row_that_ends_within_its_host_or_reason_is_unreadable(row: str) -> None:
     with pytest.raises(UnreadableRow):
-        page_rows.decode_page(bytes.fromhex(row))
+        records.decode_page(bytes.fromhex(row))
 
 
 def test_visits_take_at_most_40_bytes_beside_its_validators() -> None:
     page = Page("u", State.DONE, changed=300)
     visits = Visits(1, 2, 2, 3, 0xFFFF, 0xFFFF, b"h" * 8, b"d" * 5, "text/html", 1 << 30)
     visits = visits._replace(bad=BadVisits(99, 9, 1 << 31))
-    row = page_rows.encode_page(page._replace(visits=visits))
-    assert len(row) - len(page_rows.encode_page(page)) == 40
-    kept = page_rows.decode_page(row).visits
+    row = records.encode_page(page._replace(visits=visits))
+    assert len(row) - len(records.encode_page(page)) == 40
+    kept = records.decode_page(row).visits
     assert kept is not None
     assert (kept.length, kept.bad.visits) == (0xFFFFFF, 15), "as much as there is room for"
 
@@ -471,39 +458,39 @@ def test_visits_take_at_most_40_bytes_beside_its_validators() -> None:
 def test_a_validator_of_more_than_255_bytes_is_not_kept(size: int) -> None:
     text = b"e" * size
     page = Page("u", State.DONE, changed=300, visits=Visits(300, 300, validators=Validators(text, text)))
-    kept = page_rows.decode_page(page_rows.encode_page(page)).visits
+    kept = records.decode_page(records.encode_page(page)).visits
     assert kept is not None
     assert kept.validators == (Validators(text, text) if size < 256 else Validators())
 
 
 def test_a_content_type_that_has_no_number_is_not_kept() -> None:
     page = Page("u", State.DONE, changed=300, visits=Visits(300, 300, content_type="x/y"))
-    kept = page_rows.decode_page(page_rows.encode_page(page)).visits
+    kept = records.decode_page(records.encode_page(page)).visits
     assert kept is not None
     assert kept.content_type == ""
 
 
 def test_golden_bytes_of_the_last_ranking(tmp_path: Path) -> None:
-    about: meta_rows.LastRanking = {"at": 1_700_000_000.5, "pages": 3, "error_bound": None, "converged": True}
+    about: records.LastRanking = {"at": 1_700_000_000.5, "pages": 3, "error_bound": None, "converged": True}
     row = b'{"at": 1700000000.5, "pages": 3, "error_bound": null, "converged": true}'
-    assert meta_rows.encode_ranking(about) == row
+    assert records.encode_ranking(about) == row
     with_row = Store(tmp_path / "store")
     with_row.write({keys.RANKING: row})
-    assert meta_rows.last_ranking(with_row) == about
+    assert records.last_ranking(with_row) == about
     with_row.close()
 
 
 def test_golden_bytes_of_the_rule_of_revisits() -> None:
     rule = b"0123456789abcdef"
     for after, row in ((None, rule), (b"", rule + b" " + bytes(5)), (b"\0\0\0\1\2", rule + b" \0\0\0\1\2")):
-        assert due_rows.encode_rule(rule, after) == row
-        assert due_rows.decode_rule(row) == (rule, after)
+        assert records.encode_rule(rule, after) == row
+        assert records.decode_rule(row) == (rule, after)
 
 
 def test_golden_bytes_of_columns() -> None:
     codes = np.array([1, 0xA000], np.uint16)
-    assert column_rows.encode_codes(codes) == b"\x00\x01\xa0\x00"
-    assert column_rows.decode_codes(b"\x00\x01\xa0\x00\xff").tolist() == [1, 0xA000]
-    assert column_rows.split_column_key(column_rows.column_key("cash", 4096)) == ("cash", 4096)
-    assert column_rows.split_column_key(keys.COLUMN + b"cash") is None
+    assert records.encode_codes(codes) == b"\x00\x01\xa0\x00"
+    assert records.decode_codes(b"\x00\x01\xa0\x00\xff").tolist() == [1, 0xA000]
+    assert records.split_column_key(records.column_key("cash", 4096)) == ("cash", 4096)
+    assert records.split_column_key(keys.COLUMN + b"cash") is None
     assert queue_keys.with_bucket(queue_keys.sort_key(1, 0, 7, 7), 5) == queue_keys.sort_key(1, 5, 7, 7)

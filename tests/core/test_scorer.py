@@ -14,12 +14,10 @@ from link_arrays import csr
 from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.ranking.default_scorer import CASH, CHANCE, RANK, Mixed
-from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
-from scrapy_frontier.core.ranking.pagerank import pagerank
-from scrapy_frontier.core.ranking.partial_crawl import foreseen_pagerank
+from scrapy_frontier.core.ranking.pagerank import foreseen_pagerank, hits, pagerank
 from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, buckets_of, scores_of
-from scrapy_frontier.core.store.score_codes import bucket
+from scrapy_frontier.core.store.keys import bucket
 from scrapy_frontier.settings import SCORERS
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
-from scrapy_frontier.core.hosts.sitemap_sites import (
+from scrapy_frontier.core.hosts.sites import (
     FILE_BUCKET,
     GUESSES,
     MAX_LEVELS,
@@ -29,10 +29,9 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash
 from scrapy_frontier.core.revisits.plans import sitemap_span
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import SiteSitemaps, decode_sitemaps, encode_sitemaps
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import Visits
+from scrapy_frontier.core.store.records import SiteSitemaps, Visits, decode_sitemaps, encode_sitemaps
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:

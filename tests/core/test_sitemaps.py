@@ -17,11 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.hosts.sitemap_sites import is_under
-from scrapy_frontier.core.parse.dates import timestamp
+from scrapy_frontier.core.hosts.sites import is_under
+from scrapy_frontier.core.parse.headers import timestamp
 from scrapy_frontier.core.parse.robots_txt import parse
-from scrapy_frontier.core.parse.sitemap_entries import Entry
-from scrapy_frontier.core.parse.sitemaps import Kind, Slice, read
+from scrapy_frontier.core.parse.sitemaps import Entry, Kind, Slice, read
 from scrapy_frontier.core.parse.urls import absolute
 
 if TYPE_CHECKING:

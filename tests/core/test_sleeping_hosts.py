@@ -12,15 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import host, load_hosts, order_of_hosts, sleeping_hosts
-from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.domain_rates import DomainRates
-from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.hosts import host, politeness, turns
+from scrapy_frontier.core.hosts.host import Politeness, Trouble
+from scrapy_frontier.core.hosts.turns import DomainRates
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.records import HostRow
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ def domain_of(host: str) -> str:
 @pytest.fixture
 def sleepy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may sleep does."""
-    monkeypatch.setattr(sleeping_hosts, "AWAKE", 0)
-    monkeypatch.setattr(sleeping_hosts, "GROWTH", 0)
+    monkeypatch.setattr(turns, "AWAKE", 0)
+    monkeypatch.setattr(turns, "GROWTH", 0)
 
 
 def a_frontier(directory: Path, **options: Any) -> Frontier:
@@ -83,12 +82,12 @@ class Run:
 
     def move(self, kind: str, name: str, number: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sleeping_hosts, "AWAKE", self.awake)
-            patch.setattr(sleeping_hosts, "GROWTH", 0)
+            patch.setattr(turns, "AWAKE", self.awake)
+            patch.setattr(turns, "GROWTH", 0)
             if not self.awake:
                 self.frontier._hosts.most_awake = 0
             for which in "FIRST_ROUNDS", "MOST_ROUNDS":
-                patch.setattr(order_of_hosts, which, 10**9)
+                patch.setattr(turns, which, 10**9)
             getattr(self, kind)(name, number)
         self.most_asleep = max(self.most_asleep, len(self.frontier._hosts.asleep))
         self.told.append((self.frontier.pending, self.frontier.hosts, self.frontier.wake_at()))
@@ -198,7 +197,7 @@ def test_a_crawl_is_the_same_whoever_sleeps(
     heads: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (host, load_hosts, sleeping_hosts):  # with one, most hosts have more pages on disk
+        for module in (host, politeness, turns):  # with one, most hosts have more pages on disk
             patch.setattr(module, "HEADS", heads)
         compare(tmp_path_factory.mktemp("runs"), moves, options)
 
@@ -232,7 +231,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
     frontier.discover(links(*poor, numbers=numbers), NOW)
     frontier.discover(links("rich.org", "rich.org", numbers=numbers, priority=9), NOW)
     order = []
-    for _ in range(len(poor) * order_of_hosts.FIRST_ROUNDS * 4):
+    for _ in range(len(poor) * turns.FIRST_ROUNDS * 4):
         frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW)
         lease = frontier.lease(NOW)
         assert lease is not None
@@ -241,7 +240,7 @@ def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
         if len(order) == 3:
             assert len(frontier._hosts.asleep) == len(poor)
     assert set(poor) < set(order)
-    assert max(map(order.index, poor)) <= (len(poor) + 1) * (order_of_hosts.FIRST_ROUNDS + 1)
+    assert max(map(order.index, poor)) <= (len(poor) + 1) * (turns.FIRST_ROUNDS + 1)
     frontier.close()
 
 
@@ -251,8 +250,8 @@ def test_of_hosts_that_are_due_together_nobody_can_tell_who_sleeps(
     """Beside one that always has something better to offer; some are awake."""
     orders = []
     for awake in (1000, 20, 0):
-        monkeypatch.setattr(sleeping_hosts, "AWAKE", awake)
-        monkeypatch.setattr(sleeping_hosts, "GROWTH", 1.0)
+        monkeypatch.setattr(turns, "AWAKE", awake)
+        monkeypatch.setattr(turns, "GROWTH", 1.0)
         frontier, numbers, order = a_frontier(tmp_path / str(awake)), count(), []
         frontier.discover(links(*(f"{each:03}.org" for each in range(99, -1, -1)), numbers=numbers), NOW)
         frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW)
@@ -293,8 +292,8 @@ def test_the_garbage_collector_walks_few_objects_however_many_hosts_there_are(
 ) -> None:
     """A full collection stops the event loop: 50,000 objects of hosts take it 30 ms, which is not in its
     cache."""
-    most_awake = sleeping_hosts.AWAKE
-    monkeypatch.setattr(sleeping_hosts, "AWAKE", 500)
+    most_awake = turns.AWAKE
+    monkeypatch.setattr(turns, "AWAKE", 500)
     frontier, numbers = a_frontier(tmp_path), count()
     gc.collect()
     before = len(gc.get_objects())
@@ -323,7 +322,7 @@ def test_a_host_that_wakes_and_sleeps_again_keeps_its_turn(tmp_path: Path) -> No
         frontier.discover(links(*names, numbers=numbers), NOW)
     for _ in range(5):
         frontier.discover(links("www.waits.org", numbers=numbers), NOW)
-    within = (order_of_hosts.MOST_ROUNDS + 1) * (others + 2)
+    within = (turns.MOST_ROUNDS + 1) * (others + 2)
     last = longest = 0
     for step in range(1, 4 * within):
         frontier.discover(links("www.best.org", numbers=numbers, priority=1), NOW)
@@ -350,8 +349,8 @@ def test_little_is_left_of_a_host_however_often_it_woke(tmp_path: Path) -> None:
 
 
 def test_places_of_hosts_that_woke_are_skipped_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sleeping_hosts, "_SKIPPED_AT_ONCE", 2)
-    asleep = sleeping_hosts.SleepingHosts()
+    monkeypatch.setattr(turns, "_SKIPPED_AT_ONCE", 2)
+    asleep = turns.SleepingHosts()
     for number in range(4):
         one = host.Host(f"{number}.org", HostRow(queued=1), Politeness(0.0, 1))
         one.heads = [bytes([number]) * 16]

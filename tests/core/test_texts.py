@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.pages import url_cache
-from scrapy_frontier.core.pages.url_cache import UrlCache
+from scrapy_frontier.core.pages import discovery
+from scrapy_frontier.core.pages.discovery import UrlCache
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_all_parts_of_a_page_are_one_page() -> None:
 
 
 def test_what_is_met_again_stays_and_the_rest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(url_cache, "LATELY", 10)
+    monkeypatch.setattr(discovery, "LATELY", 10)
     pages = UrlCache()
     pages.put(URL, 1)
     pages.put(f"{URL}/once", 2)
@@ -53,7 +53,7 @@ def test_a_page_that_is_only_seen_may_be_queued_later(tmp_path: Path) -> None:
 def test_what_is_recent_is_recognized_also_when_texts_were_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(url_cache, "LATELY", 4)
+    monkeypatch.setattr(discovery, "LATELY", 4)
     with closing(Frontier(Store(tmp_path), 0.0)) as frontier:
         is_recent = frontier.is_recent  # kept by whoever asks for each link
         urls = [f"{URL}/{number}" for number in range(10)]

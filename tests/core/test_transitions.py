@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from scrapy_frontier.core.errors import IllegalTransition
-from scrapy_frontier.core.store.states import FINISHED, State
+from scrapy_frontier.core.store.keys import FINISHED, State
 from scrapy_frontier.core.transitions import TABLE, Event, after, event_at
 
 LEGAL = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.traps import TrapLimits, repeats, trap
-from scrapy_frontier.core.parse.redirect_chains import grows
+from scrapy_frontier.core.parse.directives import grows
 from scrapy_frontier.core.parse.urls import without_session
 
 

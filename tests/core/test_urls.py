@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
-from scrapy_frontier.core.parse.hostnames import host_name
-from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, origin_of, origin_text
+from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, host_name, origin_of, origin_text
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "url_normalize.json"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.revisits.validator_trust import (
+from scrapy_frontier.core.revisits.policy import (
     Served,
     after_content,
     after_unmodified,

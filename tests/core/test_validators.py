@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.parse.validators import (
+from scrapy_frontier.core.parse.headers import (
     LONGEST_DATE,
     LONGEST_TAG,
     answers,

@@ -6,11 +6,10 @@ import plyvel
 import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
-from scrapy_frontier.core.revisits.validator_trust import had_false_304
-from scrapy_frontier.core.revisits.visits import Fetched, as_given, differ, not_modified, read
+from scrapy_frontier.core.revisits.policy import Fetched, as_given, differ, had_false_304, not_modified, read
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.visit_rows import NOT_BAD, BadVisits, Validators, Visits
+from scrapy_frontier.core.store.records import NOT_BAD, BadVisits, Validators, Visits
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_frontier.core.parse.dates import timestamp
+from scrapy_frontier.core.parse.headers import timestamp
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z

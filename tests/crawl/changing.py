@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from server import Answer, Visit, Web, links
 
+from scrapy_frontier.crawl import scrapy_internals
 from scrapy_frontier.crawl.assembly import crawl_of
-from scrapy_frontier.crawl.scrapy_internals import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,7 +213,7 @@ class Jumps:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._last = crawler.settings.getfloat("LAST_DAY")
-        self._loop = compat.create_looping_call(self._look)
+        self._loop = scrapy_internals.create_looping_call(self._look)
         crawler.signals.connect(self._begin, signals.spider_opened)
         crawler.signals.connect(self._loop.stop, signals.spider_closed)
 
@@ -226,15 +226,15 @@ class Jumps:
 
     def _look(self) -> None:
         crawl = crawl_of(self._crawler)
-        if crawl is None or compat.in_progress(self._crawler) or crawl.frontier.is_refilling:
+        if crawl is None or scrapy_internals.in_progress(self._crawler) or crawl.frontier.is_refilling:
             return
         frontier, now = crawl.frontier, clock()
         when = frontier.wake_at() if frontier.pending else frontier.next_due()
         has_nothing_now = not frontier.pending if when is None else when > now
         is_idle_for_a_minute = has_nothing_now and (when is None or when > now + 60)
         if is_idle_for_a_minute and self._last and now >= BEGIN + self._last * DAY:
-            compat.close_spider(self._crawler, "finished")
+            scrapy_internals.close_spider(self._crawler, "finished")
             return
         if has_nothing_now and when is not None:
             jump(when)
-        compat.wake(self._crawler)
+        scrapy_internals.wake(self._crawler)

@@ -19,7 +19,7 @@ from server import PATIENCE, Web
 import scrapy_frontier
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.page_rows import Page, decode_page
+from scrapy_frontier.core.store.records import Page, decode_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -24,12 +24,7 @@ from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
 import scrapy_frontier
-from scrapy_frontier import (
-    Addon,
-    FrontierRobotsTxtMiddleware,
-    FrontierScheduler,
-    FrontierSpiderMiddleware,
-)
+from scrapy_frontier import Addon, FrontierRobotsTxtMiddleware, FrontierScheduler, FrontierSpiderMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Callable

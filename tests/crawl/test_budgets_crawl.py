@@ -13,7 +13,7 @@ from scrapy.resolver import CachingThreadedResolver
 from server import Answer, Web, links
 from twisted.internet.defer import succeed
 
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from changing import ChangingWeb, JumpingClock
     from conftest import Crawl
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 ADDON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "LOG_LEVEL": "INFO"}
 

@@ -19,8 +19,8 @@ from scrapy.settings import default_settings
 from server import TOLERANCE, Answer
 from twisted.internet.error import ConnectBindError, ConnectError, NoRouteError
 
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.hosts.response_troubles import own_fault, pause_in, trouble_in
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.crawl.host_trouble import own_fault, pause_in, trouble_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 ADDONS = {"scrapy_frontier.Addon": 500}
 SOON = {"ADDONS": ADDONS, "FRONTIER_COOLDOWN": 0.5}

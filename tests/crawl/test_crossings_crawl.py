@@ -30,9 +30,9 @@ from server import Answer, Visit, Web
 from scrapy_frontier import RedirectMiddleware
 from scrapy_frontier.core.frontier import Frontier, PageId
 from scrapy_frontier.core.ranking.graph import find_row
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.requests.payload_edits import own_of, with_meta, with_own
+from scrapy_frontier.crawl.payloads import own_of, with_meta, with_own
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from changing import JumpingClock
     from conftest import Crawl
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
     Run = Callable[..., Crawl]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, Response, TextResponse
 
-from scrapy_frontier.crawl.responses.digests import DIGEST_BYTES, digest_by, of_content, of_head
+from scrapy_frontier.crawl.link_extractor import DIGEST_BYTES, digest_by, of_content, of_head
 from scrapy_frontier.settings import DIGESTS
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="<>&\0\r"), max_size=30)

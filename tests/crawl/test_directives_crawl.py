@@ -8,7 +8,7 @@ import pytest
 from scrapy import FormRequest, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

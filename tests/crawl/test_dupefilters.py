@@ -15,12 +15,12 @@ from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.request import RequestFingerprinter
 
 from scrapy_frontier.core.frontier import PageId
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.intake.dupefilters import DupeFilter
-from scrapy_frontier.crawl.requests.fingerprints import Identities
-from scrapy_frontier.crawl.stats import Reporter
-from scrapy_frontier.crawl.store.upkeep import filter_directory, forget_filter
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import Page
+from scrapy_frontier.crawl.directory import filter_directory, forget_filter
+from scrapy_frontier.crawl.dupefilters import DupeFilter
+from scrapy_frontier.crawl.fingerprints import Identities
+from scrapy_frontier.crawl.log import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -21,10 +21,9 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from server import Answer
 from test_cooldown import closed_port
 
-from scrapy_frontier.core.store.host_rows import Orders, encode_orders
-from scrapy_frontier.core.store.keys import orders_key
+from scrapy_frontier.core.store.keys import State, orders_key
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.records import Orders, encode_orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 # Scrapy 2.14 hands on the exceptions of Twisted.
 IS_NAMED = hasattr(exceptions, "DownloadFailedError")

@@ -30,14 +30,14 @@ from server import Answer, Web
 from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.states import State
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
     Run = Callable[..., Crawl]
 

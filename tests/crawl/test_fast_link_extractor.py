@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_frontier.crawl.responses.fast_link_extractor import PageReader, text_of
+from scrapy_frontier.crawl.link_extractor import PageReader, text_of
 
 PAGE = "http://www.example.com:8080/some/where/page.html?a=1"
 
@@ -220,7 +220,7 @@ def test_plain_references_are_read_without_parsing(base: str, monkeypatch: pytes
         asked.append(url)
         return url
 
-    monkeypatch.setattr("scrapy_frontier.crawl.responses.fast_link_extractor.urljoin", join)
+    monkeypatch.setattr("scrapy_frontier.crawl.link_extractor.urljoin", join)
     assert by_us(LinkExtractor(), page) == expected
     assert len(expected) == len(hrefs)
     assert asked == []

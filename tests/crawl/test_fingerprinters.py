@@ -9,8 +9,8 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.requests.fingerprints import Identities
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.crawl.fingerprints import Identities
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 URL = "http://example.com/"
 

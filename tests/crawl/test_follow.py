@@ -17,8 +17,8 @@ from server import links
 from test_links import read_links
 
 from scrapy_frontier import FrontierSpider
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
-from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

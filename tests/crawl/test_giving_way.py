@@ -14,10 +14,9 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
+from scrapy_frontier.crawl import callback_requests, scrapy_internals
 from scrapy_frontier.crawl.directive_rules import DirectiveRules
-from scrapy_frontier.crawl.links import callback_requests
-from scrapy_frontier.crawl.links.outlinks import ANCHORS_AT_A_TIME
-from scrapy_frontier.crawl.scrapy_internals import compat
+from scrapy_frontier.crawl.outlinks import ANCHORS_AT_A_TIME
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -29,7 +28,7 @@ LINKS = 6_000
 @pytest.fixture(autouse=True)
 def _asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest Scrapy asks for a reactor; here is a loop and no reactor."""
-    monkeypatch.setattr(compat, "is_asyncio_available", lambda: True)
+    monkeypatch.setattr(scrapy_internals, "is_asyncio_available", lambda: True)
 
 
 def a_crawler() -> Crawler:
@@ -98,7 +97,7 @@ def test_the_oldest_of_two_is_done_first_however_much_others_have_to_do() -> Non
     async def work() -> None:
         await asyncio.gather(take(0), take(1))
 
-    turns_while(work, seconds=2 * compat.IDLE_TURN)
+    turns_while(work, seconds=2 * scrapy_internals.IDLE_TURN)
     assert done == [LINKS, LINKS]
     assert others_when_first_is_done < LINKS / 2
 
@@ -148,4 +147,7 @@ def test_a_link_of_a_megabyte_is_nobody() -> None:
 
 
 def test_giving_way_lasts_while_others_have_something_to_do_up_to_a_limit() -> None:
-    assert turns_while(compat.give_way, seconds=2 * compat.IDLE_TURN) == compat.TURNS
+    assert (
+        turns_while(scrapy_internals.give_way, seconds=2 * scrapy_internals.IDLE_TURN)
+        == scrapy_internals.TURNS
+    )

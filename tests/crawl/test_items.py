@@ -11,8 +11,7 @@ import pytest
 from scrapy import Field, Item, Request, Spider
 from test_plain_objects import Step, round_trip
 
-from scrapy_frontier.crawl.requests.class_paths import Unstorable
-from scrapy_frontier.crawl.requests.codec import Codec
+from scrapy_frontier.crawl.codec import Codec, Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

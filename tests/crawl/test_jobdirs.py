@@ -14,8 +14,7 @@ from scrapy import Spider
 from scrapy.http import HtmlResponse, Response
 
 from scrapy_frontier.core.errors import FrontierUnreadable
-from scrapy_frontier.crawl.store.jobdirs import Home, claim, homes
-from scrapy_frontier.crawl.store.upkeep import open_store
+from scrapy_frontier.crawl.directory import Home, claim, homes, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,7 +197,7 @@ def test_a_spider_that_is_renamed_finds_its_frontier_as_the_docs_say(tmp_path: P
 CLAIM = """
 import sys
 from pathlib import Path
-from scrapy_frontier.crawl.store.jobdirs import claim
+from scrapy_frontier.crawl.directory import claim
 print("ready", flush=True)
 sys.stdin.readline()
 print(claim(Path(sys.argv[1]), sys.argv[2]).name)

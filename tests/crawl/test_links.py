@@ -12,12 +12,12 @@ from scrapy.item import Field
 from scrapy.linkextractors import LinkExtractor
 
 from scrapy_frontier.core.ranking import graph
-from scrapy_frontier.core.store import column_rows, keys
+from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT
-from scrapy_frontier.core.store.page_rows import decode_page
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.links.outlinks import _anchors
+from scrapy_frontier.core.store.records import decode_page
+from scrapy_frontier.crawl.outlinks import _anchors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}
 
@@ -193,7 +193,7 @@ def test_content_scores_are_on_disk(web: Web, run: Callable[..., Crawl], tmp_pat
     """What the response's meta says last wins over items; both are there after the crawl."""
     run(ScoringSpider, ADDON, start_urls=[web.url("/")])
     store = Store(tmp_path / "frontier")
-    column = store.get(column_rows.column_key("content", 0)) or b""
+    column = store.get(records.column_key("content", 0)) or b""
     store.close()
     content = [int.from_bytes(column[2 * page : 2 * page + 2], "big") for page in range(5)]
     assert sorted(content) == sorted([40960 + 2048] + [round(1024 * (40 + 1.3219280948873623))] * 4)

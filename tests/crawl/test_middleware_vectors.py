@@ -15,10 +15,10 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
 import scrapy_frontier
-from scrapy_frontier.core.parse import redirect_chains
-from scrapy_frontier.core.parse.dates import timestamp
-from scrapy_frontier.crawl.requests.fingerprints import is_same_page
-from scrapy_frontier.crawl.responses.head import refresh_of
+from scrapy_frontier.core.parse.directives import ChainRefusal
+from scrapy_frontier.core.parse.headers import timestamp
+from scrapy_frontier.crawl.fingerprints import is_same_page
+from scrapy_frontier.crawl.link_extractor import refresh_of
 from scrapy_frontier.downloadermiddlewares import directives
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
@@ -123,7 +123,7 @@ def test_a_refresh_that_becomes_a_link_leads_where_scrapys_own_does(case: dict[s
     if case["result"] == "response":
         is_left = found is None or found.seconds >= 100 or request.meta.get("dont_redirect")
         elsewhere = not request.url.startswith("http") or isinstance(
-            middleware.refreshed(found, request, response), redirect_chains.ChainRefusal
+            middleware.refreshed(found, request, response), ChainRefusal
         )
         assert is_left or elsewhere or request.method == "HEAD"
     else:

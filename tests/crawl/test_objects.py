@@ -18,9 +18,9 @@ from scrapy.http import JsonRequest, Response
 from scrapy.utils.request import RequestFingerprinter
 from test_requests import LabelRequest, Lined, Size, Waiting
 
-from scrapy_frontier.crawl.requests.fingerprints import Identities
-from scrapy_frontier.crawl.requests.queued import LIVE, QueuedRequests, mutable_in
-from scrapy_frontier.crawl.stats import Reporter
+from scrapy_frontier.crawl.fingerprints import Identities
+from scrapy_frontier.crawl.log import Reporter
+from scrapy_frontier.crawl.queued import LIVE, QueuedRequests, mutable_in
 
 URL = "http://example.com/a"
 

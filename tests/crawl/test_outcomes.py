@@ -16,12 +16,12 @@ from server import Answer, Web
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.reasons import codes_in
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 
 class MeddlingMiddleware:

@@ -13,12 +13,11 @@ from scrapy.utils.request import fingerprint
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.parse.urls import host_of
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.requests.codec import meta_payload
-from scrapy_frontier.crawl.requests.pattern_and_force import PatternAndForce, is_forced
-from scrapy_frontier.crawl.requests.payload_facts import meta_of
+from scrapy_frontier.core.store.records import Page
+from scrapy_frontier.crawl.codec import meta_payload
+from scrapy_frontier.crawl.payloads import PatternAndForce, is_forced, meta_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -25,9 +25,7 @@ from scrapy import Field, Item, Request, Spider
 from scrapy.http import Response
 from server import Answer
 
-from scrapy_frontier.crawl.requests.callback_names import Unreadable
-from scrapy_frontier.crawl.requests.class_paths import Unstorable
-from scrapy_frontier.crawl.requests.codec import Codec
+from scrapy_frontier.crawl.codec import Codec, Unreadable, Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,8 +12,8 @@ from scrapy.resolver import CachingThreadedResolver
 from test_politeness import LinkSpider
 from twisted.internet.defer import Deferred, succeed
 
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.hosts import private_network
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.crawl import private_network
 from scrapy_frontier.downloadermiddlewares import redirect
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
     Run = Callable[..., Crawl]
     Pages = Callable[[], dict[str, Page]]

@@ -27,7 +27,7 @@ from scrapy_frontier.core.ranking.other_scorers import PageRank
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.ranking.choose_scorer import load_scorer
+from scrapy_frontier.crawl.choose_scorer import load_scorer
 from scrapy_frontier.extensions import ranking
 
 if TYPE_CHECKING:

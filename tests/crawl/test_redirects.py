@@ -11,8 +11,8 @@ from scrapy import Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from server import TOLERANCE, Answer
 
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.flights.redirect_links_and_retries import without_additions
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.crawl.in_flight import without_additions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

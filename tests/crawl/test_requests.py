@@ -29,17 +29,24 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.revisits.plans import NO_FACTS, PayloadFacts
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.links.built_in_middlewares import BuiltIns, Referrers
+from scrapy_frontier.crawl import fingerprints
+from scrapy_frontier.crawl import payloads as payload_facts
+from scrapy_frontier.crawl.bulk_follow import BuiltIns, Referrers
+from scrapy_frontier.crawl.codec import (
+    Codec,
+    Unreadable,
+    Unstorable,
+    copied,
+    dumps,
+    from_plain,
+    meta_payload,
+    own_attributes,
+    to_plain,
+)
+from scrapy_frontier.crawl.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.meta_keys import UNSET
-from scrapy_frontier.crawl.requests import fingerprints, payload_facts
-from scrapy_frontier.crawl.requests.callback_names import Unreadable
-from scrapy_frontier.crawl.requests.class_paths import Unstorable
-from scrapy_frontier.crawl.requests.codec import Codec, meta_payload
-from scrapy_frontier.crawl.requests.fingerprints import plain_fingerprint
-from scrapy_frontier.crawl.requests.payload_edits import with_meta, without_meta
-from scrapy_frontier.crawl.requests.plain_data import dumps, from_plain, to_plain
-from scrapy_frontier.crawl.requests.queued import memory_payload
-from scrapy_frontier.crawl.requests.request_classes import copied, own_attributes
+from scrapy_frontier.crawl.payloads import with_meta, without_meta
+from scrapy_frontier.crawl.queued import memory_payload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -590,7 +597,7 @@ CLASSES = st.sampled_from(["scrapy.FormRequest", "scrapy.Spider", "no.such", "os
 @example(b"[" * 100_000)
 @example(b'{"meta":' * 100_000)
 @example(b"1" * 10_000)
-@example(b'{"class": "scrapy_frontier.crawl.requests.codec.Codec"}')
+@example(b'{"class": "scrapy_frontier.crawl.codec.Codec"}')
 @example(b'{"callback": "__init__"}')
 @example(b'{"callback": "."}')
 @settings(max_examples=5 * EXAMPLES)

@@ -18,7 +18,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer, links
 
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from server import Web
     from typing_extensions import Self
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 PAGES = 240
 HOSTS = 3

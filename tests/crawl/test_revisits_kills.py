@@ -21,8 +21,8 @@ from test_thirty_days import Keeper
 from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.page_rows import decode_page
-from scrapy_frontier.crawl.scrapy_internals import compat
+from scrapy_frontier.core.store.records import decode_page
+from scrapy_frontier.crawl import scrapy_internals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from conftest import Crawl
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
     Start = Callable[..., Crawl]
 
@@ -135,7 +135,7 @@ class Deadly(Visitor):
     """Its process ends when the event loop has a turn between two slices of a sitemap that came back."""
 
     async def start(self) -> Any:
-        self._look = compat.create_looping_call(self._tick)
+        self._look = scrapy_internals.create_looping_call(self._tick)
         self._look.start(0.001)
         yield Request(self.url)
 

@@ -19,14 +19,14 @@ from test_politeness import LinkSpider
 from test_sitemap_crawl import TickingSpider
 
 from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import Crawl
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
     Run = Callable[..., Crawl]
     Pages = Callable[[], dict[str, Page]]

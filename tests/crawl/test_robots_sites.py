@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_frontier.crawl.robots import sites as robots_sites
-from scrapy_frontier.crawl.robots.sites import LruCache
+from scrapy_frontier.crawl import robots_sites as robots_sites
+from scrapy_frontier.crawl.robots_sites import LruCache
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from changing import ChangingWeb
     from conftest import Crawl
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
     Run = Callable[..., Crawl]
     Pages = Callable[[], dict[str, Page]]

@@ -11,8 +11,8 @@ import pytest
 from conftest import SETTINGS, environment
 from scrapy.settings import default_settings
 
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 LOCKED = """
 import json

@@ -15,7 +15,7 @@ from scrapy import Field, FormRequest, Item, Request, Spider
 from scrapy.loader import ItemLoader
 from server import Answer, links
 
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 OURS = [SETTINGS, {**SETTINGS, "SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}]
 STOCK = {"SCHEDULER": None, "LOG_LEVEL": "INFO"}

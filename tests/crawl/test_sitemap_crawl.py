@@ -17,9 +17,8 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
 from server import Answer
 
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.requests import payload_facts
-from scrapy_frontier.crawl.scrapy_internals import compat
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.crawl import payloads, scrapy_internals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from server import Web
     from typing_extensions import Self
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 ON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "FRONTIER_SITEMAPS": True}
 MIDDLEWARE = "scrapy_frontier.SitemapsMiddleware"
@@ -180,7 +179,7 @@ def test_a_guess_that_leads_to_the_front_page_shows_it_to_the_spider(
     assert parsed(crawl) == {"/", "/home"}
     home = pages()[web.url("/home")]
     assert home.state is State.DONE
-    assert not payload_facts.is_sitemap(home.payload)
+    assert not payloads.is_sitemap(home.payload)
 
 
 def test_a_sitemap_behind_a_redirect_speaks_for_the_site(web: Web, run: Callable[..., Crawl]) -> None:
@@ -359,7 +358,7 @@ def test_where_a_page_of_a_sitemap_leads_has_no_lastmod(
     web.on("/sitemap.xml", body=urlset(*listed, lastmod="2001-09-09T01:46:40Z"))
     crawl = crawl_site(run, web, ON)
     assert parsed(crawl) == {"/", "/b", "/c", "/d", "/fresh", "/alias"}
-    found = {url: payload_facts.lastmod_of(page.payload) for url, page in pages().items()}
+    found = {url: payloads.lastmod_of(page.payload) for url, page in pages().items()}
     assert {url for url, lastmod in found.items() if lastmod is not None} == set(listed)
     assert crawl.stats.get(f"test/meta/{web.url('/b')}") is None
     assert crawl.stats[f"test/meta/{listed[1]}"] == 1_000_000_000
@@ -581,7 +580,7 @@ class TickingSpider(SiteSpider):
     def opened(self) -> None:
         self.pauses: list[float] = []
         self.last = time.thread_time()
-        self.ticker = compat.create_looping_call(self.tick)
+        self.ticker = scrapy_internals.create_looping_call(self.tick)
         self.ticker.start(0.001)
 
     def tick(self) -> None:
@@ -590,7 +589,7 @@ class TickingSpider(SiteSpider):
         self.last = now
         assert self.crawler.stats
         if self.crawler.stats.get_value("frontier/sitemaps/files"):
-            compat.close_spider(self.crawler, "read")
+            scrapy_internals.close_spider(self.crawler, "read")
 
     def closed(self, reason: str) -> None:
         super().closed(reason)

@@ -12,7 +12,7 @@ from scrapy import Request, Spider
 
 from scrapy_frontier.core.store.keys import SITEMAPS
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import decode_sitemaps
+from scrapy_frontier.core.store.records import decode_sitemaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from conftest import wait_until
 from scrapy import Spider
 from server import PATIENCE, Answer
 
-from scrapy_frontier.crawl import clock, scheduler, standstill
+from scrapy_frontier.crawl import clock, scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ class ImpatientSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        standstill.STOOD_STILL, scheduler.SWEEP_INTERVAL = 2.0, 0.2
+        clock.STOOD_STILL, scheduler.SWEEP_INTERVAL = 2.0, 0.2
         return super().from_crawler(crawler, *args, **kwargs)
 
     def parse(self, response: Response) -> None:

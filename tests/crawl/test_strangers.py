@@ -16,7 +16,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from server import Answer
 
-from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 GOOD = {"callback": "parse_linked"}
 ITEM = {"!": "item", "v": {}}

@@ -15,8 +15,8 @@ from scrapy import Request, Spider
 from server import Answer
 
 from scrapy_frontier import signals
-from scrapy_frontier.core.revisits.validator_trust import had_false_304
-from scrapy_frontier.crawl.responses.digests import digest_of
+from scrapy_frontier.core.revisits.policy import had_false_304
+from scrapy_frontier.crawl.link_extractor import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from conftest import Crawl
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
 SETTINGS = {
     "SCHEDULER": None,

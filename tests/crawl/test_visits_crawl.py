@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request, Spider
 
 from scrapy_frontier import signals
-from scrapy_frontier.core.store.visit_rows import Validators
+from scrapy_frontier.core.store.records import Validators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.records import Page
 
     Run = Callable[..., Crawl]
     Pages = Callable[[], dict[str, Page]]

@@ -10,9 +10,9 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_frontier.core.frontier import Discovered, Fate
-from scrapy_frontier.crawl.intake import wanted_again
-from scrapy_frontier.crawl.intake.wanted_again import WantedAgain
-from scrapy_frontier.crawl.requests.callback_names import Callbacks
+from scrapy_frontier.crawl import enqueue
+from scrapy_frontier.crawl.codec import Callbacks
+from scrapy_frontier.crawl.enqueue import WantedAgain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -149,7 +149,7 @@ def test_a_later_run_fetches_nothing_more(web: Web, run: Callable[..., Crawl]) -
 
 
 def test_only_so_many_pages_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wanted_again, "MOST", 2)
+    monkeypatch.setattr(enqueue, "MOST", 2)
     spider: Any = Token("http://site.example/")
     wanted = WantedAgain(Callbacks(spider), *[spider] * 2)
     request = Request(spider.url, spider.parse, dont_filter=True)

@@ -30,7 +30,7 @@ from scrapy_frontier import (
 )
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.records import Page
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import FrontierSettings
 

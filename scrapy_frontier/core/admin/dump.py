@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..store import due_rows, keys, page_rows, queue_keys
+from ..store import keys, queue_keys, records
 from . import facts
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def _pages(store: Store) -> Iterator[dict[str, object]]:
 
 def _links(store: Store) -> Iterator[dict[str, object]]:
     """Every link, pages as ids; 3 us each."""
-    from .links_in_chunks import every_link, flag_names  # loads NumPy and SciPy
+    from .facts import (
+        every_link,
+        flag_names,  # loads NumPy and SciPy
+    )
 
     for links in every_link(store):
         for source, target, flags, weight in zip(*(part.tolist() for part in links), strict=True):
@@ -44,7 +47,7 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
             page_id = queue_keys.sort_key_id(place.sort_key)
             page = facts.legible_page(store, page_id)
             url = page.url if page is not None else None
-            comes_back = due_rows.is_sort_key_of_due(place.sort_key)
+            comes_back = records.is_sort_key_of_due(place.sort_key)
             found = _NOWHERE if comes_back else queue_keys.read_sort_key(place.sort_key)._asdict()
             about = {"host": place.host, **found, "waits_until": place.waits_until, "comes_back": comes_back}
             yield {"id": page_id, "url": url, **about}
@@ -53,7 +56,7 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
 _PLACE = ("priority", "bucket", "arrival")
 _NOWHERE = dict.fromkeys(_PLACE)
 DUMPS = {
-    "pages": Dump("pages", tuple(facts.describe(0, page_rows.Page(""))), _pages),
+    "pages": Dump("pages", tuple(facts.describe(0, records.Page(""))), _pages),
     "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "waits_until", "comes_back"), _queue),
     "links": Dump("links", ("source", "target", "flags", "weight"), _links),
 }

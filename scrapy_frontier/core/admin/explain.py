@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
-from ..hosts.delay_sources import OPERATOR
-from ..hosts.host import host_of_page
-from ..hosts.robots_expiry import robots_status
-from ..pages.backoffs import TOO_LONG_TO_WAIT
+from ..errors import moment, span
+from ..hosts.host import OPERATOR, host_of_page
+from ..hosts.sites import robots_status
+from ..pages.queue import TOO_LONG_TO_WAIT
 from ..pages.traps import DEEP_PATH, LONG_URL, REPEATED_RUN, trap
 from ..parse.urls import origin_of
-from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
-from ..store.states import FINISHED, State
-from ..time_format import moment, span
+from ..store import keys, queue_keys, records
+from ..store.keys import FINISHED, State
 from .facts import find_host, redirects_of, robots_copy
 from .page_visits import how_often, when_due
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from ..pages.traps import TrapLimits
     from ..store.keys import PageId
     from ..store.leveldb import Store
-    from ..store.page_rows import Page
+    from ..store.records import Page
     from .facts import DelayOf, HostView, Trail
 
 BY_FIND = "What was asked for otherwise, by POST say, `scrapy frontier find` lists."
@@ -42,7 +41,7 @@ class Facts(NamedTuple):
     redirects: Trail
     max_attempts: int
     now: float
-    robots: site_rows.RobotsCopy | None
+    robots: records.RobotsCopy | None
     agent: str
 
 
@@ -52,7 +51,7 @@ def gather(
     """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""
     name = host_of_page(page)
-    is_queued = page.state is State.QUEUED or page.due == due_rows.QUEUED_AGAIN
+    is_queued = page.state is State.QUEUED or page.due == records.QUEUED_AGAIN
     place = queue_keys.find_place(store, page_id, name, FAR) if is_queued else None
     host = find_host(store, name, delay_of, now)
     redirects = redirects_of(store, page)
@@ -101,7 +100,7 @@ def why_unreadable(store: Store, page_id: PageId) -> str:
 
 def _queued(facts: Facts) -> str:
     place = facts.place
-    if facts.page.payload.startswith(meta_rows.IN_MEMORY):
+    if facts.page.payload.startswith(records.IN_MEMORY):
         return (
             "It is queued, but its request could not be stored: if the crawl that has it in memory has "
             "ended, it is only known when its turn comes, unless a link or a seed brings it before."
@@ -138,11 +137,11 @@ def _held(facts: Facts) -> str:
     return ""
 
 
-def _asked(facts: Facts, copy: site_rows.RobotsCopy) -> str:
+def _asked(facts: Facts, copy: records.RobotsCopy) -> str:
     """What robots.txt says against a queued page; empty where it says nothing."""
     now = facts.now
     found = robots_status(copy, now, facts.agent)
-    if found.verdict is site_rows.Verdict.POSTPONE:
+    if found.verdict is records.Verdict.POSTPONE:
         answer = f"HTTP {copy.status}" if copy.status else "no answer"
         times = f"{copy.failures} time{'s' if copy.failures > 1 else ''}"
         again = "when a crawl runs"

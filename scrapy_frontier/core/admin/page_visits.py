@@ -1,24 +1,23 @@
-"""What the visits of a page showed, as named values and in words; and as an export has them, and back."""
+"""What the visits of a page showed, as named values and in words; and as an export has them, and back.
+
+A line of an export, and its fields: whatever is not of its kind raises `KeyError` or `TypeError`.
+"""
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ..revisits.estimate_change_rates import History, by_counts, likeliest_rate
-from ..revisits.validator_trust import had_false_304, may_send
-from ..store.due_rows import QUEUED_AGAIN
-from ..store.rate_rows import decode_history
-from ..store.states import State
-from ..store.visit_rows import NO_HISTORY, BadVisits, Validators, Visits
-from ..time_format import moment, span
-from .export_line import number, several, text
+from ..errors import moment, span
+from ..revisits.change_rates import History, by_counts, likeliest_rate
+from ..revisits.policy import had_false_304, may_send
+from ..store.keys import State
+from ..store.records import NO_HISTORY, QUEUED_AGAIN, BadVisits, Validators, Visits, decode_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ..store.page_rows import Page
-    from .export_line import Line
+    from ..store.records import Page
 
 _TRUST = 0x0F  # the bits of it that do not depend on how many visits ended with a 304
 
@@ -134,3 +133,43 @@ def imported(line: Line) -> Visits:
     if any(type(value) is not type(default) for value, default in zip(visits, plain, strict=True)):
         raise TypeError("what an export says of visits holds what is no number or no text")
     return visits
+
+
+Kind = TypeVar("Kind")
+Line = dict[str, object]  # as JSON has it
+
+
+def number(line: Line, name: str) -> int:
+    """The whole number *name* of a line; true and false are 1 and 0. Raises `KeyError` where there is none,
+    `TypeError` for anything else."""
+    return _field(line, name, "whole number", int)
+
+
+def real(line: Line, name: str) -> float:
+    """The number *name* of a line, whole ones too; raises as `number`."""
+    return float(_field(line, name, "number", int, float))
+
+
+def text(line: Line, name: str) -> str:
+    """The text *name* of a line. Raises as `number` does."""
+    return _field(line, name, "text", str)
+
+
+def several(line: Line, name: str, kind: type[Kind]) -> Sequence[Kind]:
+    """The list *name* of a line; raises as `number`.
+
+    Whoever takes them raises on what is not of this *kind*; it is not looked at here.
+    """
+    return _field(line, name, "list", list, tuple)
+
+
+def fields(line: Line, name: str) -> Line:
+    """The object *name* of a line; raises as `number`."""
+    return _field(line, name, "object", dict)
+
+
+def _field(line: Line, name: str, what: str, *kinds: type[Kind]) -> Kind:
+    value = line[name]
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name} is no {what}")
+    return value

@@ -3,6 +3,8 @@
 The original is read, and at the end moved aside, never written. Steps, for a caller that holds the `Lock` of
 the directory: `copied`, `mend`, checking the copy as any frontier, `put_in_place`. Whatever interrupts them
 leaves the original where it was, or the whole copy under `REPAIRED`: `finish` goes on from there.
+
+Where an import makes its database: beside the directory that it is for, until it is whole.
 """
 
 from __future__ import annotations
@@ -11,18 +13,51 @@ import errno
 import mmap
 import os
 import shutil
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierUnwritable
 from ..store import leveldb_files
-from ..store.directory_lock import DATABASE, REPAIRED, REPAIRING, Lock
+from ..store.leveldb import DATABASE, REPAIRED, REPAIRING, Lock, system_words
 from ..store.leveldb_files import ListedTable, Loss, log_name, read_index, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+def refuse_held(directory: Path, user: str) -> None:
+    """Raise `FrontierLocked` where a process has the frontier in *directory* open; *user* is who asks."""
+    Lock(directory, user).close()
+
+
+@contextmanager
+def filling(directory: Path) -> Iterator[Path]:
+    """A directory for a database that moves to *directory* once the block has ended well.
+
+    Where the block raises it is removed, and *directory* is as before. What an import that was killed left
+    there goes first. Raises `FrontierLocked` where another import is at work, `FrontierUnwritable` where the
+    disk is full, and `OSError` where a database stands already.
+    """
+    beside = directory.with_name(f"{directory.name}.importing")
+    new = beside / "frontier"
+    try:
+        with closing(Lock(beside, "scrapy frontier import")):
+            try:
+                if new.exists():
+                    shutil.rmtree(new)
+                yield new
+                directory.mkdir(parents=True, exist_ok=True)
+                (new / DATABASE).rename(directory / DATABASE)
+            finally:
+                shutil.rmtree(beside, ignore_errors=True)
+    except FrontierUnwritable as error:  # it names what is there no more
+        raise FrontierUnwritable(
+            f"cannot import into {directory} ({system_words(error.__cause__ or error)}): nothing was left "
+            "there; free some space or fix the disk, then give the same command again"
+        ) from error
+
 
 _KINDS = ("*.ldb", "*.log", "MANIFEST-*", "CURRENT")
 _SPARE = 32 << 20  # bytes: LevelDB's buffer, once more on the disk

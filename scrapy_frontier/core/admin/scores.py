@@ -1,37 +1,43 @@
 """What matters most in a stopped frontier: scores of all pages, kept ones or computed on the spot.
 
 Scores are about 1 for an average page, like those of a scorer, and come as an array over page ids.
+
+What comes next, in order: the crawl's own hosts and turns over virtual time, read from the disk.
+
+Answers are taken to come at once, so the times are the earliest possible. Memory: about a kilobyte a host
+with queued pages.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..errors import UnreadableRow
-from ..hosts.host import is_of_host
-from ..pages.rescoring import AVERAGE
-from ..pages.score_columns import BLOCK
+from ..hosts.host import HEADS, Host, Politeness, is_of_host, queues_with
+from ..hosts.ready_hosts import Hosts
+from ..pages.queue import TOO_LONG_TO_WAIT
+from ..pages.rescoring import AVERAGE, BLOCK
 from ..ranking import graph
-from ..ranking.hits import hits
 from ..ranking.other_scorers import Cash
-from ..ranking.pagerank import pagerank
+from ..ranking.pagerank import hits, pagerank
 from ..ranking.scorer import buckets, scores_of
-from ..store import column_rows, keys, meta_rows, queue_keys, rate_rows
+from ..store import keys, queue_keys, records
 from . import facts
-from .links_in_chunks import whole_graph
+from .facts import whole_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..ranking.matrix import Ranking
+    from ..ranking.pagerank import Ranking
     from ..ranking.scorer import Codes, Floats
     from ..store.keys import PageId
     from ..store.leveldb import Store
-    from ..store.page_rows import Page
+    from ..store.records import Page
+    from .facts import DelayOf
 
 _HITS_TOLERANCE = 1e-4  # float32 sees no smaller change
 
@@ -60,7 +66,7 @@ def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
     seconds for millions of links, timed by *clock*. Raises `UnreadableRow`."""
     if by not in ("cash", "score"):
         return _ranked(store, by, clock)
-    pages = meta_rows.read_counts(store).next_page
+    pages = records.read_counts(store).next_page
     if by == "score":
         return Scores(kept_scores(store, pages))
     codes = column(store, "cash", pages)
@@ -86,9 +92,9 @@ def column(store: Store, name: str, pages: int, otherwise: int = 0) -> Codes | N
     """What the scorer keeps of all pages under *name*, as buckets (*otherwise* of such found since); None
     where it keeps nothing."""
     found: Codes | None = None
-    for key, value in store.scan(column_rows.column_prefix(name)):
-        _, first = column_rows.split_column_key(key) or ("", pages)
-        codes = column_rows.decode_codes(value)[: max(pages - first, 0)]
+    for key, value in store.scan(records.column_prefix(name)):
+        _, first = records.split_column_key(key) or ("", pages)
+        codes = records.decode_codes(value)[: max(pages - first, 0)]
         if found is None:
             found = np.full(pages, otherwise, np.uint16)
         found[first : first + len(codes)] = codes
@@ -98,8 +104,8 @@ def column(store: Store, name: str, pages: int, otherwise: int = 0) -> Codes | N
 def kept_score(store: Store, page_id: PageId) -> float | None:
     """The score of one page as the scorer kept it last, None where it did not; one lookup."""
     first = page_id // BLOCK * BLOCK
-    row = store.get(column_rows.column_key("score", first)) or b""
-    code = column_rows.decode_codes(row)[page_id - first : page_id - first + 1]
+    row = store.get(records.column_key("score", first)) or b""
+    code = records.decode_codes(row)[page_id - first : page_id - first + 1]
     return float(scores_of(code)[0]) if len(code) else None
 
 
@@ -122,7 +128,7 @@ def content_scores(store: Store, pages: int) -> Floats | None:
     codes = column(store, "content", pages, AVERAGE)
     found = np.ones(pages, np.float32) if codes is None else scores_of(codes)
     for key, value in store.scan(keys.CONTENT):
-        page_id, score = keys.key_id(key), rate_rows.decode_content(value)
+        page_id, score = keys.key_id(key), records.decode_content(value)
         if page_id < pages and score is not None:
             found[page_id] = score
     return found if (found != 1).any() else None
@@ -177,3 +183,98 @@ def _read_pages(store: Store, cash: Cash) -> list[int]:
             read.append((page.changed, page_id))
     read.sort()
     return [page_id for _, page_id in read]
+
+
+class Turn(NamedTuple):
+    """A page and the earliest time (POSIX seconds) it can be handed out."""
+
+    when: float
+    page_id: PageId
+    page: Page
+
+
+class Preview:
+    """The crawl that starts *now*; only pages of the host *only* if given, in whatever queue, which takes a
+    pass over all pages. *domain_of* gives the registered domain of a host. Pages of blocked hosts do not
+    come, nor such whose record cannot be read. Reads the store alone."""
+
+    def __init__(
+        self, store: Store, now: float, delay_of: DelayOf, only: str | None, domain_of: Callable[[str], str]
+    ) -> None:
+        self._store, self._began, self._delay_of, self._only = store, now, delay_of, only
+        self._now = now
+        self._names: set[str] | None = None  # of the queues that are played, if not all
+        if only is not None:
+            self._names = {only} | queues_with((page for _, page in facts.pages(store)), only)
+        self._blocked = {host for host, orders in records.all_orders(store) if orders.blocked is not None}
+        self._hosts = Hosts(domain_of)
+        self._waiting = (place for place in _waiting(store, now) if self._is_wanted(place.host))
+        self._next_waiting = next(self._waiting, None)
+        views = facts.hosts(store, delay_of, now)
+        queued = (view.host for view in views if view.queued or view.queued_again)
+        for name in filter(self._is_wanted, queued if self._names is None else sorted(self._names)):
+            self._hosts.put(self._host(name), now)
+
+    def _is_wanted(self, name: str) -> bool:
+        return name not in self._blocked and (self._names is None or name in self._names)
+
+    def _host(self, name: str) -> Host:
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            view = facts.find_host(self._store, name, self._delay_of, self._began)
+            row = facts.host_row(self._store.get(keys.host_key(name)))
+            host = self._hosts.by_name[name] = Host(name, row, Politeness(view.delay, 1))
+            host.ready_at = view.ready_at
+            host.more = True
+            self._fill(host)
+        return host
+
+    def _fill(self, host: Host) -> None:
+        while host.needs_sort_keys():
+            host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
+
+    def turns(self) -> Iterator[Turn]:
+        """The pages in the order in which they are handed out, until none is left; O(log hosts) and a lookup
+        each. To be iterated once."""
+        while (taken := self._take()) is not None or self._advance():
+            page = None if taken is None else facts.legible_page(self._store, taken)
+            if taken is None or page is None:
+                continue
+            if self._only is None or is_of_host(page, self._only):
+                yield Turn(self._now, taken, page)
+
+    def _advance(self) -> bool:
+        """Move to the next moment at which something can be handed out; false if there is none."""
+        times = self._hosts.next_ready(), self._next_waiting and self._next_waiting.waits_until
+        first = min((when for when in times if when is not None), default=None)
+        self._now = max(self._now, first or 0.0)
+        return first is not None
+
+    def _take(self) -> int | None:
+        """The page that is handed out now."""
+        while (place := self._next_waiting) is not None and (place.waits_until or 0.0) <= self._now:
+            host = self._host(place.host)
+            host.add(place.sort_key)
+            host.note_waited(place.sort_key)
+            self._hosts.put(host, self._now)
+            self._next_waiting = next(self._waiting, None)
+        found = self._hosts.best(self._now)
+        if found is None:
+            return None
+        sort_key = found.take()
+        found.in_flight = 1
+        self._fill(found)
+        self._hosts.put(found, self._now)
+        found.in_flight = 0
+        found.ready_at = self._now + found.delay if found.delay else 0.0
+        if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
+            found.drop_sort_key(sort_key)
+        self._hosts.put(found, self._now)
+        return queue_keys.sort_key_id(sort_key)
+
+
+def _waiting(store: Store, now: float) -> Iterator[queue_keys.QueuePlace]:
+    """Pages in a backoff, soonest first: those whose wait is longer than any can be are fetched now."""
+    last = queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT)
+    yield from (place._replace(waits_until=now) for place in queue_keys.waiting_places(store, last))
+    yield from takewhile(lambda place: place.key[1:] <= last, queue_keys.waiting_places(store))

@@ -16,8 +16,8 @@ from .host import Host, Tally
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..store.host_rows import HostRow
     from ..store.keys import PageId
+    from ..store.records import HostRow
 
 KEPT = 10  # a unit keeps so many times its budget of pages for later; what is linked beyond is only counted
 

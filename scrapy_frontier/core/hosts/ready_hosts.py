@@ -12,20 +12,16 @@ import heapq
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from . import sleeping_hosts
-from .domain import BLOCKED, BUSY, DELAYED, HELD, IDLE, LINGERING, READY
-from .domain_rates import DomainRateLimiter
-from .host import FOREVER, Host, Politeness
-from .order_of_hosts import Turns
-from .sleeping_hosts import SleepingHosts, may_sleep
+from . import turns
+from .host import BLOCKED, BUSY, DELAYED, FOREVER, HELD, IDLE, LINGERING, READY, Host, Politeness
+from .turns import DomainRateLimiter, SleepingHosts, Turns, may_sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..store.batch import Batch
-    from ..store.host_rows import HostRow
-    from .domain_rates import DomainRates
-    from .sleeping_hosts import SleepingHost
+    from ..store.records import HostRow
+    from .turns import DomainRates, SleepingHost
 
 
 def has_room(host: Host) -> bool:
@@ -59,7 +55,7 @@ class Hosts:
         self.by_name: dict[str, Host] = {}
         self.asleep = SleepingHosts()
         self.make = make
-        self.most_awake = sleeping_hosts.AWAKE  # hosts, before some of them are looked at
+        self.most_awake = turns.AWAKE  # hosts, before some of them are looked at
         self._to_look_at: list[str] = []
         self._domain_of = domain_of
         self._limiter = None if rates is None else DomainRateLimiter(rates)
@@ -202,15 +198,15 @@ class Hosts:
         nobody holds one."""
         names = self._to_look_at
         if not names:  # the first to come stay: most links are to hosts that were met early
-            names.extend(islice(self.by_name, sleeping_hosts.AWAKE * 3 // 4, None))
-        for _ in range(min(sleeping_hosts.LOOKED_AT_ONCE, len(names))):
+            names.extend(islice(self.by_name, turns.AWAKE * 3 // 4, None))
+        for _ in range(min(turns.LOOKED_AT_ONCE, len(names))):
             host = self.by_name.get(names.pop())
             if host is not None and may_sleep(host) and not batch.is_touched(host):
                 domain = self._turns.put_to_sleep(host)
                 if domain is not None:
                     self.asleep.put(host, domain.name, domain.due_round)
                     del self.by_name[host.name]
-        most = max(sleeping_hosts.AWAKE, int(sleeping_hosts.GROWTH * len(self.by_name)))
+        most = max(turns.AWAKE, int(turns.GROWTH * len(self.by_name)))
         self.most_awake = 0 if names else most
 
     # -- time ------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 A link is asked for in one order: the texts met lately, the open batch, the filter of what is surely new, the
 store. What is new gets its id, its place in the order and all its rows in one go.
+
+Pages by the text of their URLs, as met lately: most links are told by that alone.
 """
 
 from __future__ import annotations
@@ -9,31 +11,70 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..hosts.domain import DELAYED, IDLE
-from ..store import keys, page_rows, queue_keys
-from ..store.bloom import MASK, PAIRS
-from ..store.meta_rows import IN_MEMORY
-from ..store.states import State
-from .links import Discovered, Fate, Link, new_answer, page_of_link
+from ..hosts.host import DELAYED, IDLE
+from ..store import keys, queue_keys, records
+from ..store.batch import MASK, PAIRS
+from ..store.keys import State
+from ..store.records import IN_MEMORY
+from .leases import Discovered, Fate, Link, new_answer, page_of_link
 from .traps import trap
-from .url_cache import UrlCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
-    from ..hosts.load_hosts import HostTable
+    from ..hosts.politeness import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
-    from ..store.page_rows import Page
-    from .deferred import Deferral
+    from ..store.records import Page
     from .leases import Lease
-    from .queue import Queue
+    from .queue import Deferral, Queue
     from .rescoring import Rescoring
     from .revisit_queue import RevisitQueue
     from .traps import TrapLimits
+
+LATELY = 50_000  # texts in each of two generations; about 160 bytes each
+
+
+class UrlCache:
+    """Page ids by URL, without fragments: those tell no pages apart in Scrapy's default fingerprint. What is
+    met again stays.
+
+    ``latest``, always the same dictionary, answers for most at once; what it does not hold `find` may know.
+    It does not have to know anything.
+    """
+
+    __slots__ = ("_before", "latest")
+
+    def __init__(self) -> None:
+        self.latest: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+
+    def find(self, url: str) -> PageId | None:
+        """The page of *url*, which stays for another generation; None where it was not met lately. .2 us."""
+        if "#" in url:
+            url = url[: url.index("#")]
+        found = self.latest.get(url)
+        if found is None and (found := self._before.get(url)) is not None:
+            self.put(url, found)
+        return found
+
+    def put(self, url: str, page_id: PageId) -> None:
+        """*url* is page *page_id*; forgets the older generation when the newer one has `LATELY` texts."""
+        if "#" in url:
+            url = url[: url.index("#")]
+        self.latest[url] = page_id
+        if len(self.latest) >= LATELY:
+            self._before = self.latest.copy()  # .4 ms
+            self.latest.clear()
+
+    def clear(self) -> None:
+        """Forget all texts, since some page is known no more."""
+        self.latest.clear()
+        self._before.clear()
+
 
 _NEW, _ONLY_SEEN = Fate.NEW, (Fate.SEEN, Fate.REFUSED)
 _MOST_ROWS = 300  # in one batch, three for each new page: a seed list must not pile up in memory
@@ -113,7 +154,7 @@ class PageIndex:
         """
         self._batch.commit()
         stored = self._batch.store.get(keys.page_key(page_id))
-        return page_rows.decode_page(stored) if stored is not None else None
+        return records.decode_page(stored) if stored is not None else None
 
     def is_of_this_run(self, page_id: PageId) -> bool:
         """Whether a page was discovered since the frontier was opened; a further visit always was. No store

@@ -12,30 +12,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
 from ..hosts.host import host_of_page, is_of_host, queues_with
-from ..store import keys, page_rows, queue_keys
-from ..store.due_rows import QUEUED_AGAIN
-from ..store.host_rows import HostRow
-from ..store.meta_rows import IN_MEMORY
-from ..store.states import State
+from ..store import keys, queue_keys, records
+from ..store.keys import State
+from ..store.records import IN_MEMORY, QUEUED_AGAIN, HostRow
 from ..transitions import TABLE, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..hosts.host import Host
-    from ..hosts.load_hosts import HostTable
+    from ..hosts.politeness import HostTable
     from ..store.batch import Batch
     from ..store.keys import PageId
-    from ..store.page_rows import Page
     from ..store.queue_keys import QueuePlace
-    from .deferred import Deferral
+    from ..store.records import Page
     from .discovery import PageIndex
     from .leases import Leases
-    from .queue import Queue
-    from .recompute_due import RecomputeDue
+    from .queue import Deferral, Queue
     from .rescoring import Rescoring
-    from .revisit_queue import RevisitQueue
+    from .revisit_queue import RecomputeDue, RevisitQueue
 
+if TYPE_CHECKING:
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
 
@@ -98,7 +95,7 @@ class Edits:
         payload = self._revisit_queue.own_of(page.payload) if payload is None else payload
         visits = None if page.visits is None else page.visits._replace(due=0)
         about = page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload
-        self._batch.put_page(page_id, page_rows.Page(*about, visits=visits))  # how it ended is forgotten
+        self._batch.put_page(page_id, records.Page(*about, visits=visits))  # how it ended is forgotten
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
         if fingerprint is not None:  # else no link looks whether the request was lost with its process
             self._batch.index(fingerprint, page_id, is_marked=True)
@@ -111,7 +108,7 @@ class Edits:
         knows, or whose request only a process has, unless it *is_lost* with that. O(leases). Raises
         `UnreadableRow` where its row does not decode."""
         stored = self._batch.get(keys.page_key(page_id))
-        page = page_rows.decode_page(stored) if stored is not None else None
+        page = records.decode_page(stored) if stored is not None else None
         if page is None or page_id in self._leased() or (page.payload.startswith(IN_MEMORY) and not is_lost):
             return False
         page = page._replace(payload=payload)
@@ -164,7 +161,7 @@ class Edits:
         count, leased = 0, self._leased()
         without_index: list[_Doomed] = []
         store = self._batch.store
-        stored = (lenient(page_rows.decode_page, value) for _, value in store.scan(keys.PAGE))
+        stored = (lenient(records.decode_page, value) for _, value in store.scan(keys.PAGE))
         names = {name} | queues_with((page for page in stored if page is not None), name)
         for doomed in self._pages_of(name, names, fingerprint_of, now):
             if doomed.page_id in leased:
@@ -204,7 +201,7 @@ class Edits:
                 yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
         for key, value in self._batch.store.scan(keys.PAGE):
-            page_id, page = keys.key_id(key), lenient(page_rows.decode_page, value)
+            page_id, page = keys.key_id(key), lenient(records.decode_page, value)
             if page is None or not is_of_host(page, name):
                 continue
             page = self._batch.read_page(page_id)  # the scan shows what was there when it began

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..parse.redirect_chains import LOOP, TOO_LONG, TOO_MANY_HOSTS
+from ..parse.directives import LOOP, TOO_LONG, TOO_MANY_HOSTS
 from ..reasons import BEHIND, BUDGET, NOT_FOLLOWED
-from ..store.states import DONE, EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
+from ..store.keys import DONE, EXCLUDED, FAILED, FINISHED, QUEUED, REDIRECTED, SEEN
 from . import traps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ..store.keys import PageId
-    from ..store.page_rows import Page
+    from ..store.records import Page
 
 # In which states a known page is queued again that a request forces: one that waits is fetched anyway, and
 # one that is only seen comes in as a new one does.

@@ -1,22 +1,32 @@
-"""Pages in the queues of their hosts: put there and taken away, with all that has to know of it."""
+"""Pages in the queues of their hosts: put there and taken away, with all that has to know of it.
+
+Pages that wait for the end of a backoff, how long that is, and their rows, in order of time.
+
+Pages that wait for room in a budget: put aside, found again at the start, and taken back in order.
+
+Owns the deferred rows: each page whose record says it is deferred has one, under the unit whose budget is
+used up.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..store import due_rows, keys, queue_keys
-from ..store.due_rows import COMES_BACK
-from ..store.score_codes import NEUTRAL
-from ..store.states import State
+from ..errors import UnreadableRow, lenient
+from ..hosts.host import FOREVER, Host
+from ..store import keys, queue_keys, records
+from ..store.keys import NEUTRAL, State
+from ..store.records import COMES_BACK, LONGEST_ASKED
 
 if TYPE_CHECKING:
-    from ..hosts.budgets import Budgets
-    from ..hosts.host import Host
-    from ..hosts.load_hosts import HostTable
+    from ..hosts.budgets import Budgets, OverBudget
+    from ..hosts.politeness import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
+    from ..store.records import Page
+    from .leases import Outcome
     from .rescoring import Rescoring
 
 
@@ -60,9 +70,9 @@ class Queue:
         if page_id not in self.came_again:
             self.came_again.add(page_id)
             self.put_back(host, sort_key, now)
-        elif due_rows.is_sort_key_of_due(sort_key):
-            self._due_turn = max(self._due_turn, due_rows.turn_in(sort_key)) + 1
-            self.put(host, due_rows.last_sort_key_of_due(sort_key, self._due_turn), now)
+        elif records.is_sort_key_of_due(sort_key):
+            self._due_turn = max(self._due_turn, records.turn_in(sort_key)) + 1
+            self.put(host, records.last_sort_key_of_due(sort_key, self._due_turn), now)
         else:  # as one of the next lower priority; those that an earlier run put there are behind, too
             before = queue_keys.read_sort_key(sort_key).arrival
             self._turn = max(self._turn, before, self._batch.arrival) + 1
@@ -120,3 +130,272 @@ class Queue:
         moved = [host for host in moved if by_name.get(host.name) is host]  # and not asleep
         for host in moved:  # only now: giving one a place may look at the heads of all
             self._hosts.put(host, now)
+
+
+LONGEST_BACKOFF = 3600.0  # seconds, unless the first is more; ten attempts of 1 s and on come to nine minutes
+# Seconds: no page waits longer, for a crawl that starts then. A clock that was set back by less than a day
+# may make more of what a server asked for (`LONGEST_ASKED`), and must not make nothing of it.
+TOO_LONG_TO_WAIT = 2 * LONGEST_ASKED
+_AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
+
+
+def backoff(first: float, attempts: int) -> float:
+    """Seconds before a page is fetched again after *attempts* leases, 1 and more: *first*, and double with
+    each that follows, up to `LONGEST_BACKOFF`; a day at the most, like all waits of pages."""
+    longest = min(max(first, LONGEST_BACKOFF), LONGEST_ASKED)
+    return float(min(first * 2 ** min(attempts - 1, 60), longest))
+
+
+class Backoffs:
+    """The waiting rows of the store. ``next`` is when the first wait is over, or `FOREVER`.
+
+    What is due more than `TOO_LONG_TO_WAIT` after *opened_at* was put there by a clock that was ahead, and
+    has been set right: it is over, or the page would wait until it is as late again.
+    """
+
+    def __init__(self, batch: Batch, table: HostTable, queue: Queue, opened_at: float) -> None:
+        self._batch = batch
+        self._table = table
+        self._queue = queue
+        first = next(batch.store.scan(keys.WAITING, limit=1), None)
+        self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
+        self._cursor = b""
+        # Where such rows go on.
+        self._too_late: bytes | None = queue_keys.behind_waiting(opened_at + TOO_LONG_TO_WAIT)
+        if next(batch.store.scan(keys.WAITING, self._too_late, 1), None) is None:
+            self._too_late = None
+        else:
+            self.next = opened_at
+        self.cut_short: set[PageId] = set()  # pages whose backoff was, until they are handed out
+
+    def handed_out(self, page_id: PageId) -> None:
+        """A page whose backoff was ``cut_short`` is handed out."""
+        self.cut_short.remove(page_id)
+
+    def taken_back(self, page_id: PageId) -> None:
+        """The hand-out of a page whose backoff was ``cut_short`` was none after all."""
+        self.cut_short.add(page_id)
+
+    def put(self, host: Host, sort_key: bytes, until: float) -> None:
+        """Have a page that is in no queue wait *until* then (POSIX seconds), in the open batch; it counts as
+        queued.
+
+        *sort_key* is its place in the queue of *host* once `wake` has put it back. O(1).
+        """
+        page_id = queue_keys.sort_key_id(sort_key)
+        key = queue_keys.waiting_key(until, page_id)
+        self._batch.rows[key] = queue_keys.pack_sort_key(sort_key, host.name)
+        self._batch.count_queued(host, 1)
+        self.next = min(self.next, until)
+
+    def queue_again(self, host: Host, sort_key: bytes, priority: int, outcome: Outcome, now: float) -> bool:
+        """Queue a page that was handed out once more, in the open batch, as *outcome* says: behind all of its
+        *priority*, not before its delay has passed, or at once. Whether it waits. O(log hosts)."""
+        until = now + outcome.delay
+        if outcome.is_behind:
+            self._queue.put_behind(host, sort_key, priority, now)
+        elif until <= now:
+            self._queue.put_back(host, sort_key, now)
+        else:
+            self.put(host, sort_key, until)
+            return True
+        return False
+
+    def wake(self, now: float, is_over: bool) -> None:
+        """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
+        time; commits. What was open must be written before: the rows are looked for on the disk.
+
+        ``next`` says afterwards when to call it again, not later than now while more than the handful are
+        due.
+        """
+        self.next = FOREVER
+        if self._too_late is not None:
+            self._wake_too_late(now)
+        rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
+        for index, (key, value) in enumerate(rows):
+            when = queue_keys.waiting_time(key)
+            if (when > now and not is_over) or index == _AT_A_TIME:
+                self.next = min(self.next, when)
+                break
+            page_id = self._put_back(key, value, now)
+            if page_id is not None and when > now:
+                self.cut_short.add(page_id)
+            else:
+                self._cursor = key[1:]
+        self._batch.commit()
+
+    def _wake_too_late(self, now: float) -> None:
+        """The same for pages that wait as long as a clock was wrong: their waits are over. Commits."""
+        assert self._too_late is not None
+        # None that was put there in this run.
+        after = max(self._too_late, queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT))
+        rows = list(self._batch.store.scan(keys.WAITING, after, _AT_A_TIME))
+        for key, value in rows:
+            self._put_back(key, value, now)
+        self._batch.commit()
+        self._too_late = rows[-1][0][1:] if len(rows) == _AT_A_TIME else None
+        if self._too_late is not None:
+            self.next = now
+
+    def _put_back(self, key: bytes, value: bytes, now: float) -> PageId | None:
+        """Put the page of a waiting row back into its queue, in the open batch; None for a row that nobody
+        can read: `check` sees to it."""
+        found = lenient(queue_keys.unpack_sort_key, value)
+        if found is None:
+            return None
+        sort_key, name = found
+        host = self._table.get(name)
+        self._batch.rows[key] = None
+        self._batch.count_queued(host, -1)
+        self._queue.put_back(host, sort_key, now)
+        return queue_keys.sort_key_id(sort_key)
+
+
+PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
+
+
+@dataclass(eq=False, repr=False)
+class Deferral:
+    """The pages that no budget has room for, by the unit, a host or a domain, whose budget is used up.
+
+    `load` finds the units of earlier runs; `spill` puts the head of a spent host aside before it is handed
+    out; `take_back` queues up to `PAGES_AT_A_TIME` pages of a unit, in the order of their discovery.
+    """
+
+    _batch: Batch
+    _table: HostTable
+    _budgets: Budgets
+    _queue: Queue
+    _scores: Rescoring | None
+    _to_load: bytes | None = field(default=b"", init=False)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the units of all deferred rows of earlier runs have been found; see `load`."""
+        return self._to_load is None
+
+    def waiting_for_room(self, most: int) -> int:
+        """How many pages wait for room in a budget, as far as that is written: *most* stands for any more.
+        .4 us each. Raises `FrontierUnreadable`."""
+        return len(self._batch.store.keys_of(keys.DEFERRED, b"", most))
+
+    def load(self, limit: int) -> None:
+        """Find up to *limit* more units with deferred pages of earlier runs, one seek and one lookup each.
+
+        Those with room are noted as such in the budgets. Commits first, so that the rows of hosts are those
+        of now.
+        """
+        self._batch.commit()
+        while self._to_load is not None and limit > 0:
+            row = next(self._batch.store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
+            found = None if row is None else keys.split_deferred_key(row[0])
+            if row is None:
+                self._to_load = None
+            elif found is None:  # `check` mends it
+                self._to_load = row[0][1:]
+            else:
+                unit = found[0]
+                self._budgets.found(unit, self._table.row_of(unit))
+                self._to_load = keys.deferred_key(unit, keys.MAX_ID)[1:]
+                limit -= 1
+
+    def put(
+        self,
+        page_id: PageId,
+        page: Page,
+        host: Host,
+        over: OverBudget,
+        now: float,
+        depth: int = 0,
+        bucket: int = 0,
+    ) -> None:
+        """Have a page that is in no queue wait for room; part of the open batch."""
+        page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
+        self._batch.put_page(page_id, page)
+        self._put_row(page_id, over.unit, depth, bucket)
+        self._batch.count_deferred(host, 1)
+        self._budgets.note(host)
+
+    def _put_row(self, page_id: PageId, unit: str, depth: int, bucket: int) -> None:
+        value = records.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
+        self._batch.rows[keys.deferred_key(unit, page_id)] = value
+        self._budgets.deferred(unit, page_id)
+
+    def remove(self, page_id: PageId, host: Host) -> None:
+        """Remove the row of a page that waits no more, under whatever unit it is, and count it for *host* no
+        more.
+
+        In the open batch; its own record is left to the caller. Some deletions, no read.
+        """
+        for unit in keys.deferred_units(host.name):
+            self._batch.rows[keys.deferred_key(unit, page_id)] = None
+        self._batch.count_deferred(host, -1)
+
+    def take_back(self, now: float) -> None:
+        """Queue pages of a unit that has room, in order of discovery, at most `PAGES_AT_A_TIME`; 25 us each.
+
+        Some unit must have room (``Budgets.with_room``), and what was open before must have been committed.
+        The new rows are in the open batch.
+        """
+        unit, cursor = self._budgets.next_unit()
+        prefix = keys.deferred_prefix(unit)
+        rows = list(self._batch.store.scan(prefix, after=cursor, limit=PAGES_AT_A_TIME))
+        for key, value in rows:
+            if not self._take(unit, key, value, now):
+                self._budgets.taken(unit, cursor, has_room=False)
+                return
+            cursor = key[len(prefix) :]
+        self._budgets.taken(unit, cursor if len(rows) == PAGES_AT_A_TIME else None, has_room=True)
+
+    def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
+        """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""
+        budgets, page_id = self._budgets, queue_keys.sort_key_id(key)
+        depth, bucket = records.decode_deferred(value)
+        if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
+            return True  # it goes on waiting there
+        page = self._batch.read_page(page_id)
+        if page is None or not page.is_deferred:  # `check` sees to it
+            return True
+        host = self._table.of_page(page)
+        over = budgets.over(host, is_new=False)
+        if over is not None and over.unit == unit:
+            self._table.forget_if_idle(host, now)
+            return False
+        batch = self._batch
+        batch.rows[key] = None
+        if over is not None:
+            self._put_row(page_id, over.unit, depth, bucket)
+            batch.put_page(page_id, page._replace(changed=int(now), reason=over.reason))
+            batch.touch(host)
+            self._table.forget_if_idle(host, now)
+            return True
+        page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
+        batch.put_page(page_id, page)
+        batch.count_deferred(host, -1)
+        bucket = (bucket or NEUTRAL) if self._scores is None else self._scores.opened(page_id, bucket)
+        self._queue.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
+        return True
+
+    def spill(self, host: Host, now: float) -> bool:
+        """Defer the next page of a host whose budget of pages is used up; false where it may be fetched.
+
+        Never a further visit, nor a page that comes back. One whose record cannot be read is set aside
+        instead. In the open batch; the host gets its next head and its place.
+        """
+        over = self._budgets.spent(host)
+        sort_key = host.next_sort_key()
+        page_id = queue_keys.sort_key_id(sort_key)
+        if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
+            return False
+        host.forget(sort_key)
+        try:
+            _, page = records.queued_page(self._batch.rows, self._batch.store, sort_key)
+        except UnreadableRow:
+            self._queue.set_aside(host, sort_key)
+        else:
+            self._queue.remove(host, sort_key)
+            if self._scores is not None:
+                self._scores.closed(page_id)
+            self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
+        self._table.put_or_forget(host, now)
+        return True

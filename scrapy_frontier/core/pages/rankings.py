@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..ranking.graph import Graph, Repacked, Row
-    from ..ranking.matrix import Ranking
+    from ..ranking.pagerank import Ranking
     from ..ranking.scorer import Floats, Scorer
     from ..store.batch import Batch
     from ..store.leveldb import Store

@@ -8,6 +8,12 @@ of 50 links would take a page's end 0.6 ms, and 25 ms while a thread ranks, whic
 
 After a restart what a scorer remembers comes back in slices as well (`load`): its columns first, then what
 the queue rows say, which a kill cannot make untrue.
+
+What a scorer remembers beyond a restart: its columns, written and read back a piece at a time.
+
+A content score has a row of its own until the column it belongs to is written.
+
+Which queue rows are too far from where their pages should be by the scores of now.
 """
 
 from __future__ import annotations
@@ -18,27 +24,142 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ranking.scorer import buckets_of, scores_of
-from ..store import keys, queue_keys
-from ..store.due_rows import COMES_BACK
+from ..ranking.scorer import buckets, buckets_of, scores_of
+from ..store import keys, queue_keys, records
+from ..store.keys import State, bucket
 from ..store.link_rows import NOFOLLOW
-from ..store.meta_rows import encode_ranking, last_ranking
 from ..store.queue_keys import MAX_PRIORITY, OWN_ARRIVAL, priority_code, sort_key_bucket
-from ..store.score_codes import bucket
-from ..store.states import State
-from .misplaced_rows import LEAST_BUCKET, arrived_later, misplaced, misplaced_keys
-from .score_columns import ScoreColumns, Steps
+from ..store.records import COMES_BACK, encode_ranking, last_ranking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from ..hosts.host import Host
     from ..hosts.ready_hosts import Hosts
-    from ..ranking.scorer import Scorer
+    from ..ranking.scorer import Ints, Scorer
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.link_rows import PlainEdge
-    from ..store.meta_rows import LastRanking
+    from ..store.records import LastRanking
+
+BLOCK = 4096  # pages in a piece of a column
+
+
+class ScoreColumns:
+    """The columns and the content scores of *scorer* in the store, which has *pages* at the start. A cursor
+    is where to go on: b"" at first, None when there is no more."""
+
+    def __init__(self, scorer: Scorer, batch: Batch, pages: int) -> None:
+        self._scorer = scorer
+        self._batch = batch
+        self._pages = pages
+        self._judged: set[int] = set()  # content scores with rows of their own
+
+    def judged(self, page_id: PageId, content_score: float) -> None:
+        """Keep the content score of a page; it counts from the next ranking or parsed page on."""
+        self._batch.rows[keys.content_key(page_id)] = records.encode_content(content_score)
+        self._judged.add(page_id)
+        self._scorer.judged(page_id, content_score)
+
+    def load(self, after: bytes, limit: int) -> bytes | None:
+        """Take back one piece for every forty of *limit*, behind *after*; where to go on, None when all are
+        read."""
+        rows = list(self._batch.store.scan(keys.COLUMN, after, max(limit // 40, 1)))
+        for key, value in rows:
+            name, first = records.split_column_key(key) or ("", self._pages)
+            codes = records.decode_codes(value)[: max(self._pages - first, 0)]
+            if len(codes):
+                self._scorer.restore(name, first, codes)
+        return rows[-1][0][1:] if rows else None
+
+    def load_content(self, after: bytes, limit: int) -> bytes | None:
+        """Take back *limit* content scores that stand in no column yet, behind *after*; where to go on."""
+        rows = list(self._batch.store.scan(keys.CONTENT, after, limit))
+        for key, value in rows:
+            page_id, score = keys.key_id(key), records.decode_content(value)
+            if score is not None and page_id < self._batch.counts.next_page:
+                self._judged.add(page_id)
+                self._scorer.judged(page_id, score)
+        return rows[-1][0][1:] if len(rows) == limit else None
+
+    def save(self, after: bytes, limit: int, pages: int) -> bytes | None:
+        """Put one piece of each column, of *pages* in all, into the open batch for every thousand of *limit*;
+        content rows go into theirs. Where to go on, None when all are there."""
+        first = keys.id_in(after)
+        if not self._scorer.columns:
+            return None
+        for _ in range(max(limit // 1000, 1)):
+            if first >= pages:
+                return None
+            stop = min(first + BLOCK, pages)
+            for name in self._scorer.columns:
+                codes = self._scorer.column(name, first, stop)
+                self._batch.rows[records.column_key(name, first)] = records.encode_codes(codes)
+            for page_id in [each for each in self._judged if first <= each < stop]:
+                self._judged.remove(page_id)
+                self._batch.rows[keys.content_key(page_id)] = None
+            first = stop
+        return keys.id_bytes(first)
+
+
+class Steps:
+    """Tasks one after the other, a slice at a time.
+
+    Each is called with a cursor and a limit, and returns the next cursor, None when it is done.
+    """
+
+    def __init__(self, tasks: Sequence[Callable[[bytes, int], bytes | None]]) -> None:
+        self._tasks = list(tasks)
+        self._cursor = b""
+
+    def step(self, limit: int) -> bool:
+        """Have the first task that is left take its next slice of *limit*; true when all are done, not to be
+        called after that."""
+        cursor = self._tasks[0](self._cursor, limit)
+        self._cursor = cursor or b""
+        if cursor is None:
+            del self._tasks[0]
+        return not self._tasks
+
+
+LEAST_BUCKET = 2  # of a row: what stands for none, or for another place, is below
+
+
+def misplaced(scorer: Scorer, pages: Ints, kept: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of *pages*, by index, have rows too far off, and the buckets these belong in; *kept* are the ones
+    they are in. None of a *scorer* that remembers nothing. 20 ns a page."""
+    scores = scorer.current_scores(pages) if len(pages) else None
+    if scores is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    wanted = np.maximum(buckets(scores).astype(np.int64), LEAST_BUCKET)
+    far = np.flatnonzero(abs(np.maximum(kept, LEAST_BUCKET) - wanted) > scorer.worth_moving)
+    return far, wanted[far]
+
+
+def misplaced_keys(scorer: Scorer, sort_keys: list[bytes], pages: int) -> list[tuple[int, bytes]]:
+    """Index and right sort key of those of *sort_keys* that are too far off, of pages below *pages*. 1 us
+    each."""
+    ids = np.array([queue_keys.sort_key_id(sort_key) for sort_key in sort_keys], np.int64)
+    known = np.flatnonzero(ids < pages)
+    coming_back = [index for index, each in enumerate(sort_keys) if each.startswith(COMES_BACK)]
+    if coming_back:  # their places are not scores
+        known = np.setdiff1d(known, coming_back)
+    kept = np.array([queue_keys.sort_key_bucket(sort_key) for sort_key in sort_keys], np.int64)
+    far, wanted = misplaced(scorer, ids[known], kept[known])
+    return [
+        (index, queue_keys.with_bucket(sort_keys[index], new))
+        for index, new in zip(known[far].tolist(), wanted.tolist(), strict=True)
+    ]
+
+
+def arrived_later(sort_key: bytes) -> bool:
+    """Whether a row of the queue is one of a page that was queued later than it was discovered."""
+    is_own = len(sort_key) == queue_keys.OWN_ARRIVAL.size
+    is_revisit = sort_key.startswith(COMES_BACK) or queue_keys.sort_key_id(sort_key) >= keys.FIRST_VISIT
+    return not (is_own or is_revisit)
+
 
 _NOWHERE = 0  # no queue row, or none that was met yet after a restart
 _ELSEWHERE = 1  # a row that only the disk knows: of a page that arrived later, or waiting for a backoff

@@ -3,6 +3,14 @@
 Owns the due rows. A page that comes back stays what it is, done, redirected or gone, until its visit ends: a
 due row stands beside it, and once it is due a queue row, behind all that is new. Due rows are read in order
 of time and no page without one is looked at.
+
+Pages that a robots.txt forbids: they come back when that changes, and no page else is looked at for it.
+
+Owns a row for each, under the site whose file it is. Somebody has to ask for the file: the first of a site's
+pages comes back by itself too, to be judged, after its span.
+
+Due rows made anew where the settings ask for other times than those they were made with, or for the first
+time where a crawl begins to come back to its pages: the only pass over all pages, in slices.
 """
 
 from __future__ import annotations
@@ -11,31 +19,104 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+from .. import reasons
+from ..errors import lenient
 from ..hosts.host import host_of_page
+from ..parse.urls import origin_of
 from ..revisits import policy
-from ..revisits.share import HubShare
-from ..store import due_rows, keys, queue_keys, score_codes
-from ..store.due_rows import QUEUED_AGAIN, Due
-from ..store.meta_rows import IN_MEMORY
-from ..store.states import FINISHED, State
-from ..store.visit_rows import NO_VISITS, Visits
-from .forbidden_pages import is_forbidden
+from ..revisits.budget import HubShare
+from ..revisits.policy import longest_rest, may_come_back, result_at_the_end
+from ..store import keys, queue_keys, records
+from ..store.keys import FINISHED, State
+from ..store.records import IN_MEMORY, NO_VISITS, QUEUED_AGAIN, Due, Visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..hosts.host import Host
-    from ..hosts.load_hosts import HostTable
+    from ..hosts.politeness import HostTable
     from ..hosts.ready_hosts import Hosts
-    from ..revisits.learnt_change_rates import LearntChangeRates
-    from ..revisits.plans import Plan, RevisitRule
-    from ..revisits.revisit_budget import RevisitBudget
-    from ..revisits.share import RevisitShare
+    from ..hosts.sites import RobotsAndSitemaps
+    from ..revisits.budget import RevisitBudget, RevisitShare
+    from ..revisits.plans import LearntChangeRates, Plan, RevisitRule
     from ..store.batch import Batch
     from ..store.keys import PageId
-    from ..store.page_rows import Page
-    from .forbidden_pages import ForbiddenPages
+    from ..store.records import Page
     from .leases import Lease
+
+
+def is_forbidden(page: Page) -> bool:
+    """Whether the page is excluded, and by a robots.txt, as its reason says (`reasons.FORBIDDEN`)."""
+    return page.state is State.EXCLUDED and reasons.FORBIDDEN.read(page.reason) is not None
+
+
+class ForbiddenPages:
+    """The rows of forbidden pages in the store, by site (scheme://host:port); *sites* say whose robots.txt
+    has changed. A page has such a row as long as `is_forbidden` says so, unless they are not ``complete``:
+    being made, for the first time or anew."""
+
+    def __init__(self, batch: Batch, sites: RobotsAndSitemaps) -> None:
+        self._batch = batch
+        self._sites = sites
+        self._are_complete = True
+
+    def complete(self, are_complete: bool) -> None:
+        """Say whether all forbidden pages have their row. Until then none is judged again: its site is not
+        looked at twice."""
+        self._are_complete = are_complete
+
+    def note(self, page_id: PageId, page: Page) -> bool:
+        """Have a forbidden page come back with its robots.txt, in the open batch. Whether it has to come by
+        itself too, as the first of its site. One seek."""
+        prefix = keys.forbidden_prefix(origin_of(page.url) or "")
+        self._batch.rows[prefix + keys.id_bytes(page_id)] = b""
+        found = self._batch.store.keys_of(prefix, b"", 1)
+        return not found or keys.id_bytes(page_id) <= found[0]
+
+    def remove(self, page_id: PageId, page: Page) -> None:
+        """Have a page come back with its robots.txt no more, in the open batch. *page* is as it was: where
+        that was not forbidden nothing is done."""
+        if is_forbidden(page):
+            prefix = keys.forbidden_prefix(origin_of(page.url) or "")
+            self._batch.rows[prefix + keys.id_bytes(page_id)] = None
+
+    def allow(self, page_id: PageId, page: Page) -> None:
+        """`remove` a page that its robots.txt forbids no longer. If that is the same as before, it is another
+        agent that asks: all others of its site are judged again, too. A lookup for one that was forbidden."""
+        if is_forbidden(page):
+            origin = origin_of(page.url) or ""
+            if self._batch.get(keys.forbidden_prefix(origin) + keys.id_bytes(page_id)) is not None:
+                self._sites.judge_again(origin)  # it came by itself: with the others its row went
+        self.remove(page_id, page)
+
+    def next_of_site(self, page_id: PageId, page: Page) -> PageId | None:
+        """The page behind that one which the same robots.txt forbids; None where there is none. One seek for
+        most."""
+        prefix, after = keys.forbidden_prefix(origin_of(page.url) or ""), keys.id_bytes(page_id)
+        while found := self._batch.store.keys_of(prefix, after, 1):
+            after = found[0]
+            if self._batch.rows.get(prefix + after, b"") is not None:
+                return keys.id_in(after)
+        return None
+
+    @property
+    def are_to_judge(self) -> bool:
+        """Whether a robots.txt has changed whose pages were not all taken yet; no store read."""
+        return self._are_complete and self._sites.has_changed
+
+    def take(self, limit: int) -> list[int]:
+        """Up to so many pages of a site whose robots.txt has changed; their rows go, in the next batch. To be
+        called with nothing open."""
+        site = self._sites.changed()
+        if site is None:
+            return []
+        origin, after = site
+        prefix = keys.forbidden_prefix(origin)
+        found = self._batch.store.keys_of(prefix, after, limit)
+        self._batch.rows.update(dict.fromkeys((prefix + name for name in found), None))
+        self._sites.judged(origin, found[-1] if len(found) == limit else None)
+        return [keys.id_in(name) for name in found]
+
 
 _AT_A_TIME = 64  # due pages that one lease queues, 30 us each
 _MINUTE = 60.0
@@ -79,7 +160,7 @@ class RevisitQueue:
         """When the first finished page comes back, or should have (POSIX seconds), as far as that is written;
         None: none does. A seek; raises `FrontierUnreadable`."""
         first = next(self._batch.store.scan(keys.DUE, after=self._cursor, limit=1), None)
-        return float(due_rows.due_time(first[0])) if self.revisits_pages and first is not None else None
+        return float(records.due_time(first[0])) if self.revisits_pages and first is not None else None
 
     @property
     def is_filling(self) -> bool:
@@ -128,7 +209,7 @@ class RevisitQueue:
         self._batch.commit()
         rows = list(self._batch.store.scan(keys.DUE, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
-            due = due_rows.decode_due(key, value)
+            due = records.decode_due(key, value)
             if due.when > until or index == _AT_A_TIME:
                 self.next = float(due.when)
                 break
@@ -162,12 +243,12 @@ class RevisitQueue:
         batch.remove_due(key)
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.put_page(page_id, page)
-        weight = due.weight or score_codes.code(1.0)
-        place = score_codes.TOP
+        weight = due.weight or keys.code(1.0)
+        place = keys.TOP
         if not self._hubs.let_in(due.is_hub):
-            value = self._rates.value(host.name, page, visits, score_codes.number_of(due.weight) or 1.0, now)
-            place = min(score_codes.code(value), score_codes.TOP - 1)
-        sort_key = due_rows.sort_key_of_due(place, weight, visits.last, page_id)
+            value = self._rates.value(host.name, page, visits, keys.number_of(due.weight) or 1.0, now)
+            place = min(keys.code(value), keys.TOP - 1)
+        sort_key = records.sort_key_of_due(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
         batch.count_queued_again(host, 1)
         host.add(sort_key)
@@ -197,7 +278,7 @@ class RevisitQueue:
     def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """When a page of *host* is to come back, by settings, request, what its *visits* showed and its
         *weight* (as a due row holds it)."""
-        return self._budget.plan(page_id, page, host, visits, score_codes.number_of(weight) or 1.0)
+        return self._budget.plan(page_id, page, host, visits, keys.number_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, if it does; and its record with that."""
@@ -226,7 +307,7 @@ class RevisitQueue:
         if after == inf or not plan.brings_back(page):
             return page._replace(visits=visits._replace(due=0))
         when = max(self.due_at(now, after), 0 if self.rule.waits else int(self._opened_at) + 1)
-        rate = score_codes.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
+        rate = keys.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
 
@@ -237,8 +318,8 @@ class RevisitQueue:
 
     def put(self, due: Due) -> None:
         """Have a page come back, in the open batch; its record has to say so too."""
-        key = due_rows.due_key(due.when, due.page_id)
-        self._batch.put_due(key, due_rows.encode_due(due))
+        key = records.due_key(due.when, due.page_id)
+        self._batch.put_due(key, records.encode_due(due))
         if self.next is None or due.when < self.next:
             self.next = float(due.when)
         if key[1:] <= self._cursor:
@@ -276,7 +357,7 @@ class RevisitQueue:
         due, batch = 0 if page.visits is None else page.visits.due, self._batch
         self._forbidden.remove(page_id, page)
         if due > QUEUED_AGAIN:
-            batch.remove_due(due_rows.due_key(due, page_id))
+            batch.remove_due(records.due_key(due, page_id))
         elif due and host is not None:
             place = queue_keys.find_place(self._batch.store, page_id, host.name)
             if place is not None:
@@ -309,9 +390,9 @@ class RevisitQueue:
         if page is None or visits is None or not visits.due:
             return False
         when = max(int(self.until(now)), QUEUED_AGAIN + 1)
-        visits, key = visits._replace(is_hinted=True), due_rows.due_key(visits.due, page_id)
-        due = due_rows.decode_due(key, self._batch.get(key) or b"")
-        weight, host = score_codes.number_of(due.weight) or 1.0, host_of_page(page)
+        visits, key = visits._replace(is_hinted=True), records.due_key(visits.due, page_id)
+        due = records.decode_due(key, self._batch.get(key) or b"")
+        weight, host = keys.number_of(due.weight) or 1.0, host_of_page(page)
         is_due = visits.due > when > visits.last
         if is_due and (is_due := self._budget.is_due_by_hint(host, page, visits, weight, now)):
             self._batch.remove_due(key)
@@ -329,7 +410,7 @@ class RevisitQueue:
         batch.unqueue(host, sort_key)
         host.drop_sort_key(sort_key)
         batch.count_queued_again(host, -1)
-        self.put(Due(when, page_id, weight=due_rows.weight_in(sort_key)))
+        self.put(Due(when, page_id, weight=records.weight_in(sort_key)))
         page = page._replace(payload=self.own_of(page.payload), visits=visits._replace(due=when))
         batch.put_page(page_id, page)
 
@@ -337,9 +418,113 @@ class RevisitQueue:
         """What the page of a lease weighs, as a due row holds it (`score_codes.code`): by the scorer, or as
         queued."""
         score = self.score_of(lease.page_id)
-        return due_rows.weight_in(lease.sort_key) if score is None else score_codes.code(score)
+        return records.weight_in(lease.sort_key) if score is None else keys.code(score)
 
 
 def _second(when: float) -> int:
     """A time as a due row and a record hold it."""
     return max(min(int(when), 0xFFFFFFFF), QUEUED_AGAIN + 1)
+
+
+class RecomputeDue:
+    """Makes the due rows of the store anew, a slice a `step`, unless they are those of the rule by now: then,
+    and at the end, ``is_done``. A kill goes on from the last slice."""
+
+    def __init__(self, batch: Batch, revisit_queue: RevisitQueue, forbidden: ForbiddenPages) -> None:
+        self._batch = batch
+        self._revisit_queue = revisit_queue
+        self._forbidden = forbidden
+        self._rule = rule = revisit_queue.rule
+        self._after = b""
+        self.is_done = True
+        if not revisit_queue.revisits_pages:
+            return
+        name, after = records.decode_rule(batch.store.get(keys.REVISIT) or b"")
+        if name != rule.name:
+            self.is_done = not batch.counts.next_page
+            self._note()
+        elif after is not None:
+            self.is_done, self._after = False, after
+        forbidden.complete(self.is_done)
+
+    def _note(self) -> None:
+        after = None if self.is_done else self._after
+        self._batch.rows[keys.REVISIT] = records.encode_rule(self._rule.name, after)
+
+    def step(self, limit: int) -> None:
+        """Look at so many pages more, 10 us each, and 25 for one whose time is another; commits."""
+        self._batch.commit()
+        rows = list(self._batch.store.scan(keys.PAGE, after=self._after, limit=limit))
+        for key, value in rows:
+            page_id = keys.key_id(key)
+            if page_id >= keys.FIRST_VISIT:
+                break
+            page = lenient(records.decode_page, value)
+            if page is not None:  # else `check` sees to it
+                self.look(page_id, page)
+        self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
+        self._after = rows[-1][0][1:] if rows else b""
+        self._forbidden.complete(self.is_done)
+        self._note()
+        self._batch.commit()
+
+    def look(self, page_id: PageId, page: Page) -> None:
+        """Have a page come back when the rule and its request say now, in the open batch. Its record stays as
+        it is where it never ended, stands in a queue as one that came back, is due because a sitemap says so,
+        or its time is the same. Some lookups."""
+        if not self._revisit_queue.revisits_pages:
+            return
+        visits = page.visits or (NO_VISITS if is_forbidden(page) else Visits(page.changed, page.changed))
+        if visits.due == QUEUED_AGAIN or not page.changed or self._revisit_queue.is_due_by_hint(visits):
+            return
+        if is_forbidden(page):
+            when, is_hub = self._time_of_forbidden(page_id, page, visits), False
+        elif may_come_back(page.state, page.reason) or (page.state is State.EXCLUDED and page.visits):
+            when, is_hub = self._time(page_id, page, visits)
+        else:
+            return
+        if when == visits.due:
+            return
+        weight = self._weight(page_id, visits.due)
+        self._revisit_queue.remove(page_id, page)
+        if is_forbidden(page):
+            self._forbidden.note(page_id, page)
+        if when:
+            self._revisit_queue.put(Due(when, page_id, is_hub, weight))
+        self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))
+
+    def _time_of_forbidden(self, page_id: PageId, page: Page, visits: Visits) -> int:
+        if not self._forbidden.note(page_id, page):
+            return 0
+        plan = self._revisit_queue.plan_of(page_id, page, host_of_page(page), visits, 0)
+        if plan.span == inf:
+            return 0
+        return self._rested(self._revisit_queue.due_at(float(page.changed), plan.span), page, visits, plan)
+
+    def _time(self, page_id: PageId, page: Page, visits: Visits) -> tuple[int, bool]:
+        revisit_queue, host = self._revisit_queue, host_of_page(page)
+        since = float(max(visits.last, page.changed))
+        plan = revisit_queue.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
+        bad = visits.bad._replace(visits=max(visits.bad.visits - 1, 0))  # the last is counted there
+        after, _ = revisit_queue.after_end(page, visits._replace(bad=bad), plan, since)
+        if after == inf or not plan.brings_back(page):
+            return 0, False
+        return self._rested(revisit_queue.due_at(since, after), page, visits, plan), plan.is_hub
+
+    def _rested(self, when: int, page: Page, visits: Visits, plan: Plan) -> int:
+        """*when* a page comes back, which still rests for what went wrong lately: nobody knows since when, so
+        no longer than it would by *plan* if that was just now."""
+        if not visits.bad.visits:
+            return when
+        now, (span, longest) = self._revisit_queue.looked_at, self._rule.rests(plan)
+        result = result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
+        rest = longest_rest(result, span, longest, visits.bad, now)
+        return min(max(when, visits.due), self._revisit_queue.due_at(now, rest))
+
+    def _weight(self, page_id: PageId, due: int) -> int:
+        key = records.due_key(due, page_id)
+        weight = records.decode_due(key, self._batch.get(key) or b"").weight if due else 0
+        if not weight:
+            score = self._revisit_queue.score_of(page_id)
+            weight = 0 if score is None else keys.code(score)
+        return weight or keys.code(1.0)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..store.score_codes import LARGEST
+from ..store.keys import LARGEST
 from .other_scorers import PageRank
-from .partial_crawl import foreseen_pagerank
+from .pagerank import foreseen_pagerank
 from .scorer import noticed, room
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .matrix import Ranking, Stop, Weights
+    from .pagerank import Ranking, Stop, Weights
     from .scorer import Bools, Change, Codes, Floats, Ints, Kind
 
 RANK, CASH, CHANCE = 0, 1, 2

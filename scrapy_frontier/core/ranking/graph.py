@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..store import link_segments
+from ..store import link_rows
 from ..store.keys import ID_BYTES, LINK_ROW, SEGMENT, SEGMENT_ROW, key_id, link_key, segment_key
 from ..store.link_rows import FLAGS, NOFOLLOW, WEIGHTS, Edge, decode_row
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..store.link_segments import Part
+    from ..store.link_rows import Part
 
+if TYPE_CHECKING:
     Row = tuple[bytes, bytes]
 
 _LEAST_LOOSE = 64
@@ -93,8 +94,8 @@ def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
         return decode_row(source, row)
     segment = get(segment_key(source)) or b""
     edges = []
-    for part in link_segments.unpack(source // SEGMENT * SEGMENT, segment):
-        kept = link_segments.only(part, part.sources == source)
+    for part in link_rows.unpack(source // SEGMENT * SEGMENT, segment):
+        kept = link_rows.only(part, part.sources == source)
         codes = [64] * len(kept.targets) if kept.codes is None else kept.codes.tolist()
         for target, code in zip(kept.targets.tolist(), codes, strict=True):
             edges.append(Edge(target, kept.flags & FLAGS, WEIGHTS[code]))
@@ -114,7 +115,7 @@ def highest_id(key: bytes, value: bytes) -> int:
     if key[:1] == LINK_ROW:
         targets += [edge.target for edge in decode_row(first, value)]
     else:
-        for part in link_segments.unpack(first, value):
+        for part in link_rows.unpack(first, value):
             targets += [int(part.sources.max()), int(part.targets.min()), int(part.targets.max())]
     if min(targets) < 0 or max(targets) >= 1 << 8 * ID_BYTES:
         raise ValueError(f"links from page {min(targets)} to page {max(targets)}")
@@ -133,9 +134,9 @@ def repack(
         rows = list(group)
         key = segment_key(first)
         segment = get(key) or b""
-        packed = link_segments.pages_with_links(segment)
+        packed = link_rows.pages_with_links(segment)
         if everything or len(rows) >= max(_LEAST_LOOSE, packed / _LOOSE_SHARE):
-            value = link_segments.pack(first, segment, [(key_id(key), value) for key, value in rows])
+            value = link_rows.pack(first, segment, [(key_id(key), value) for key, value in rows])
             yield Repacked(key, value, rows)
 
 
@@ -146,7 +147,7 @@ def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0) -> G
     rows, in steps of one segment so that a thread can do it beside an event loop. Raises `ValueError` on
     damaged bytes.
     """
-    found = (link_segments.newest(*chunk) for chunk in chunks(loose, packed))
+    found = (link_rows.newest(*chunk) for chunk in chunks(loose, packed))
     return _assemble([part for parts in found for part in parts], pages)
 
 
@@ -168,7 +169,7 @@ def _assemble(parts: list[Part], pages: int) -> Graph:
         start, stop = int(begin[0]), int(begin[-1] + part.degrees[-1])
         where: slice | NDArray[np.int64] = slice(start, stop)
         if stop - start != len(part.targets):  # other parts have links between these
-            where = link_segments.spread(begin, part.degrees)
+            where = link_rows.spread(begin, part.degrees)
         indices[where] = part.targets
         flags[where] = part.flags & FLAGS
         if weights is not None and part.codes is not None:
@@ -195,7 +196,7 @@ def _segment_of(row: Row) -> int:
 def links_in(chunk: Chunk, pages: int = 1 << 8 * ID_BYTES) -> Links:
     """The links of a chunk; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
     to a page from *pages* on."""
-    first, parts = chunk.first, link_segments.newest(*chunk)
+    first, parts = chunk.first, link_rows.newest(*chunk)
     if not parts:
         nothing = np.zeros(0, np.int64)
         return Links(nothing, nothing, nothing.astype(np.uint8), nothing.astype(np.float32))

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from ..store.score_codes import LARGEST, bucket
-from .hits import hits
-from .pagerank import DAMPING, pagerank
+from ..store.keys import LARGEST, bucket
+from .pagerank import DAMPING, hits, pagerank
 from .scorer import Scorer, buckets, noticed, room, scores_of
 
 if TYPE_CHECKING:
@@ -16,8 +15,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .matrix import Ranking, Stop, Weights
+    from .pagerank import Ranking, Stop, Weights
     from .scorer import Bools, Change, Codes, Floats, Ints, Prepared
+
+if TYPE_CHECKING:
 
     class Known(TypedDict):
         """What a ranking is told besides the graph, as `pagerank` takes it."""

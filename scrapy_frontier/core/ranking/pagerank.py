@@ -2,26 +2,127 @@
 
 `matrix` says how links come. A page without links is *dangling*, and its rank goes to all pages as teleports
 do ("strongly preferential" in Boldi, Posenato, Santini, Vigna 2008).
+
+The links of a crawl as arrays and matrices, and what a ranking answers.
+
+Links come as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``. Conventions, the same as in
+networkx and igraph: self-links count; parallel links count once, so no target may stand twice in a row; a
+link of weight 0 is no link.
+
+Only NumPy and SciPy, whose sparse products release the interpreter's lock; nothing in this room reads a
+clock.
+
+HITS: hubs and authorities; arrays in, scores and what is known of their error out.
+
+PageRank of a crawl half done: unread pages are thought to link, not to end all walks.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from .matrix import Ranking, checked, distribution, filled
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
-    from .matrix import Floats, Ints, Stop, Weights
+if TYPE_CHECKING:
+    Floats = NDArray[np.floating]
+    Ints = NDArray[np.signedinteger]
+    Weights = Floats | None  # of links; None: 1 each
+    Stop = Callable[[], bool] | None  # asked before each sweep: whether to end with the best so far
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """``scores`` (float64, n, sum 1) of PageRank, or the authorities of HITS with its ``hubs``.
+
+    ``iterations`` counts sweeps over the links, ``error_bound`` bounds the L1 distance to the exact vector.
+    PageRank's is proven; that of HITS is estimated from how fast its sweeps contracted, infinite while they
+    did not.
+    """
+
+    scores: NDArray[np.float64]
+    iterations: int
+    error_bound: float
+    converged: bool
+    hubs: NDArray[np.float64] | None = None
+
+    @property
+    def error(self) -> str:
+        """``error_bound`` in words: "at most" where it is proven, "about" where it is estimated."""
+        return f"{'at most' if self.hubs is None else 'about'} {self.error_bound:.1e}"
+
+
+class Matrix(Protocol):
+    """What is used here of a sparse array of SciPy, which ships no types. `T` shares its arrays,
+    `power` is of each value by itself."""
+
+    @property
+    def T(self) -> Matrix: ...  # noqa: N802 - SciPy's name
+    def tocsc(self) -> Matrix: ...
+    def astype(self, kind: np.dtype[np.floating]) -> Matrix: ...
+    def power(self, exponent: int) -> Matrix: ...
+    def __matmul__(self, vector: Floats) -> Floats: ...
+
+
+def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
+    """How many pages these CSR arrays have. Raises `ValueError` where they are none. O(links)."""
+    pages = len(indptr) - 1
+    if pages < 0 or indptr[-1] != len(indices) or (weights is not None and len(weights) != len(indices)):
+        raise ValueError(f"no CSR arrays: indptr of {len(indptr)}, {len(indices)} indices")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < pages):
+        raise ValueError(f"links lead outside the {pages} pages")
+    if weights is not None and len(weights) and not (weights.min() >= 0 and np.isfinite(weights.max())):
+        raise ValueError("link weights must be finite and not negative")
+    return pages
+
+
+def link_matrix(indptr: Ints, indices: Ints, weights: Weights, pages: int) -> Matrix:
+    """The links as a SciPy CSR array, *pages* by *pages*, float32: the weight of each link, or 1."""
+    data = np.ones(len(indices), np.float32) if weights is None else np.asarray(weights, np.float32)
+    matrix: Matrix = sparse.csr_array((data, indices, indptr), shape=(pages, pages))
+    return matrix
+
+
+def distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np.float64]:
+    """*values* scaled to sum 1; uniform if there are none or all are 0.
+
+    Raises `ValueError`, with *name* for what they are, unless they are *pages* finite numbers of at least 0.
+    """
+    if values is None:
+        return np.full(pages, 1 / pages)
+    array = np.asarray(values, np.float64)
+    if array.shape != (pages,) or not np.isfinite(array).all() or array.min() < 0:
+        raise ValueError(f"{name} must be {pages} finite numbers of at least 0")
+    total = array.sum()
+    return array / total if total > 0 else np.full(pages, 1 / pages)
+
+
+def filled(start: ArrayLike, pages: int) -> NDArray[np.float64]:
+    """A vector of an earlier, smaller graph for *pages* pages: those it lacks get its mean, 1 where it is
+    empty."""
+    known = np.asarray(start, np.float64)[:pages]
+    return np.concatenate((known, np.full(pages - len(known), known.mean() if len(known) else 1.0)))
+
+
+def scaled(values: Floats, otherwise: Floats) -> Floats:
+    """*values* to a sum of 1; *otherwise*, unchanged, where their sum is 0."""
+    total = values.sum()
+    return values / total if total > 0 else otherwise
+
+
+def distance(one: Floats, other: Floats) -> float:
+    """How far two vectors of one length are apart in the L1 norm: the sum of the differences."""
+    return float(np.abs(one - other).sum())
+
 
 DAMPING = 0.85
 _FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
@@ -275,3 +376,122 @@ def _out_weights(indptr: Ints, weights: Weights) -> NDArray[np.float64]:
         # as they stand in the float32 matrix: or a page would hand out a little more than it has
         out[rows] = np.add.reduceat(np.asarray(weights, np.float32).astype(np.float64), indptr[rows])
     return out
+
+
+def hits(
+    indptr: Ints,
+    indices: Ints,
+    *,
+    weights: Weights = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    content: ArrayLike | None = None,
+    exact: bool = True,
+    stop: Stop = None,
+) -> Ranking:
+    """HITS (Kleinberg 1999): ``a = A'(c h)``, ``h = A(c a)``, both scaled to sum 1, from uniform h.
+
+    Ends when a sweep changes a and h by at most *tolerance* (L1), or after *max_iterations* with the vectors
+    of the least change, as it does once *stop*, asked before each sweep, says so. *content* weighs what a
+    page passes on; *exact* computes in float64, else float32. Where the largest singular value is not simple,
+    uniform h decides; without links the scores are uniform. Converges slowly on page graphs: bound it. Raises
+    as `pagerank` does.
+    """
+    pages = checked(indptr, indices, weights)
+    if pages == 0:
+        return Ranking(np.zeros(0), 0, 0.0, converged=True, hubs=np.zeros(0))
+    kind = np.dtype(np.float64 if exact else np.float32)
+    matrix = link_matrix(indptr, indices, weights, pages).astype(kind)
+    turned = matrix.tocsc().T
+    passed = 1 if content is None else (distribution(content, pages, "content") * pages).astype(kind)
+    uniform: Floats = np.full(pages, 1 / pages, kind)
+    hubs = authorities = uniform
+    best = (np.inf, uniform, hubs)
+    sweeps, change, ratio = 0, np.inf, 1.0
+    while sweeps < max_iterations and not (stop and stop()):
+        new_authorities = scaled(turned @ (passed * hubs), uniform)
+        new_hubs = scaled(matrix @ (passed * new_authorities), uniform)
+        before, change = change, distance(new_authorities, authorities) + distance(new_hubs, hubs)
+        authorities, hubs = new_authorities, new_hubs
+        sweeps += 1
+        ratio = max(change / before, 0.5 * ratio) if 0 < before < np.inf else ratio
+        if change <= best[0]:
+            best = (change, authorities, hubs)
+        if change <= tolerance:
+            break
+    change, authorities, hubs = best
+    error = 0.0 if change == 0 else change * ratio / (1 - ratio) if ratio < 1 else np.inf
+    scores = authorities.astype(np.float64)
+    return Ranking(scores, sweeps, float(error), bool(change <= tolerance), hubs.astype(np.float64))
+
+
+LIKE = 0.9  # of the rank of an unread page, what it is thought to pass on
+OWN = 2.0  # read pages that the page which links to it counts for, among those linked beside it
+_SWEEPS = 100  # 65 are enough from any start, with damping 0.9 and an error of 2 %
+
+
+def foreseen_pagerank(
+    indptr: Ints,
+    indices: Ints,
+    read: NDArray[np.bool_],
+    *,
+    weights: Weights = None,
+    damping: float,
+    tolerance: float = 0.02,
+    preference: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    stop: Stop = None,
+) -> Ranking:
+    """PageRank where a page that is not *read* links like pages near it that are.
+
+    Plain PageRank takes an unread page for one without links. What it will link to (its siblings, the menu of
+    its site) then gets too little, and a part of the web that is read whole too much. So an unread page lends
+    `LIKE` of its rank to the pages that link to it and those linked beside it, which pass it on like their
+    own. Beside pages that turned out to have no links it is thus thought to have few. The result is the
+    vector x of sum 1 with
+
+        x = d P (x + L x) - d D x + t v
+
+    d is the *damping*, v the *preference*, and t what makes the sum 1. P hands the rank of a page to those it
+    links, in proportion to their weights w. L is what is lent of an unread u: each page p that links to it
+    gets its part, by w[p, u], of ``LIKE * x[u]``, and divides that among the read pages it links, by their
+    weights, and itself, which counts as `OWN`. D is what p itself would hand straight back to u: no page is
+    thought to link to itself, or the only link of a page would lead to one three times too good, and on along
+    any endless chain.
+
+    A sweep brings two vectors of sum 1 closer by at least *damping* (L1). The error of y, which a sweep makes
+    of x, is so at most ``damping / (1 - damping) * |y - x|`` (Banach's fixed-point theorem, a posteriori),
+    but for the rounding of float32, which it leaves out. It is three float32 products; there are 100 at most.
+    Arguments as for `pagerank.pagerank`, with 0 < *damping* < 1; the arrays of links are not checked.
+    """
+    pages = len(indptr) - 1
+    if pages == 0:
+        return Ranking(np.zeros(0), 0, 0.0, converged=True)
+    links = link_matrix(indptr, indices, weights, pages)
+    into = links.tocsc().T
+    v = distribution(preference, pages, "preference").astype(np.float32)
+    x = (v if start is None else distribution(filled(start, pages), pages, "start")).astype(np.float32)
+    ones = np.ones(pages, np.float32)
+    passes = _inverse(links @ ones)
+    from_unread = np.where(read, np.float32(0), _inverse(into @ ones))
+    is_read = read.astype(np.float32)
+    to_each = np.float32(LIKE) / (links @ is_read + np.float32(OWN))
+    squares = into if weights is None else into.power(2)
+    to_itself = damping * from_unread * (squares @ (to_each * np.float32(OWN) * passes))
+    sweeps, change = 0, np.inf
+    goal = tolerance * (1 - damping) / damping
+    while sweeps < _SWEEPS and change > goal and not (stop and stop()):
+        share = (links @ (x * from_unread)) * to_each
+        lent = is_read * (into @ share) + np.float32(OWN) * share
+        y = into @ ((x + lent) * passes) * np.float32(damping) - to_itself * x
+        y += np.float32(max(1 - float(y.sum(dtype=np.float64)), 0.0)) * v
+        change = float(np.abs(y - x).sum(dtype=np.float64))
+        x = y
+        sweeps += 1
+    error = min(2.0, damping / (1 - damping) * change)
+    scores = x.astype(np.float64)
+    return Ranking(scores / scores.sum(), sweeps, error, converged=error <= tolerance)
+
+
+def _inverse(values: Floats) -> Floats:
+    return np.divide(1, values, out=np.zeros_like(values), where=values > 0)

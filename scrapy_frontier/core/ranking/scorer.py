@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..store.score_codes import LARGEST, SMALLEST, STEPS_A_DOUBLING, TOP
+from ..store.keys import LARGEST, SMALLEST, STEPS_A_DOUBLING, TOP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from ..store.meta_rows import LastRanking
-    from .matrix import Ranking, Stop, Weights
+    from ..store.records import LastRanking
+    from .pagerank import Ranking, Stop, Weights
 
+if TYPE_CHECKING:
     Change = tuple[int, float]
     Floats = NDArray[np.floating]
     Ints = NDArray[np.signedinteger]

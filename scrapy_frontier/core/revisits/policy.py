@@ -2,19 +2,329 @@
 
 A page stays what it is until a visit ends it: no document is lost to one bad day. Times are POSIX seconds,
 spans seconds. `crawl_value` has the mathematics of "adaptive", `estimate_change_rates` what visits teach.
+
+What a visit showed, and what is kept of it: plain values in and out.
+
+What a revisit is worth, and when it is worth asking again.
+
+A page of weight w that changes at the rate r is fresh with chance exp(-r t) when its last visit is t seconds
+ago. Visits at the span T keep it fresh for a share (1 - exp(-rT)) / rT of the time; to have the most fresh
+weight for a number of visits a second, all pages that are visited at all have to meet one multiplier:
+
+    value(T) = w / r * (1 - exp(-rT) * (1 + rT)) = multiplier
+
+The value grows with T up to w / r, and a page for which that is less than the multiplier is not worth a
+visit: it changes too fast for what it weighs. The page with the largest value now is the one to fetch now,
+the best for the whole crawl with nothing solved for it (Azar and others, PNAS 2018).
+
+Where a host tells of a share q of its changes, silence is news: the page is fresh with chance
+exp(-(1 - q) r t) as long as nothing is told, and is asked when it is. The same calculation then gives
+
+    value(T) = w / r * (1 - exp(-rT) - (exp(-(1 - q) rT) - exp(-rT)) / q)
+
+All is pure: weights have no unit, rates are changes a second, spans are seconds, values weight times seconds.
+
+How far a server is believed that says whether its page has changed: one byte in the record of the page.
+
+A server may lie both ways. Its tag may change although the page does not (several machines, each with a
+tag of its own; a tag made of the time): then every visit brings the body, and `Last-Modified` would do better
+alone. Or it answers 304 although the page has changed (a cache in front of it): then nobody ever sees that,
+so now and then the page is asked for as if for the first time.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from math import inf
-from typing import NamedTuple
+from enum import Enum, IntEnum
+from functools import partial
+from math import exp, expm1, inf, sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
-from ..store.states import State
-from ..store.visit_rows import NOT_BAD, BadVisits
+from ..parse.headers import is_same_tag
+from ..store.keys import State
+from ..store.records import NO_HISTORY, NO_VALIDATORS, NOT_BAD, BadVisits, Validators, Visits, new_visits
 from ..transitions import Event
-from .crawl_value import Bounds, best_span, crawl_value, hinted_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..store.keys import PageId
+    from ..store.records import Page
+
+
+class Fetched(NamedTuple):
+    """What the response of a visit was.
+
+    The two validators as the server sent them; ``digest`` of its content, five bytes, or none where nobody
+    wants it; ``content_type`` without parameters, in lower case; ``length`` of the body in bytes. A body that
+    broke off is no observation. ``was_asked``: with validators, so that it came because it had changed.
+    """
+
+    etag: bytes = b""
+    last_modified: bytes = b""
+    digest: bytes = b""
+    content_type: str = ""
+    length: int = 0
+    is_body_whole: bool = True
+    was_asked: bool = False
+
+
+# `Fetched` of a tuple of all fields, in half the time.
+new_fetched: Callable[[tuple[bytes, bytes, bytes, str, int, bool, bool]], Fetched]
+new_fetched = partial(tuple.__new__, Fetched)
+
+
+class Conclusion(str, Enum):
+    """What a revisit means to those who keep an index of the pages."""
+
+    NEW = "new"  # its callback saw it, for the first time
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    GONE = "gone"
+    STILL_GONE = "still gone"  # they were told before
+    UNDECIDED = "undecided"  # it showed nothing
+
+
+class VisitEnd(NamedTuple):
+    """What a revisit came to: its ``conclusion``, and the ``result``, which is what it met.
+
+    ``was`` is the record of the page until then, ``before`` and ``digest`` are the digests then and now,
+    empty where there was none. ``added`` and ``removed`` are ids of pages that the page links now, or links
+    no more. ``blamed`` is its host, where most pages of that were gone within the hour, so that none ends for
+    that.
+    """
+
+    conclusion: Conclusion
+    result: Result
+    was: Page
+    before: bytes = b""
+    digest: bytes = b""
+    added: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
+    blamed: str = ""
+
+
+def as_given(digest: bytes) -> bytes:
+    """The *digest* of what the spider says is the content of a page: its last bit is 1, that of others 0."""
+    return digest[:-1] + bytes((digest[-1] | 1,)) if digest else b""
+
+
+def differ(one: bytes, other: bytes) -> bool | None:
+    """Whether two digests are of different content; None where nobody can tell: one is missing, or they are
+    made of two kinds of content (`as_given`)."""
+    return None if not one or not other or (one[-1] ^ other[-1]) & 1 else one != other
+
+
+def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
+    """What is kept of a page that was fetched at *now*: its record was *before*, None where it had none.
+
+    A body that broke off adds a visit and its time, no more; validators are kept of a whole one alone.
+    """
+    etag, last_modified, digest, content_type, length, is_body_whole, _ = fetched
+    is_bare = not (is_body_whole and (etag or last_modified))
+    validators = NO_VALIDATORS if is_bare else Validators(etag, last_modified)
+    if before is None or not before.visits:
+        digest = digest if is_body_whole else b""
+        about = now, now, 0, 0, 1, 0, NO_HISTORY, digest, content_type, length, NOT_BAD, validators, 0, False
+        return new_visits(about)
+    if not is_body_whole:
+        return before._replace(last=now, visits=before.visits + 1)
+    has_changed = bool(before.digest and digest) and before.digest != digest
+    kept, new = Served(*before.validators, before.digest), Served(*validators, digest)
+    return before._replace(
+        last=now,
+        changed=now if has_changed else before.changed,
+        due=0,
+        visits=before.visits + 1,
+        changes=before.changes + has_changed,
+        digest=digest,
+        content_type=content_type,
+        length=length,
+        bad=NOT_BAD,
+        validators=validators,
+        is_hinted=False,
+        trust=after_content(before.trust, kept, new, fetched.was_asked),
+    )
+
+
+def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
+    """What is kept of a page that the server says has not changed: its body stands, and what of its
+    validators the answer did not name."""
+    old, new = before.validators, fetched or Fetched()
+    return before._replace(
+        last=now,
+        due=0,
+        visits=before.visits + 1,
+        bad=NOT_BAD,
+        validators=Validators(new.etag or old.etag, new.last_modified or old.last_modified),
+        trust=after_unmodified(before.trust),
+        is_hinted=False,
+    )
+
+
+SMALL = 1e-4  # below it the series, where the difference of nearly equal numbers would be noise
+CERTAINLY_STALE = 60.0  # changes after which a page that was not told of is certainly stale
+_PRECISE = 1e-12
+HALVINGS = 40  # halvings: twelve digits of a span, eleven of a multiplier
+
+
+def share(changes: float, recall: float = 0.0) -> float:
+    """How much of its largest value a page has where *changes* are to be expected since its last visit.
+
+    0 to 1, and growing. *recall*: the share of changes, less than 1, that would have been hinted.
+    """
+    if changes < SMALL:
+        return (1.0 - recall) * changes * changes / 2.0
+    if changes * (1.0 - recall) > 700.0:
+        return 1.0
+    gone = exp(-changes)
+    silent = changes * gone if recall < SMALL else (exp(-(1.0 - recall) * changes) - gone) / recall
+    return -expm1(-changes) - silent
+
+
+def crawl_value(weight: float, rate: float, elapsed: float, recall: float = 0.0) -> float:
+    """What a visit is worth *elapsed* seconds after the last one: 0 right after it, at most weight / rate.
+
+    *weight* and *rate* (changes a second) above 0; *recall*: as in `share`.
+    """
+    return weight / rate * share(rate * max(elapsed, 0.0), recall)
+
+
+def hinted_value(weight: float, rate: float, precision: float) -> float:
+    """What a visit is worth of a page whose change was hinted: it has changed with the chance *precision*.
+
+    *rate* is changes a second, above 0.
+    """
+    return precision * weight / rate
+
+
+def best_span(weight: float, rate: float, multiplier: float, recall: float = 0.0) -> float:
+    """Seconds after which a visit is worth *multiplier*; infinite where it never is, or where *weight* is not
+    positive. *rate*: changes a second, above 0; *recall*: as in `share`. Newton's steps within a bracket; 10
+    us."""
+    if weight <= 0.0:
+        return inf
+    wanted = multiplier * rate / weight
+    if wanted >= 1.0:
+        return inf
+    if wanted < SMALL * SMALL / 2.0:
+        return sqrt(2.0 * wanted / (1.0 - recall)) / rate
+    low, high = 0.0, CERTAINLY_STALE / (1.0 - recall)
+    changes = min(sqrt(2.0 * wanted / (1.0 - recall)), high)
+    for _ in range(HALVINGS):  # six or so are enough
+        beyond = share(changes, recall) - wanted
+        low, high = (changes, high) if beyond < 0.0 else (low, changes)
+        slope = _slope(changes, recall)
+        following = changes - beyond / slope if slope > 0.0 else low
+        if not low < following < high:
+            following = (low + high) / 2.0
+        if abs(following - changes) <= _PRECISE * changes:
+            break
+        changes = following
+    return changes / rate
+
+
+def _slope(changes: float, recall: float) -> float:
+    """How fast `share` grows."""
+    gone = exp(-changes)
+    if recall < SMALL:
+        return changes * gone
+    return gone + ((1.0 - recall) * exp(-(1.0 - recall) * changes) - gone) / recall
+
+
+class Bounds(NamedTuple):
+    """Seconds that a page rests at least, and at most, whatever it is worth."""
+
+    shortest: float = 3600.0
+    longest: float = 45 * 86400.0
+
+    def within(self, span: float) -> float:
+        """*span* in seconds, no less than ``shortest`` and no more than ``longest``, infinite ones too."""
+        return min(max(span, self.shortest), self.longest)
+
+
+# The bits of the byte; 0 is the trust in a page that was visited once.
+_CHANGED_TAGS = 0x03  # how often in a row the tag was another under equal content
+_TAG_IS_NOISE = 0x03
+_DOUBTS = 0x0C  # of its 304s
+_DOUBT = 0x04
+_LIED_TO = 0x08  # a 304 was false: it is asked unconditionally
+_QUIET = 0xF0  # 304s in a row
+_ONE_QUIET = 0x10
+
+_FULL_AFTER = 9  # 304s in a row comes a full visit
+_SPREAD = 6  # or up to so many less one later: not of all pages at once
+_FULL_IN_DOUBT = 2
+
+
+class Served(NamedTuple):
+    """What a server told of a page with its content, and the ``digest`` of that; b"": nothing, or unknown."""
+
+    etag: bytes = b""
+    last_modified: bytes = b""
+    digest: bytes = b""
+
+
+def may_send(trust: int, page_id: PageId, etag: bytes, last_modified: bytes) -> tuple[bytes, bytes]:
+    """With which of the kept validators a page may be asked for now; both b"": unconditionally.
+
+    So it is after 9 to 14 304s in a row, after 2 where one is doubted, and always after one that was false. A
+    tag that changes while the page does not is left out. *trust* is the byte in the record of the page.
+    """
+    most = _FULL_IN_DOUBT if trust & _DOUBTS else _FULL_AFTER + page_id % _SPREAD
+    if had_false_304(trust) or _quiet(trust) >= most:
+        return b"", b""
+    return (b"" if trust & _CHANGED_TAGS == _TAG_IS_NOISE else etag), last_modified
+
+
+def had_false_304(trust: int) -> bool:
+    """Whether a 304 for the page was false, by the byte *trust* in its record."""
+    return trust & _DOUBTS >= _LIED_TO
+
+
+def after_unmodified(trust: int) -> int:
+    """The trust in a page after a 304 that answered us, one more in a row; a tag that is noise was not asked
+    about."""
+    changed = _TAG_IS_NOISE if trust & _CHANGED_TAGS == _TAG_IS_NOISE else 0
+    return trust & _DOUBTS | changed | min(_quiet(trust) + 1, 0x0F) * _ONE_QUIET
+
+
+def after_content(trust: int, kept: Served, new: Served, was_asked: bool) -> int:
+    """The trust in a page after its content came; *was_asked*: only if it had changed.
+
+    Where *kept* or *new* has no digest nothing is learnt but that the 304s in a row have ended.
+    """
+    quiet, trust = _quiet(trust), trust & ~_QUIET
+    if not kept.digest or not new.digest or had_false_304(trust):
+        return trust
+    if kept.digest == new.digest:
+        return _tag_bits(trust, kept.etag, new.etag)
+    if _would_be_unmodified(trust, kept, new):
+        return trust & ~_DOUBTS | _LIED_TO
+    if was_asked:  # the server tells what has changed
+        return trust & ~_DOUBTS
+    # It changed since the last 304, or before that: twice at the very visit that was full is no chance.
+    return trust + _DOUBT if quiet >= _FULL_IN_DOUBT else trust
+
+
+def _quiet(trust: int) -> int:
+    return (trust & _QUIET) // _ONE_QUIET
+
+
+def _tag_bits(trust: int, kept: bytes, new: bytes) -> int:
+    """The trust after the same content came with the tag it had, or another: no 304 was false."""
+    changed = trust & _CHANGED_TAGS
+    if not kept or not new:
+        return changed
+    return 0 if is_same_tag(kept, new) else min(changed + 1, _TAG_IS_NOISE)
+
+
+def _would_be_unmodified(trust: int, kept: Served, new: Served) -> bool:
+    """Whether a server that compares what it tells now with what it told then would have answered 304."""
+    if kept.etag and trust & _CHANGED_TAGS != _TAG_IS_NOISE:
+        return bool(new.etag) and is_same_tag(kept.etag, new.etag)
+    return bool(kept.last_modified) and kept.last_modified == new.last_modified
+
 
 # A page is due a little before its span is over: a crawl that is started every day at about the same hour
 # visits each day what has a shelf life of a day.

@@ -2,6 +2,10 @@
 
 The only writer of a frontier. Owns what is decided but not yet written. Rows of hosts and the counts go into
 each batch, so that the database never tells two stories. After a failed write nothing is written any more.
+
+Which fingerprints and hosts are surely new: a filter in front of the database.
+
+Most that are looked up are new, and LevelDB takes 8 us (cold 15) to say so.
 """
 
 from __future__ import annotations
@@ -10,25 +14,62 @@ import struct
 from typing import TYPE_CHECKING
 
 from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, lenient
-from . import keys, meta_rows, page_rows
-from .bloom import MASK, PAIRS
-from .host_rows import COUNTS, encode_host
+from . import keys, records
+from .keys import QUEUED, SEEN, State
 from .link_rows import encode_links
-from .meta_rows import Counts
-from .page_rows import URL_SIZE, queued_head
 from .queue_keys import sort_key_head
-from .states import QUEUED, SEEN, State
+from .records import COUNTS, URL_SIZE, Counts, encode_host, queued_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .bloom import BloomFilter
-    from .host_rows import KeptHost
     from .keys import PageId
     from .leveldb import Store
     from .link_rows import PlainEdge
-    from .page_rows import Page
+    from .records import KeptHost, Page
 
+_BYTES = 1 << 23  # touched as it fills; wrong about 0.4 % of the new ones at 1,000,000, 4 % at 5,000,000
+MASK = _BYTES - 1
+# Two bits of a byte. More bytes would be wrong less often, and take Python three times as long.
+PAIRS = bytes([1 << one | 1 << two for one in range(8) for two in range(one)] * 10)[:256]
+
+
+class BloomFilter:
+    """A Bloom filter (Bloom 1970) with two probes in one byte, of fixed size and in memory only.
+
+    Until it ``is_complete`` it vouches for nothing: `complete` says that all that was known has been added.
+    `PageIndex.look_up` reads ``bits`` itself, as `is_new` does.
+    """
+
+    __slots__ = ("bits", "is_complete")
+
+    def __init__(self) -> None:
+        self.bits = bytearray(_BYTES)
+        self.is_complete = False
+
+    def add(self, key: bytes) -> None:
+        """Take in *key*: `is_new` is false for it from now on. For many `update` is faster."""
+        self.update((key,))
+
+    def update(self, keys: Iterable[bytes]) -> None:
+        """Take in *keys*: `is_new` is false for each of them from now on. Nothing is ever taken out."""
+        bits = self.bits
+        for number in map(hash, keys):
+            bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
+
+    def complete(self) -> None:
+        """All that was known before has been added: from now on it vouches for what is new."""
+        self.is_complete = True
+
+    def is_new(self, key: bytes) -> bool:
+        """True: *key* was never added; false: it may have been, or the filter is not complete yet. No store
+        read."""
+        number = hash(key)
+        pair = PAIRS[number >> 23 & 0xFF]
+        return self.is_complete and self.bits[number & MASK] & pair != pair
+
+
+if TYPE_CHECKING:
     Row = tuple[bytes, bytes | None]  # key and value; None: the key is deleted
     OnCommit = Callable[[list[Row]], None]
 
@@ -66,7 +107,7 @@ class Batch:
                 "`scrapy frontier check --repair` count them anew"
             )
         try:
-            self.counts = meta_rows.decode_counts(stored) if stored else Counts.none()
+            self.counts = records.decode_counts(stored) if stored else Counts.none()
         except UnreadableRow as error:
             raise FrontierUnreadable(
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; let `scrapy "
@@ -87,11 +128,11 @@ class Batch:
     def read_page(self, page_id: PageId) -> Page | None:
         """The record of a page as it is once the open batch is written; None where there is none, or none
         that can be read. A lookup."""
-        return lenient(page_rows.decode_page, self.get(keys.page_key(page_id)))
+        return lenient(records.decode_page, self.get(keys.page_key(page_id)))
 
     def put_page(self, page_id: PageId, page: Page) -> None:
         """The record of a page, or of a further visit, in the open batch; what it counts is the caller's."""
-        self.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self.rows[keys.page_key(page_id)] = records.encode_page(page)
 
     @property
     def arrival(self) -> int:
@@ -181,7 +222,7 @@ class Batch:
         if page_id >= keys.FIRST_VISIT:
             rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = None
         else:
-            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = page_rows.encode_page(page)
+            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = records.encode_page(page)
             self.count_ended(host, page.state, status=page.status)
 
     def put_links(self, page_id: PageId, links: Iterable[PlainEdge]) -> list[PlainEdge]:
@@ -271,7 +312,7 @@ class Batch:
         try:
             for host in self._touched:
                 self._put_host(host)
-            rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
+            rows[keys.COUNTS] = records.encode_counts(self.counts)
         except struct.error as error:  # one below zero, which every later batch would meet again
             self.failure = FrontierUnwritable(
                 f"{self.store.directory}: the counts are wrong ({error}), so nothing more is written, and "

@@ -1,4 +1,4 @@
-"""Keys of the database: one prefix byte, then big-endian numbers, so that byte order is the wanted order.
+r"""Keys of the database: one prefix byte, then big-endian numbers, so that byte order is the wanted order.
 
 ==========  ==========================================  ==================================
 row         key                                         order it gives
@@ -7,21 +7,21 @@ meta        ``m`` name                                  --
 index       ``f`` fingerprint                           --
 links       ``g`` page id (5)                           order of discovery
 segment     ``s`` first page id (5)                     order of discovery
-column      ``v`` name ``\\0`` first page id (5)        order of discovery
+column      ``v`` name ``\0`` first page id (5)        order of discovery
 content     ``c`` page id (5)                           --
 page        ``p`` page id (5)                           order of discovery
-queue       ``q`` host ``\\0`` sort key                 per host: best first, then oldest
+queue       ``q`` host ``\0`` sort key                 per host: best first, then oldest
 waiting     ``w`` microseconds (8) page id (5)          soonest first
 due         ``n`` second (4) page id (5)                soonest first
 host        ``h`` host                                  --
 rates       ``u`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host                                  --
-body        ``b`` host ``\\0`` digest (16)              --
-deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
+body        ``b`` host ``\0`` digest (16)              --
+deferred    ``d`` unit ``\0`` page id (5)               per unit: order of discovery
 robots      ``r`` scheme://host:port                    --
-forbidden   ``e`` scheme://host:port ``\\0`` page id (5) per site: order of discovery
-changed     ``e`` ``\\0`` scheme://host:port            --
+forbidden   ``e`` scheme://host:port ``\0`` page id (5) per site: order of discovery
+changed     ``e`` ``\0`` scheme://host:port            --
 sitemaps    ``l`` scheme://host:port                    --
 cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
@@ -29,9 +29,67 @@ cooldown    ``t`` host                                  --
 A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
 A *sort key* is priority (4, inverted), score bucket (2, inverted), arrival (5) and, where that is not the
 page's own id, the page id (5): `queue_keys` makes it. ``docs/internals/format.md`` describes the values.
+
+The states of a page. The numbers are on disk: never reuse one.
+
+``LEASED`` exists in memory only, so whatever a crash interrupts is simply still ``QUEUED``.
+
+Scores, weights and rates in 16 bits: `bucket` in keys of queues, `code` in due rows.
+
+Both count steps of the binary logarithm, from 2**-40 to 2**24. They differ in what is smaller than that:
+its bucket is 0, but its code is not, which would say that nothing is known. For many at once
+`core.ranking.scorer` does the same.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
+from math import log2
+
+
+class State(IntEnum):
+    """Where a page is in its life; `core.transitions` has the events that lead from one to the other."""
+
+    SEEN = 0  # known, not queued: out of scope, over budget, or its request was lost
+    QUEUED = 1  # waits for its turn, or for the end of a backoff
+    LEASED = 2  # handed out (in memory only)
+    DONE = 3  # fetched; its links are stored
+    REDIRECTED = 4  # led to another page
+    GONE = 5  # 404 or 410
+    FAILED = 6  # attempts used up, or its callback raised
+    EXCLUDED = 7  # must not be fetched; the reason says by which rule
+
+
+# By themselves: Python 3.11 takes 0.2 us to find a member in its class.
+SEEN, QUEUED, LEASED, DONE, REDIRECTED, GONE, FAILED, EXCLUDED = State
+FINISHED = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED, State.EXCLUDED)
+
+STEPS_A_DOUBLING = 1024  # from a number to its double: 0.07 % a step, 64 doublings in 16 bits
+SMALLEST = -40  # binary logarithm of the least number that has a step of its own
+TOP = 0xFFFF
+LARGEST = 2.0**24  # what is more is as good
+# The bucket of a page nothing is known about; to a scorer that follows links, one of 256 links of an average
+# page.
+NEUTRAL = 0x8000
+
+
+def bucket(score: float) -> int:
+    """The place of a score in a queue key, 0 to 65535; a doubling is 1024 steps, from 2**-40 to 2**24; 0 for
+    what is not positive."""
+    if not score > 0:
+        return 0
+    return min(max(round((log2(min(score, LARGEST)) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP)
+
+
+def code(number: float) -> int:
+    """A number in 16 bits, to within .04 %; 0 for what is not positive."""
+    return max(bucket(number), 1) if number > 0 else 0
+
+
+def number_of(coded: int) -> float:
+    """The number that `code` made *coded* of, to within .04 %; 0 for 0."""
+    return 2.0 ** (coded / STEPS_A_DOUBLING + SMALLEST) if coded else 0.0
+
 
 PageId = int  # opaque to callers of the frontier
 

@@ -4,17 +4,31 @@ A row is a sequence of varints: for each set of flags in use a section of flags,
 (zigzag, relative to the source), gaps minus one and, if the links have weights, a code a link. Links with
 different flags lie in different sections, so that a reader can leave some out without decoding them.
 Plain Python: for a single page it is faster than NumPy, which reads many (`link_segments`).
+
+The links of many pages at once, packed and read by NumPy.
+
+A *segment* holds the links of `SEGMENT` consecutive page ids: a version, the number of pages with links,
+and a section for each set of flags: flags, length, and that many bytes of raw deflate around varints:
+number of pages, outdegrees, targets (gaps minus one; the first of a page zigzag, relative to the *first of
+the page before*, which makes the rows of a template equal bytes for the compressor: 2.6 bits a link on
+cnr-2000 where relative to the source takes 3.5), weight codes.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from . import varint
+from .keys import SEGMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
 NOFOLLOW, INTERNAL, REDIRECT, CANONICAL = 1, 2, 4, 8
 FLAGS = NOFOLLOW | INTERNAL | REDIRECT | CANONICAL
@@ -138,3 +152,230 @@ def weight_code(weight: float) -> int:
 
 
 WEIGHTS = (0.0, *(2.0 ** ((code - 64) / 8) for code in range(1, 128)))  # link score by code
+
+if TYPE_CHECKING:
+    Ints = NDArray[np.int64]
+
+VERSION = 1
+_LEVEL = 6  # of zlib: 9 saves 1 % at a third of the speed, 1 takes 8 % more bytes
+
+
+class Part(NamedTuple):
+    """Links with the same flags: *degrees[k]* links of page *sources[k]*, one page after the other; *codes*
+    are weights, None where all are 1."""
+
+    flags: int
+    sources: Ints
+    degrees: Ints
+    targets: Ints
+    codes: NDArray[np.uint8] | None
+
+
+def encode_varints(values: NDArray[np.integer]) -> bytes:
+    """Non-negative integers below 2**64 as varints, one after the other; 30 to 50 million a second."""
+    rest = values.astype(np.uint64)
+    lengths = np.ones(len(rest), np.int64)
+    longer = rest >> np.uint64(7)
+    while longer.any():
+        lengths += longer > 0
+        longer >>= np.uint64(7)
+    ends = np.cumsum(lengths)
+    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    at = ends - lengths
+    while len(at):
+        more = rest > np.uint64(0x7F)
+        out[at] = (rest & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
+        at, rest = at[more] + 1, rest[more] >> np.uint64(7)
+    return out.tobytes()
+
+
+def decode_varints(encoded: bytes) -> Ints:
+    """All varints in *encoded* as int64 (values from 2**63 wrap); `ValueError` if the last one ends early."""
+    raw = np.frombuffer(encoded, np.uint8)
+    ends = np.flatnonzero(raw < 0x80)
+    if len(ends) == len(raw):
+        return raw.astype(np.int64)
+    if not len(ends) or ends[-1] != len(raw) - 1:
+        raise ValueError("varint ends early")
+    left = ends.copy()
+    left[1:] -= ends[:-1] + 1
+    if left.max() > 9:
+        raise ValueError("varint longer than 64 bits")
+    values = raw[ends].astype(np.int64)
+    which = np.flatnonzero(left > 0)  # of truth values: twice as fast
+    at, left = ends[which], left[which]
+    while len(which):
+        at -= 1
+        values[which] = (values[which] << 7) | (raw[at] & 0x7F)
+        left -= 1
+        if len(more := np.flatnonzero(left > 0)) < len(left):
+            which, at, left = which[more], at[more], left[more]
+    return values
+
+
+def spread(starts: Ints, degrees: Ints) -> Ints:
+    """The positions ``starts[k], starts[k] + 1, ..`` of all rows, *degrees[k]* of each, one after the
+    other."""
+    before = np.cumsum(degrees) - degrees
+    positions: Ints = np.arange(int(degrees.sum())) + np.repeat(starts - before, degrees)
+    return positions
+
+
+def _rows_of(degrees: Ints) -> Ints:
+    """Where each row begins; no row may be empty."""
+    return np.cumsum(degrees) - degrees
+
+
+def _targets(firsts: Ints, gaps: Ints, degrees: Ints) -> Ints:
+    """Undo the gaps: *gaps* holds one value a link, of which the first of each row does not count."""
+    begin = _rows_of(degrees)
+    steps = gaps + 1
+    steps[begin] = 0
+    lift = firsts - np.cumsum(steps)[begin]  # of a row, which the step to its first target then makes
+    lift[1:] -= lift[:-1].copy()
+    steps[begin] = lift
+    return np.cumsum(steps, out=steps)
+
+
+def _unzigzag(values: Ints) -> Ints:
+    return ((values >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(values & 1)
+
+
+def only(part: Part, keep: NDArray[np.bool_]) -> Part:
+    """The links of those pages of *part* for which *keep* is true."""
+    links = np.repeat(keep, part.degrees)
+    codes = None if part.codes is None else part.codes[links]
+    return Part(part.flags, part.sources[keep], part.degrees[keep], part.targets[links], codes)
+
+
+def decode_rows(rows: Sequence[tuple[int, bytes]]) -> Iterator[Part]:
+    """Parts of many rows (page, row) at once, first section of every page first.
+
+    Raises `ValueError` on bytes that are no rows.
+    """
+    lengths = np.array([len(row) for _, row in rows], np.int64)
+    sources = np.array([source for source, _ in rows], np.int64)[lengths > 0]
+    encoded = b"".join([row for _, row in rows])
+    values = decode_varints(encoded)
+    ends_in_bytes = np.cumsum(lengths[lengths > 0])
+    count_before = np.cumsum(np.frombuffer(encoded, np.uint8) < 0x80)
+    ends = count_before[ends_in_bytes - 1] if len(sources) else ends_in_bytes
+    at = np.concatenate(([0], ends[:-1])) if len(sources) else ends
+    while len(sources):
+        if (ends - at < 3).any():
+            raise ValueError("an adjacency row ends early")
+        flags, degrees = values[at], values[at + 1]
+        sizes = degrees * (1 + (flags & WEIGHTED > 0))
+        if (degrees < 1).any() or (at + 2 + sizes > ends).any() or (flags & ~(FLAGS | WEIGHTED)).any():
+            raise ValueError("an adjacency row is damaged")
+        for flag in np.unique(flags).tolist():
+            those = flags == flag
+            degree, begin, source = degrees[those], at[those] + 2, sources[those]
+            gaps = values[spread(begin, degree)]
+            targets = _targets(source + _unzigzag(values[begin]), gaps, degree)
+            codes = values[spread(begin + degree, degree)].astype(np.uint8) if flag & WEIGHTED else None
+            yield Part(flag, source, degree, targets, codes)
+        at = at + 2 + sizes
+        more = at < ends
+        at, ends, sources = at[more], ends[more], sources[more]
+
+
+def unpack(first: int, segment: bytes) -> Iterator[Part]:
+    """The parts of the *segment* of the pages from *first* on; none of an empty one.
+
+    Raises `ValueError` on bytes that are no segment, or one of another version.
+    """
+    if not segment:
+        return
+    version, offset = varint.decode(segment)
+    if version != VERSION:
+        raise ValueError(f"segment of pages from {first} on has version {version}, not {VERSION}")
+    _, offset = varint.decode(segment, offset)
+    while offset < len(segment):
+        flags, offset = varint.decode(segment, offset)
+        size, offset = varint.decode(segment, offset)
+        yield _unpack_section(first, flags, segment[offset : offset + size])
+        offset += size
+
+
+def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> list[Part]:
+    """The parts of a segment after *rows* (page, row) replaced what it said of them; none is empty."""
+    parts = [*unpack(first, segment)]
+    if rows:
+        replaced = np.array([source for source, _ in rows], np.int64)
+        parts = [only(part, ~np.isin(part.sources, replaced)) for part in parts]
+        parts += decode_rows(rows)
+    return [part for part in parts if len(part.targets)]
+
+
+def pages_with_links(segment: bytes) -> int:
+    """How many pages have links in *segment*; 0 for an empty one. Reads no more than its head."""
+    return varint.decode(segment, varint.decode(segment)[1])[0] if segment else 0
+
+
+def _unpack_section(first: int, flags: int, packed: bytes) -> Part:
+    try:
+        values = decode_varints(zlib.decompress(packed, -15))
+        pages = int(values[0])
+        degrees = values[1 : 1 + pages]
+        links = int(degrees.sum())
+        numbers = 1 + pages + links * (2 if flags & WEIGHTED else 1)
+        if len(values) != numbers or (degrees < 0).any():
+            raise ValueError(f"{len(values)} numbers for {links} links")
+    except (zlib.error, ValueError, IndexError) as error:
+        raise ValueError(f"segment of pages from {first} on is damaged: {error}") from error
+    sources = np.flatnonzero(degrees > 0)
+    degrees = degrees[sources]
+    gaps = values[1 + pages : 1 + pages + links]
+    firsts = first + np.cumsum(_unzigzag(gaps[_rows_of(degrees)]))
+    codes = values[1 + pages + links :].astype(np.uint8) if flags & WEIGHTED else None
+    return Part(flags, first + sources, degrees, _targets(firsts, gaps, degrees), codes)
+
+
+def _pack_section(first: int, part: Part) -> bytes:
+    degrees = np.zeros(int(part.sources[-1]) - first + 1, np.int64)
+    degrees[part.sources - first] = part.degrees
+    begin = _rows_of(part.degrees)
+    gaps = np.diff(part.targets, prepend=0) - 1
+    step = np.diff(part.targets[begin], prepend=first)
+    gaps[begin] = (step << 1) ^ (step >> 63)
+    columns = [np.array([len(degrees)]), degrees, gaps]
+    if part.codes is not None:
+        columns.append(part.codes.astype(np.int64))
+    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
+    packed = deflate.compress(encode_varints(np.concatenate(columns))) + deflate.flush()
+    return varint.encode(part.flags) + varint.encode(len(packed)) + packed
+
+
+def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes:
+    """The segment of the pages from *first* on after *rows* (page, row) replaced what it said of them.
+
+    *segment* may be empty; so is the result if no page has links. About 5 million links a second.
+    """
+    parts = newest(first, segment, rows)
+    sections = []
+    with_links = np.zeros(SEGMENT, np.bool_)
+    for flags in sorted({part.flags for part in parts}):
+        merged = _merge([part for part in parts if part.flags == flags])
+        with_links[merged.sources - first] = True
+        sections.append(_pack_section(first, merged))
+    if not sections:
+        return b""
+    return varint.encode(VERSION) + varint.encode(int(with_links.sum())) + b"".join(sections)
+
+
+def _merge(parts: list[Part]) -> Part:
+    """Parts of different pages as one, ascending by page."""
+    sources = np.concatenate([part.sources for part in parts])
+    degrees = np.concatenate([part.degrees for part in parts])
+    begin = _rows_of(degrees)
+    order = np.argsort(sources)
+    links = spread(begin[order], degrees[order])
+    codes = [part.codes for part in parts if part.codes is not None]
+    return Part(
+        parts[0].flags,
+        sources[order],
+        degrees[order],
+        np.concatenate([part.targets for part in parts])[links],
+        np.concatenate(codes)[links] if codes else None,
+    )

@@ -1,1 +1,0 @@
-"""Requests under way, from hand-out to release, and those that follow from them."""

@@ -1,0 +1,144 @@
+"""What a response or an error of the downloader says of a host, and how it ends a page.
+
+A host that met trouble rests, and the strike is counted and logged.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Request, Response
+from scrapy.spidermiddlewares.httperror import HttpError
+
+from ..core import reasons
+from ..core.errors import span
+from ..core.hosts.host import Trouble, asked_pause, trouble_at
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from ..core.frontier import Frontier
+    from ..core.hosts.giving_up import Cooled
+
+logger = logging.getLogger(__name__)
+
+
+def cool(crawler: Crawler, frontier: Frontier, host: str, trouble: Trouble, now: float) -> Cooled:
+    """`Frontier.cool`, and what is new of it is counted and logged. Raises `FrontierUnwritable`."""
+    rest = frontier.cool(host, trouble, now)
+    if rest.is_new:
+        crawler.stats.inc_value("frontier/cooldown/strikes")
+        pause, extra = span(rest.cooldown.until - now), {"spider": crawler.spider}
+        words = "%s rests for %s after strike %d: %s"
+        logger.info(words, host, pause, rest.cooldown.strikes, trouble.reason, extra=extra)
+    return rest
+
+
+CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
+OWN_PAUSE = 10.0  # seconds until a host is asked again that this machine could not ask
+_FEWER = "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"
+_BIND = "set DOWNLOAD_BIND_ADDRESS, or bindaddress in the meta of requests, to an address of this machine"
+_OWN = {errno.EMFILE: _FEWER, errno.ENFILE: _FEWER, errno.EADDRNOTAVAIL: _BIND}
+
+# By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
+_NAMES = {
+    Trouble(reasons.CONNECTION_REFUSED()): "ConnectionRefusedError DownloadConnectionRefusedError",
+    Trouble(reasons.NO_SUCH_NAME()): "DNSLookupError CannotResolveHostError",
+    Trouble(reasons.TIMED_OUT(), may_be_page=True): "TimeoutError TCPTimedOutError DownloadTimeoutError",
+    Trouble(reasons.CONNECTION_LOST(), may_be_page=True): (
+        "ConnectionClosed ConnectError ConnectionError ResponseFailed DownloadFailedError"
+    ),
+}
+_TROUBLES = {name: trouble for trouble, names in _NAMES.items() for name in names.split()}
+
+
+def pause_in(response: Response, now: float) -> float:
+    """Seconds for which *response* asks to be left alone (`asked_pause`); 0 where it does not say."""
+    return asked_pause(first_line(response, "Retry-After"), now)
+
+
+def trouble_in(response: Response, now: float) -> Trouble | None:
+    """What *response* says of its host (`trouble_at`); None where it says nothing."""
+    status, line = response.status, first_line(response, "Retry-After")
+    trouble = trouble_at(status, line, now)
+    if trouble is None:
+        return None
+    failure = Response(response.url, status, {"Retry-After": line} if line else None)
+    return trouble._replace(failure=failure)
+
+
+def lines_of(response: Response, name: str) -> list[str]:
+    """The header lines of *response* called *name*."""
+    return [line.decode("latin-1") for line in response.headers.getlist(name)]
+
+
+def first_line(response: Response, name: str) -> str:
+    """The first of `lines_of`; empty where there is none."""
+    return next(iter(lines_of(response, name)), "")
+
+
+def error_of(trouble: Trouble, request: Request) -> Exception:
+    """What to raise for *request*, which is given up because of *trouble*: the error that another page of its
+    site met, else an `IgnoreRequest`."""
+    failure = trouble.failure
+    if isinstance(failure, Response):
+        return HttpError(failure.replace(url=request.url, request=request), "Ignoring non-200 response")
+    return failure.with_traceback(None) if isinstance(failure, Exception) else IgnoreRequest(trouble.reason)
+
+
+def _is_answer(error: BaseException | None) -> bool:
+    """Whether *error*, of Twisted or aiohttp, is about what the host answered, not about the connection."""
+    if error is None or type(error).__name__ == "ClientResponseError":
+        return error is not None
+    for reason in getattr(error, "reasons", ()):
+        kind = type(getattr(reason, "value", reason))
+        if _TROUBLES.keys().isdisjoint(each.__name__ for each in kind.__mro__):
+            return True
+        if kind.__name__ == "ConnectionDone" and type(error).__name__ == "ResponseFailed":
+            return True  # it began to answer, and closed the connection as if that were all
+    return False
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of what *error*, which is kept while its host does not answer, holds by its tracebacks."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+class OwnFault(NamedTuple):
+    """What this machine lacks, so that a request was not sent: the ``cause``, in words of the operating
+    system, and the ``remedy``."""
+
+    cause: str
+    remedy: str
+
+
+def own_fault(error: BaseException | None) -> OwnFault | None:
+    """What this machine lacked where *error* kept a request from being sent; None where it lacked nothing.
+
+    No network is none of it: that may as well be the host's, and is over some day.
+    """
+    while error is not None:
+        number = getattr(error, "osError", None) or getattr(error, "errno", None)  # Twisted's, or Python's
+        # An address that a host has, and this machine no route to, bears the same number.
+        if number in _OWN and (number != errno.EADDRNOTAVAIL or "bind" in str(error)):
+            return OwnFault(os.strerror(number), _OWN[number])
+        error = error.__cause__
+    return None
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """What an error of the downloader says of the host; None where it says nothing.
+
+    Broken headers, a body cut short and a TLS certificate that does not fit are no better after a rest, and
+    the host answered.
+    """
+    if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
+        return None
+    found = (_TROUBLES.get(kind.__name__) for kind in type(error).__mro__)
+    return next((trouble for trouble in found if trouble is not None), None)

@@ -1,0 +1,641 @@
+"""Requests on their way: what is seen of each between hand-out and release, and the verdict.
+
+What the engine makes of them is reported here by `engine_watch`.
+
+Where a request comes from, and what one that follows from another says of that other's page.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.http import Headers, Response
+from scrapy.spidermiddlewares.httperror import HttpError
+from w3lib.http import basic_auth_header
+
+from ..core import reasons
+from ..core.pages.leases import Outcome, new_outcome
+from ..core.parse.directives import NO_CONSEQUENCES
+from ..core.parse.headers import TOO_BUSY, kept
+from ..core.parse.urls import ajax_form, host_of, origin_text
+from ..core.revisits.policy import Fetched, new_fetched
+from ..core.store.link_rows import INTERNAL
+from ..core.transitions import FETCHED, Event, event_at
+from .codec import Unreadable, copied
+from .fingerprints import is_same_page
+from .host_trouble import CACHED
+from .link_extractor import digest_of, of_content
+from .meta_keys import (
+    AUTO_SLOT,
+    DUPLICATE,
+    LATENCY,
+    MOVED,
+    NOT_BEFORE,
+    POSTPONED,
+    POSTPONED_FOR,
+    REDIRECTED_BY,
+    SLOT,
+    START,
+)
+from .payloads import insists, is_forced, own_of, with_own
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from ..core.frontier import PageId
+    from ..core.pages.leases import Lease
+    from ..core.parse.directives import Consequences
+    from .link_extractor import Way
+    from .log import Reporter
+    from .queued import QueuedRequests
+    from .robots_sites import Decision
+
+REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
+NOTHING = b"", b""
+CONDITIONAL = b"If-None-Match", b"If-Modified-Since"  # headers that hold validators, in their order
+_NO_KIND = (b"",)
+_LONGEST_REASON = 200  # characters
+# Flags of a response whose body broke off. One without a length whose connection was closed ("partial") may
+# be whole, and as a rule is.
+_BROKEN = frozenset(("dataloss", "download_stopped"))
+
+
+class Consumed(IgnoreRequest):
+    """Raised by a middleware of ours that took the response for the frontier: the page ends with *outcome*.
+
+    No callback sees the response, and Scrapy logs no error for an `IgnoreRequest`.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Flight:
+    """A request on its way, from hand-out to release, and what was seen of it so far.
+
+    What was seen is read by `outcome_of` when it has ended. ``links`` are those of its page; ``robots`` is
+    what robots.txt said when it was handed out, ``callback`` is what the request had then (the shell takes
+    its own back as soon as it is called); ``is_sending``: its host waits to hear that it went out;
+    ``was_given``: it, or meanwhile one beside the pages, came to a download handler; ``is_cached``: a
+    response to it came from Scrapy's HTTP cache, whatever middlewares made of that.
+    ``fetched`` is what the response was, ``consequences`` are those of its directives, and its links are
+    followed on the ``ways``. For pages that come back: the ``digest`` of its body or text, that of the
+    ``content`` by the callback, and the validators it was ``asked_with``.
+    """
+
+    request: Request
+    lease: Lease
+    is_sending: bool = False
+    robots: Decision | None = None
+    callback: Any = None
+    was_given: bool = False
+    is_cached: bool = False
+    status: int = 0
+    is_fetched: bool = False
+    error: BaseException | None = None
+    spider_error: BaseException | None = None
+    follow_up: Request | None = None
+    outcome: Outcome | None = None
+    notes: tuple[str, ...] = ()
+    led_to: Request | None = None
+    links: PageLinks | None = None
+    fetched: Fetched | None = None
+    consequences: Consequences = NO_CONSEQUENCES
+    ways: tuple[Way, ...] = ()
+    digest: bytes = b""
+    content: bytes = b""
+    asked_with: tuple[bytes, bytes] = NOTHING
+    errback: Any = None  # taken off the request, which may be the user's own object
+    payload: bytes | None = None  # of its page from now on; None: as it was
+    is_let_through: bool = False  # the spider middlewares before ours let its response pass, to the callback
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its page is not asked for, because its site was given up: a proxy may know better."""
+        return self.lease.given_up is not None and not self.request.meta.get("proxy")
+
+    @property
+    def has_landed(self) -> bool:
+        """Whether the downloader and its middlewares are done with it."""
+        return self.is_fetched or self.error is not None or self.follow_up is not None
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether its page is asked for unconditionally, and its callback called: the request wants that."""
+        return is_forced(self.request.meta, self.lease.page)
+
+    def came_to(self, result: Any) -> float | None:
+        """The downloader and its middlewares came to *result*: a response, a request, or a failure.
+
+        Seconds the host took to answer; None where it did not, or only that it wants to be left alone.
+        """
+        if isinstance(result, Response):
+            self.status = result.status
+            self.is_fetched = True
+            self.fetched = fetched_of(result)
+        elif isinstance(result, Request):
+            self.follow_up = result
+        else:
+            self.error = getattr(result, "value", result)
+        if not self.status or self.status in TOO_BUSY:
+            return None
+        latency = self.request.meta.get(LATENCY)
+        return latency if isinstance(latency, float) else None
+
+    def raises(self, error: BaseException) -> None:
+        """Its callback, or its errback, raised *error*."""
+        self.spider_error = error
+
+    def takes_validators_off(self, request: Request) -> None:
+        """Take our validators off *request*: what follows from it has none, nor has its payload."""
+        for name, value in zip(CONDITIONAL, self.asked_with, strict=True):
+            if value:
+                request.headers.pop(name, None)
+
+    def gather_links(self, url: str) -> PageLinks:
+        """What the links of its page, found at *url*, gather on: its callback is about to run."""
+        if self.links is None:
+            found = self.consequences
+            self.links = PageLinks(url, found.canonical, found.is_nofollow)
+        return self.links
+
+    def takes_content(self, content: Any) -> None:
+        """The callback says what the content of the page is, or a part of it: told alike, and in the same
+        order, it has the same digest. None says nothing."""
+        if content is not None:
+            self.content = digest_of(self.content + of_content(content))
+
+    def ends_silently(self, outcome: Outcome) -> Consumed:
+        """What to raise for the page to end with *outcome*, unheard by callback and errback."""
+        self.falls_silent()
+        return Consumed(outcome)
+
+    def falls_silent(self) -> None:
+        """No errback hears how it ends: that is taken off the request until it has ended."""
+        self.errback, self.request.errback = self.request.errback or self.errback, None
+
+    def leads_to(self, target: PageId) -> None:
+        """The request that follows from it is queued as the page *target*, which its outcome names from now
+        on."""
+        if self.outcome is not None:
+            self.outcome = self.outcome._replace(target=target)
+
+    def note(self, words: str, led_to: Request | None = None) -> None:
+        """Have the record of the page, if it is fetched, say *words* too, and name its better self."""
+        self.notes += (words,)
+        self.led_to = led_to or self.led_to
+
+    def obeys(self, consequences: Consequences) -> None:
+        """The page is read, its directives come to *consequences*; its record says so."""
+        self.consequences = consequences
+        self.notes += consequences.notes_of_items + consequences.notes_of_links
+        if consequences.alias_of is not None:
+            self.led_to = Request(consequences.alias_of)
+
+
+# Of a request that a callback yielded: the lease of its page, and `PageLinks.yielded`, which has the rest.
+LinkFrom = tuple["Lease | None", "dict[int, tuple[Request, int, float]]"]
+
+
+class Flights(dict[int, Flight]):
+    """The requests under way, each by the ``id`` of its request, which the flight keeps alive.
+
+    There is none for a request that is downloaded beside the scheduler (``engine.download``: robots.txt,
+    media, inline requests), or that has ended. A link is put into ``by_link`` by whoever takes it down, and
+    taken out by whoever queues it: a call would cost 0.1 us more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_follow_up: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
+        self.by_link: dict[int, LinkFrom] = {}  # by id of a request that a callback yielded
+
+    def response_downloaded(self, response: Response, request: Request) -> None:
+        """Receives Scrapy's signal: a retry hides the status from everything that comes later."""
+        flight = self.get(id(request))
+        if flight is not None:
+            flight.status = response.status
+
+    def await_follow_up(self, flight: Flight) -> None:
+        """A request follows from that of *flight*, and is on its way to the scheduler."""
+        self.by_follow_up[id(flight.follow_up)] = flight
+
+    def await_no_more(self, flight: Flight) -> None:
+        """*flight* has ended: what follows from it, and links of its page, will not come any more."""
+        self.by_follow_up.pop(id(flight.follow_up), None)
+        for link in () if flight.links is None else flight.links.yielded:
+            self.by_link.pop(link, None)
+
+    def leading_to(self, request: Request) -> Flight | None:
+        """The flight that *request* follows from, a redirect or retry by a middleware or by a callback; None
+        for any other. What a middleware made is told once."""
+        if not self.by_follow_up and not request.dont_filter:
+            return None
+        flight = self.by_follow_up.pop(id(request), None)
+        if flight is None and request.dont_filter and request.meta.get("retry_times"):
+            return next((each for each in self.values() if is_retry(request, each.request)), None)
+        return flight
+
+
+def is_retry(request: Request, of: Request) -> bool:
+    """Whether *request*, which a callback yields, is one by `get_retry_request`: the same, tried once more.
+    Other requests of a page that was retried have as many ``retry_times`` as that."""
+    made, before = request.meta.get("retry_times"), of.meta.get("retry_times", 0)
+    is_same = request.url == of.url and request.method == of.method and request.body == of.body
+    return is_same and isinstance(made, int) and isinstance(before, int) and made > before
+
+
+def fetched_of(response: Response) -> Fetched | None:
+    """What the record of a page keeps of *response*; None where it shows no page. About 5 us."""
+    flags, headers = response.flags, response.headers
+    if not 200 <= response.status < 300 or CACHED in flags:
+        return None
+    kind = dict.get(headers, b"Content-Type") or _NO_KIND  # as `Headers` keeps it: making it so takes 1 us
+    tags, dates = dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())
+    etag, date = kept(tags, dates) if tags or dates else NOTHING
+    is_whole = _BROKEN.isdisjoint(flags)
+    return new_fetched((etag, date, b"", _content_type(kind[-1]), len(response.body), is_whole, False))
+
+
+@lru_cache(maxsize=256)
+def _content_type(value: bytes) -> str:
+    return value.partition(b";")[0].strip().lower().decode("latin-1")
+
+
+def outcome_of(
+    flight: Flight, is_closing: bool = False, find: Callable[[Request], PageId | None] | None = None
+) -> Outcome:
+    """What becomes of the page.
+
+    A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
+    middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
+    counts for nothing. *find* knows the pages of requests.
+    """
+    outcome = flight.outcome or _seen_of(flight, is_closing)
+    if flight.led_to is not None and outcome.target is None and find is not None:
+        return outcome._replace(target=find(flight.led_to))
+    return outcome
+
+
+def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
+    if flight.follow_up is not None:
+        return Outcome(Event.REDIRECTED, reason=reasons.LED_TO_DROPPED())
+    if flight.error is not None:
+        return _after_error(flight.error, flight.status, is_closing)
+    if flight.spider_error is not None and not isinstance(flight.spider_error, CloseSpider):
+        return Outcome(Event.FAILED, flight.status, reasons.CALLBACK(error=describe(flight.spider_error)))
+    if not flight.is_fetched:
+        return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
+    if flight.status >= 400:
+        return ended_with(flight.status)
+    notes, other, found = flight.notes, flight.request.meta.get(DUPLICATE), flight.links
+    if other is not None:
+        notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
+    reason = reasons.BETWEEN.join(notes)
+    has_links, score = found is not None, None if found is None else found.content_score
+    status, payload, fetched = flight.status, flight.payload, flight.fetched
+    return new_outcome(
+        (FETCHED, status, reason, None, payload, None, 0.0, "", has_links, 0, score, None, fetched, False)
+    )
+
+
+def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:
+    if isinstance(error, Consumed):
+        return error.outcome
+    if isinstance(error, HttpError):  # of a host that was given up
+        status = error.response.status
+        return Outcome(Event.FAILED, status, reasons.STATUS(status=status))
+    if isinstance(error, IgnoreRequest):
+        reason = getattr(error, REASON, "") or str(error) or type(error).__name__
+        longest = _LONGEST_REASON + reasons.LONGEST_URL  # one that is cut is not read back
+        return Outcome(Event.EXCLUDED, status, reason[:longest])
+    if type(error).__name__ == "CancelledError" and is_closing:
+        return Outcome(Event.POSTPONED, reason=reasons.CANCELLED())
+    return failed_with(error)
+
+
+def ended_with(status: int) -> Outcome:
+    """The page ends with this HTTP *status*, 400 or more: gone with 404 and 410, else failed."""
+    return Outcome(event_at(status), status, reasons.STATUS(status=status))
+
+
+def failed_with(error: BaseException) -> Outcome:
+    """The page ends as failed, because of *error*."""
+    return Outcome(Event.FAILED, reason=describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """Class and message of *error* in one line, 200 characters at most."""
+    words = error.reason if isinstance(error, CloseSpider) else error  # whose own text is empty
+    text = " ".join(str(words).split())
+    return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
+
+
+class PageLinks:
+    """The links of one page whose callback runs and whose pages are not known yet.
+
+    ``yielded`` are requests by their id with flags and weight, ``anchors`` URLs with flags, each once. The
+    links of a page that ``is_nofollow`` carry no weight. Whoever takes one down adds it and counts it here:
+    a call would cost 0.1 us more.
+    """
+
+    def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
+        self.canonical = canonical
+        self.is_nofollow = is_nofollow
+        self.host = host_of(url)
+        self.origin = origin_text(url) + "/"
+        self.yielded: dict[int, tuple[Request, int, float]] = {}
+        self.anchors: dict[tuple[str, int], None] = {}
+        self.content_score: float | None = None
+        self.count = 0
+
+    def flags(self, url: str) -> int:
+        """The flags of a link to *url*: `INTERNAL` where it has the host of the page, else 0."""
+        return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0
+
+
+# What Scrapy's own middlewares put into a request, and ours, besides the default headers.
+_CONDITIONAL = "If-Modified-Since", "If-None-Match"
+_HEADERS = "Accept-Encoding", "Cookie", "Proxy-Authorization", "User-Agent", *_CONDITIONAL
+_KEYS = "proxy", "_auth_proxy", "_scheme_proxy", "download_timeout", "download_latency", SLOT, AUTO_SLOT
+
+
+def is_seed(request: Request) -> bool:
+    """Whether *request* comes from ``start()``, or by redirects from there.
+
+    What a callback makes of a seed inherits its meta, but has a depth.
+    """
+    return START in request.meta and "depth" not in request.meta
+
+
+def is_answer(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up* fetches what a form was answered with: its page may be known, the answer is not.
+
+    A login leads to the page one came from, as a rule, which shows another face then.
+    """
+    return (
+        flight.request.method not in ("GET", "HEAD")
+        and follow_up.method == "GET"
+        and is_redirect(follow_up, flight)
+    )
+
+
+def is_redirect(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up* is where the response sends to, and no request that a middleware made itself."""
+    return times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
+
+
+def only_its_retry_insists(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up*, to which a redirect of *flight* led, would be fetched whatever is known
+    (``dont_filter``) because the page was retried or handed back, and not because it asks for that itself."""
+    is_sent_so = flight.request.dont_filter and is_redirect(follow_up, flight)
+    return is_sent_so and not insists(flight.lease.page.payload)
+
+
+def is_once_more(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up* is for the page of *flight* again: a retry, or one that was postponed. A retry of
+    another page is none, a mirror say: it led there."""
+    if POSTPONED in follow_up.meta:
+        return True
+    is_retried = times(follow_up, "retry_times") > times(flight.request, "retry_times")
+    return is_retried and is_same_page(follow_up.url, flight.request.url)
+
+
+def times(request: Request, counter: str) -> int:
+    """The *counter* in the meta of a request; 0 where there is none, or no number."""
+    value = request.meta.get(counter, 0)
+    return value if isinstance(value, int) else 0
+
+
+def postpone(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
+    """*request*, to go back to its place in the queue without a visit; not handed out again before so many
+    *seconds*, and from the queue of *host* if that is another."""
+    back = copied(request)
+    back.dont_filter = True
+    back.meta.update({POSTPONED: reason, POSTPONED_FOR: seconds, MOVED: host})
+    return back
+
+
+def postponed(flight: Flight | None, request: Request, reason: str, seconds: float = 0.0) -> Request | None:
+    """*request* to `postpone`; None where it must end now: nobody waits for its page any longer, or it has no
+    *flight*, and nobody would queue it again."""
+    return None if flight is None or flight.lease.is_last else postpone(request, reason, seconds)
+
+
+def outcome_of_postponed(flight: Flight, follow_up: Request) -> Outcome:
+    """The page goes back where it was (`postpone`): nothing was fetched, so nothing counts. What `postpone`
+    put into the meta of *follow_up* is taken out."""
+    meta = follow_up.meta
+    reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
+    delay = float(meta.pop(POSTPONED_FOR, 0.0))
+    return Outcome(Event.POSTPONED, flight.status, reason, delay=delay, host=host)
+
+
+def redirected(follow_up: Request, target: PageId | None, status: int = 0) -> Outcome:
+    """The page led to *follow_up*, answered with *status*; *target* is the page of that, None while nobody
+    knows it."""
+    reason = reasons.LED(url=follow_up.url[: reasons.LONGEST_URL])
+    return Outcome(Event.REDIRECTED, status, reason, target=target)
+
+
+def not_followed(url: str, why: str) -> str:
+    """Why a page leads nowhere, for its record: *url* is refused, since *why*."""
+    return reasons.NOT_FOLLOWED(why=why, url=url[: reasons.LONGEST_URL])
+
+
+def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request) -> bool:
+    """Whether *follow_up*, which asks for the page of *request* again, may get another answer.
+
+    It has other cookies, the site asked to come back later, or the spider insists (``dont_filter``).
+    """
+    if follow_up.dont_filter or NOT_BEFORE in follow_up.meta:
+        return True
+    from scrapy.downloadermiddlewares.cookies import CookiesMiddleware  # 40 ms: it brings an HTTP client
+
+    cookies = crawler.get_downloader_middleware(CookiesMiddleware)
+    if cookies is None or request.meta.get("dont_merge_cookies"):
+        return False
+    then = request.headers.getlist("Cookie")
+    now = copied(follow_up)
+    now.headers.pop("Cookie", None)
+    cookies.jars[follow_up.meta.get("cookiejar")].add_cookie_header(now)
+    return now.headers.getlist("Cookie") != then
+
+
+def use_up_retries(request: Request, retry_times: int) -> None:
+    """Have Scrapy's retry middleware take *request* for the last one of its page, so that the next trouble
+    reaches the errback."""
+    most = request.meta.get("max_retry_times")
+    made = request.meta.get("retry_times", 0)
+    request.meta["retry_times"] = max(made, retry_times if most is None else most)
+
+
+def without_additions(
+    follow_up: Request, source: Request, sent: Request, names: frozenset[Any] | None = None
+) -> Request:
+    """*follow_up*, made of a request as it was *sent*, without what came into that since it was as its
+    *source*: of all that was handed on it has what that said; of these *names* alone, if there are any."""
+    made = copied(follow_up)
+    _take_back(made.headers, sent.headers, source.headers, names)
+    _take_back(made.meta, sent.meta, source.meta, names)
+    return made
+
+
+def _take_back(
+    now: dict[Any, Any], sent: dict[Any, Any], source: dict[Any, Any], names: frozenset[Any] | None
+) -> None:
+    for name in list(now) if names is None else [name for name in now if name in names]:
+        if name in sent and _is_same(dict.get(now, name), dict.get(sent, name)):  # not of the step to here
+            if name in source:  # a proxy with its password, which Scrapy takes out
+                dict.__setitem__(now, name, dict.get(source, name))
+            else:
+                dict.pop(now, name)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether *one* is *other*, or equal to it. What cannot be compared is not: two arrays, say."""
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # code of others, which may do anything
+        return False
+
+
+@dataclass(eq=False, repr=False)
+class FollowUps:
+    """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *have_fail*
+    ends a request with an error, *backoff* gives seconds after so many attempts."""
+
+    _crawler: Crawler
+    _have_fail: Callable[[Request, Exception], None]
+    _backoff: Callable[[int], float]
+    _requests: QueuedRequests
+    _reporter: Reporter
+
+    @cached_property
+    def _of_scrapy(self) -> frozenset[bytes | str]:
+        default = self._crawler.settings.getdict("DEFAULT_REQUEST_HEADERS")
+        headers = Headers(dict.fromkeys(_HEADERS, "") | default)
+        return frozenset((*headers, *_KEYS))
+
+    def _put_in(self, request: Request) -> frozenset[bytes | str]:
+        """Names of what Scrapy's own middlewares put into *request* on its way out. A service may have got
+        its key by the same header as a site its password."""
+        spider, meta, get = self._crawler.spider, request.meta, self._crawler.settings.get
+        known = (
+            (getattr(spider, "http_user", ""), getattr(spider, "http_pass", "")),
+            (get("HTTPAUTH_USER"), get("HTTPAUTH_PASS")),
+            (meta.get("http_user"), meta.get("http_pass")),
+        )
+        is_basic = request.headers.get("Authorization") in {
+            basic_auth_header(user or "", password or "") for user, password in known if user or password
+        }
+        return self._of_scrapy | {b"Authorization"} if is_basic else self._of_scrapy
+
+    def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
+        """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
+        is."""
+        lease = flight.lease
+        if not is_once_more(follow_up, flight):
+            return False
+        if POSTPONED in follow_up.meta:
+            flight.outcome = outcome_of_postponed(flight, follow_up)
+            if lease.page_id in self._requests.in_memory:
+                self._requests.keep_in_memory(lease.page_id, follow_up)
+            return True
+        status, delay = flight.status, self._backoff(lease.page.attempts + 1)
+        reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
+        payload, priority = self._replace(flight, follow_up), follow_up.priority
+        outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
+        flight.outcome = outcome
+        if lease.is_last_attempt:
+            self._give_up(flight, follow_up, reason)
+        else:
+            self._reporter.tally["frontier/retries"] += 1
+        return True
+
+    def _give_up(self, flight: Flight, follow_up: Request, reason: str) -> None:
+        """Have *follow_up* fail, for which nobody will ask: a callback knows of no `use_up_retries`."""
+        reason = reasons.ATTEMPTS_USED_UP(reason=reason, attempts=flight.lease.page.attempts + 1)
+        words = "Gave up %s: %s; see FRONTIER_MAX_ATTEMPTS (said once)"
+        self._reporter.log_once("attempts_used_up", logging.WARNING, words, follow_up, reason)
+        self._have_fail(follow_up, IgnoreRequest(reason))
+
+    def _replace(self, flight: Flight, follow_up: Request) -> bytes | None:
+        """The payload of *follow_up*, which takes the place of the request of the page until it ends; None
+        where there is none."""
+        payload = self._requests.replace(flight.lease.page_id, follow_up)
+        return None if payload is None else with_own(payload, flight.lease.page.payload)
+
+    def with_own(self, flight: Flight, follow_up: Request, payload: bytes) -> bytes:
+        """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page has
+        when it has ended, to come back or be queued again by: without the redirects that led there this time,
+        and without what middlewares put into the request before it, on its way out. Where one of them made
+        *follow_up*, only what Scrapy's own put in: of the rest that one may need each time a key that it gave
+        its service, or a mark that it need not do so again."""
+        source = self._as_yielded(flight)
+        if source is None:
+            return payload
+        is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
+        names = None if is_led else self._put_in(flight.request)
+        target = without_additions(follow_up, source, flight.request, names)
+        for name in REDIRECTED_BY:
+            target.meta.pop(name, None)
+        own, is_stored = self._requests.payload_of(target)
+        return with_own(payload, own) if is_stored else payload
+
+    def as_link(self, flight: Flight, target: Request) -> Request:
+        """*target*, where the page of *flight* refreshes to or its canonical page, as a link from there would
+        be: with what the request for the page was yielded with, and without what middlewares put into it on
+        its way out. Only a slot of theirs is taken out where no more is known of that request than that this
+        process has it."""
+        source = self._as_yielded(flight)
+        if source is not None:
+            return without_additions(target, source, flight.request)
+        if AUTO_SLOT in target.meta:  # the spider chose none
+            target.meta.pop(SLOT, None)
+        return target
+
+    def _as_yielded(self, flight: Flight) -> Request | None:
+        """The request of the page of *flight*, before its tries; None where it cannot be read."""
+        page = flight.lease.page
+        try:
+            return self._requests.codec.decode(page.url, page.priority, own_of(page.payload))
+        except Unreadable:
+            return None
+
+    def end_for_nothing(self, flight: Flight, follow_up: Request) -> str:
+        """End *flight* as failed, if *follow_up*, which asks for its page again, would get the same answer:
+        the reason. Empty where it may get another one."""
+        if may_answer_otherwise(self._crawler, flight.request, follow_up):
+            return ""
+        reason = reasons.TO_ITSELF_FOR_NOTHING()
+        flight.outcome = Outcome(Event.FAILED, reason=reason)
+        return reason
+
+    def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
+        """End *flight* as one that led to *follow_up*, whose page may be *known*; whether that asks for the
+        same page once more."""
+        page_id = flight.lease.page_id
+        if known is None or known != page_id:
+            flight.outcome = redirected(follow_up, known, flight.status)
+            return False
+        payload = self._replace(flight, follow_up)
+        if follow_up.dont_filter and not is_redirect(follow_up, flight):
+            # As often as it likes, as with Scrapy: it knows what it waits for, and perhaps nobody was asked.
+            # What it waits for may be of the same host: that must come first.
+            reason = reasons.HANDED_BACK()
+            flight.outcome = Outcome(Event.POSTPONED, reason=reason, payload=payload, is_behind=True)
+            return True
+        flight.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload)
+        if flight.lease.is_last_attempt:
+            self._give_up(flight, follow_up, reasons.TO_ITSELF())
+        return True

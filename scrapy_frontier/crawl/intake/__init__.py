@@ -1,1 +1,0 @@
-"""Requests in: each becomes a link for the frontier, be it a seed, known, refused or filtered."""

@@ -1,0 +1,143 @@
+"""The politeness key of a URL: its host, its registered domain, its address, or what the user says.
+
+Delay, concurrency, cooldown and queue belong to the key. It is kept in the record of each page, so that a
+page stays with the key it was queued under when the setting changes.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from ..core.parse import urls
+from ..core.parse.urls import host_of
+from ..settings import ADDRESS, DOMAIN, HOST
+from . import scrapy_internals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tldextract import TLDExtract
+
+logger = logging.getLogger(__name__)
+
+_MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
+
+_reading = threading.Lock()
+
+
+@cache
+def _suffixes() -> TLDExtract:
+    """The bundled snapshot of the public suffix list: nothing is asked from the internet."""
+    import tldextract  # 40 ms, and 35 ms for the first name
+
+    suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
+    suffixes.extract_str("www.example.com")
+    if gc.get_freeze_count():  # a crawl is open; 20,000 objects that full collections need not walk
+        gc.freeze()
+    return suffixes
+
+
+@cache  # once
+def _say_unusable(problem: str) -> None:
+    words = (
+        "tldextract, which tells registered domains, fails (%s): each host counts as its own domain, for "
+        "FRONTIER_POLITENESS_KEY too; install tldextract>=3.4, and leave out what pins an older one"
+    )
+    logger.error(words, problem)
+
+
+def read_suffixes(after: float) -> None:
+    """Read the list of public suffixes in a thread, *after* so many seconds, if no name needs it before.
+
+    It takes 75 ms, for which the event loop would stand still.
+    """
+    reader = threading.Timer(after, registered_domain, ["www.example.com"])
+    reader.daemon = True
+    reader.start()
+
+
+@lru_cache(maxsize=10_000)  # a host that is loaded is asked for up to three times
+def registered_domain(host: str) -> str:
+    """``example.co.uk`` for ``www.example.co.uk``; an address, a suffix or any other name is its own.
+
+    3 us. Sub-domains of hosting services (``user.github.io``) belong to the service: who spawns them without
+    end must not be many. Where tldextract fails every host is its own, and an error says so once.
+    """
+    if host.count(".") < 2:  # whatever suffixes there are
+        return host
+    try:
+        with _reading:
+            suffixes = _suffixes()
+        found = suffixes.extract_str(host)
+    except Exception as error:  # the frontier asks amid a change, of which half must not be lost
+        _say_unusable(f"{type(error).__name__}: {error}")
+        return host
+    if found.domain and found.suffix:
+        domain = f"{found.domain}.{found.suffix}"
+    elif found.suffix:
+        return host
+    else:  # the list's own rule for a suffix it does not have: its last label
+        domain = ".".join(host.removesuffix(".").split(".")[-2:])  # no label behind the dot of the root
+        if domain[-1:].isdigit() or ":" in domain:
+            return host
+    return domain if f".{host}".endswith(f".{domain}") else host
+
+
+class PolitenessKeys:
+    """Politeness keys by `FRONTIER_POLITENESS_KEY`: ``of`` is a function from a URL to the name of
+    its key. Where addresses are the keys, a host is its own until its address is known."""
+
+    def __init__(self, key: str | Callable[[str], str] = HOST) -> None:
+        self._addresses: dict[str, str] = {}  # by host
+        self.are_addresses = key == ADDRESS
+        named = {HOST: host_of, DOMAIN: _domain_of, ADDRESS: self._of_address}
+        self.of: Callable[[str], str] = _careful(key) if callable(key) else named[key]
+
+    def _of_address(self, url: str) -> str:
+        host = host_of(url)
+        return self._addresses.get(host, host)
+
+    def learn(self, host: str, address: str) -> None:
+        """The address of *host*, from now on; of the 100,000 hosts that are kept those met first go."""
+        if len(self._addresses) >= _MOST_ADDRESSES:  # those met first go; they are asked for again
+            for known in list(self._addresses)[: _MOST_ADDRESSES // 10]:
+                del self._addresses[known]
+        self._addresses[host] = address
+
+    async def address_of(self, host: str) -> str | None:
+        """The address of *host*, looked up where it is not known, by the resolver of the connections; None
+        where it does not resolve."""
+        if host not in self._addresses:
+            for address in (await scrapy_internals.addresses_of(host))[
+                :1
+            ]:  # to which a connection goes first
+                self.learn(host, address)
+        return self._addresses.get(host)
+
+    async def looked_up(self, url: str) -> str:
+        """The key of *url*, as ``of``; where addresses are the keys, its host is looked up first."""
+        if self.are_addresses:
+            await self.address_of(host_of(url))
+        return self.of(url)
+
+
+def _domain_of(url: str) -> str:
+    return registered_domain(host_of(url))
+
+
+def _careful(function: Callable[[str], str]) -> Callable[[str], str]:
+    """*function*, with the host for what it has no answer to, so that no URL is lost by it."""
+
+    def politeness_key_of(url: str) -> str:
+        try:
+            key = function(url)
+        except Exception:
+            logger.exception("FRONTIER_POLITENESS_KEY has no answer to %s; its host is taken: mend it", url)
+            key = ""
+        return urls.clean_host(key) if isinstance(key, str) and key else host_of(url)
+
+    return politeness_key_of

@@ -1,1 +1,0 @@
-"""Which scorer a crawl has, and the thread in which it ranks."""

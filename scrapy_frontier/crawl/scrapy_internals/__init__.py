@@ -1,1 +1,0 @@
-"""Scrapy's private names and parts: every touch of one, each with its fallback."""
