@@ -406,8 +406,8 @@ class Frontier:
     hold = Verb("_clocks", Clocks.hold)
     release_hold = Verb("_clocks", Clocks.release_hold)
     held = Verb("_clocks", Clocks.held)
-    begin_errand = Verb("_clocks", Clocks.begin_errand)
-    end_errand = Verb("_clocks", Clocks.end_errand)
+    begin_side_request = Verb("_clocks", Clocks.begin_side_request)
+    end_side_request = Verb("_clocks", Clocks.end_side_request)
 
     # -- what sites said -------------------------------------------------------------------------------
 

@@ -44,13 +44,12 @@ NOT_INHERITED = frozenset(
     )
 )
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
-ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of its host
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset(
     (
-        *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, ONLY_SEEN, DIRECTIVES, DUPLICATE, ERRAND),
+        *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, ONLY_SEEN, DIRECTIVES, DUPLICATE),
         *(LAST_VISIT, CHANGED, CONTENT_HASH),
     )
 )

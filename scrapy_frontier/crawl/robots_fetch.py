@@ -10,7 +10,7 @@ The errands that find out what robots.txt says, a few at a time, each by the clo
 Fetching robots.txt: by the host's clock, redirects followed hop by hop, and no more of it than counts.
 
 The engine's own ``download_async`` is used, so every downloader middleware sees the request, as it does with
-Scrapy's middleware. A request that carries the meta key `ERRAND` takes no place of ``CONCURRENT_REQUESTS``.
+Scrapy's middleware. A `SideRequest` takes no place of ``CONCURRENT_REQUESTS``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from ..core.parse.urls import host_of
 from ..core.store.records import RobotsCopy, Verdict
 from . import scrapy_internals
 from .host_trouble import CACHED, OWN_PAUSE, cool, first_line, forget_frames, lines_of, own_fault, pause_in
-from .meta_keys import ERRAND, FROM_PUBLIC, SLOT
+from .meta_keys import FROM_PUBLIC, SLOT
 from .private_network import comes_from_inside, is_led_to, leads_inside, refusal_of
 from .robots_sites import LARGE_FILE, Decision, KnownSites, LruCache, RobotsServices, Site
 
@@ -68,14 +68,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ERRANDS_AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
+FETCHES_AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
 BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
 LONGEST_WAIT = 86_400.0  # seconds that a host is held for one that is blocked, or rests for longer
 NAP = 1.0  # the same where requests under way wait for it: the crawl may be about to end
 
 
-class RobotsErrand:
+class RobotsFetch:
     """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
 
     ``held`` are hosts that the frontier holds until it has ended; where there are none, only requests under
@@ -130,7 +130,7 @@ class RobotsQueue:
 
     _services: RobotsServices
     _sites: KnownSites
-    errands: dict[str, RobotsErrand] = field(default_factory=dict, init=False)
+    errands: dict[str, RobotsFetch] = field(default_factory=dict, init=False)
     # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
     _inside: LruCache[str, str] = field(default_factory=lambda: LruCache(len), init=False)
     _queue: deque[str] = field(default_factory=deque, init=False)
@@ -138,16 +138,16 @@ class RobotsQueue:
 
     def __post_init__(self) -> None:
         self._fetcher = RobotsFetcher(self._services)
-        self._most = max(ERRANDS_AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
+        self._most = max(FETCHES_AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
 
-    def ask(self, origin: str, host: str, request: Request) -> RobotsErrand:
+    def ask(self, origin: str, host: str, request: Request) -> RobotsFetch:
         """Have the file of *origin* fetched for a page of *host*, unless that is under way. Who waits for it
         says so to the errand that is returned. Where a public page leads to a private site nobody
         is asked."""
         errand = self.errands.get(origin)
         is_new = errand is None
         if errand is None:
-            errand = self.errands[origin] = RobotsErrand(host, request, self._services.settings.has_cache)
+            errand = self.errands[origin] = RobotsFetch(host, request, self._services.settings.has_cache)
         if not errand.is_meant:
             errand.is_meant = self._services.settings.redirects.allows_private or not is_led_to(request)
         if is_new and errand.is_meant and not self._is_unresolved(errand):
@@ -162,13 +162,13 @@ class RobotsQueue:
         address = self._inside.get(origin)
         return address if address is not None and is_led_to(request) else None
 
-    def _is_unresolved(self, errand: RobotsErrand) -> bool:
+    def _is_unresolved(self, errand: RobotsFetch) -> bool:
         """Whether the page waits under a name that stands for an address not known yet."""
         is_by_name = errand.host == host_of(errand.request.url)
         keys = self._services.politeness_keys
         return keys.are_addresses and is_by_name and not errand.request.meta.get("proxy")
 
-    async def _look_up(self, origin: str, errand: RobotsErrand) -> None:
+    async def _look_up(self, origin: str, errand: RobotsFetch) -> None:
         """Ask a site by the clock of its address, unless that is private and only public pages led there."""
         address = None
         try:
@@ -220,7 +220,7 @@ class RobotsQueue:
         self._queue.append(origin)
         self._begin()
 
-    def _tell_of_wait(self, errand: RobotsErrand, asked: str, wait: float) -> None:
+    def _tell_of_wait(self, errand: RobotsFetch, asked: str, wait: float) -> None:
         """Have the hosts that are held for an errand be so for no longer than it waits for the host that is
         *asked*, which may be another: who waits for them, and for the end of the crawl, must know how long.
         Their first page then has the file asked for again."""
@@ -229,7 +229,7 @@ class RobotsQueue:
             for host in errand.held - {asked}:
                 frontier.hold(host, now, now + min(wait, LONGEST_WAIT))
 
-    async def _sleep(self, errand: RobotsErrand, host: str, seconds: float) -> None:
+    async def _sleep(self, errand: RobotsFetch, host: str, seconds: float) -> None:
         """An errand waits for the *host* that its file lies on: others have its place meanwhile."""
         self._tell_of_wait(errand, host, seconds)
         self._under_way -= 1
@@ -239,9 +239,7 @@ class RobotsQueue:
         finally:
             self._under_way += 1
 
-    async def _learn(
-        self, origin: str, errand: RobotsErrand, copy: RobotsCopy | None, is_known: bool
-    ) -> None:
+    async def _learn(self, origin: str, errand: RobotsFetch, copy: RobotsCopy | None, is_known: bool) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it, unless the web is asked next."""
         sites, agent = self._sites, self._sites.agent_of(errand.request)
         stage = errand.asks_cache, errand.by_proxy, errand.retries
@@ -269,7 +267,7 @@ class RobotsQueue:
                 self._queue.appendleft(origin)
             self._begin()
 
-    async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy | None:
+    async def _fetch(self, origin: str, errand: RobotsFetch, before: RobotsCopy | None) -> RobotsCopy | None:
         """What is known of the file from now on, kept; None where this machine could not ask for it, nobody
         waits any more, or somebody has to be asked next: the web, past the cache, or the same once more."""
         page = errand.request if errand.not_believed is None else None
@@ -312,7 +310,7 @@ class RobotsQueue:
             await self._sites.parsers.send_parsed(copy.body, errand.request)
         return copy
 
-    async def _is_retried(self, errand: RobotsErrand, answer: Answer) -> bool:
+    async def _is_retried(self, errand: RobotsFetch, answer: Answer) -> bool:
         """Whether to ask once more after an *answer* that says nothing, as Scrapy does, where requests under
         way wait: what pipelines and callbacks download would be refused, and no queue has it."""
         services, pause = self._services, max(answer.retry_after or 0.0, NAP)
@@ -328,7 +326,7 @@ class RobotsQueue:
         errand.retries += 1
         return True
 
-    def _turns_from_proxy(self, errand: RobotsErrand, answer: Answer) -> bool:
+    def _turns_from_proxy(self, errand: RobotsFetch, answer: Answer) -> bool:
         """Whether an *answer* came by a proxy and may be its own, be it behind a redirect of the cache: then
         that is passed by, or the site is asked directly next, or nobody any more where the crawl ends."""
         if not errand.by_proxy or not is_proxy_to_blame(answer.status):
@@ -341,7 +339,7 @@ class RobotsQueue:
             errand.by_proxy, errand.not_believed = False, answer
         return True
 
-    def _has_to_await_machine(self, errand: RobotsErrand, failure: Exception | None) -> bool:
+    def _has_to_await_machine(self, errand: RobotsFetch, failure: Exception | None) -> bool:
         """Whether a *failure* is this machine's own fault, which says nothing of the site: nothing is learnt
         of it, and nobody who is under way is kept. `CooldownMiddleware` logs it; where there is none, a file
         that cannot be had is learnt as such."""
@@ -364,7 +362,7 @@ class RobotsQueue:
             return
         cool(services.crawler, services.frontier, answer.host, trouble, services.clock())
 
-    def _let_go(self, errand: RobotsErrand) -> None:
+    def _let_go(self, errand: RobotsFetch) -> None:
         services, not_sent = self._services, errand.not_sent
         held = errand.end()
         if services.frontier is not None:
@@ -383,7 +381,7 @@ INFLATED = 4 << 20  # bytes that a compressed file may grow to
 PROXY_HEADER = "Proxy-Authorization"  # the password
 
 _META = {
-    **dict.fromkeys((ERRAND, "allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
+    **dict.fromkeys(("allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
     **dict.fromkeys(("download_maxsize", "download_warnsize"), 0),
 }
 
@@ -432,7 +430,7 @@ class RobotsFetcher:
         Infinite: it is blocked."""
         if self._services.frontier is None:
             return 0.0
-        return self._services.frontier.begin_errand(host, self._services.clock())
+        return self._services.frontier.begin_side_request(host, self._services.clock())
 
     async def fetch(self, url: str, host: str, before: RobotsCopy | None, way: FileOnItsWay) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
@@ -515,7 +513,7 @@ class RobotsFetcher:
         meta["dont_cache"] = not way.asks_cache
         if way.asks_cache:  # what it has may be compressed; on the wire there is no limit but `READ`
             meta["download_maxsize"] = INFLATED
-        request = Request(
+        request = scrapy_internals.SideRequest(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
         if way.page is not None:
@@ -543,7 +541,7 @@ class RobotsFetcher:
             self._services.crawler.stats.inc_value("robotstxt/request_count")
             if self._services.frontier is not None:
                 was_asked = not is_cached or way.was_given
-                self._services.frontier.end_errand(host, self._services.clock(), was_asked)
+                self._services.frontier.end_side_request(host, self._services.clock(), was_asked)
 
     def _listen(self, connect: Callable[[Any, object], None]) -> None:
         connect(self._bytes_received, signals.bytes_received)

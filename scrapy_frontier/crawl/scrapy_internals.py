@@ -37,7 +37,7 @@ from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
 
 from ..core.hosts.host import SENDING
-from .meta_keys import ERRAND, SLOT
+from .meta_keys import SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -444,12 +444,16 @@ def _after_turns(turns: int, call: Callable[[], None]) -> None:
         call()
 
 
+class SideRequest(Request):
+    """A request of the frontier's own, for a robots.txt: its sender tells the frontier how it ended."""
+
+
 class _Places(set["Request"]):
-    """The downloader's set of requests that take a place of ``CONCURRENT_REQUESTS``: not those that run an
-    errand."""
+    """The downloader's set of requests that take a place of ``CONCURRENT_REQUESTS``: all but side
+    requests."""
 
     def add(self, request: Request) -> None:
-        if ERRAND not in request.meta:
+        if not isinstance(request, SideRequest):
             super().add(request)
 
     def remove(self, request: Request) -> None:
@@ -457,8 +461,10 @@ class _Places(set["Request"]):
 
 
 def spare_places(crawler: Crawler) -> None:
-    """Have errands take no place of ``CONCURRENT_REQUESTS``: 16 slow files would stop the crawl. Nothing
-    where the downloader keeps no set of its places."""
+    """Keep side requests out of ``CONCURRENT_REQUESTS``, which 16 slow files would use up.
+
+    Does nothing if the downloader keeps no set of its places.
+    """
     downloader: Any = getattr(engine_of(crawler), "downloader", None)
     if isinstance(getattr(downloader, "active", None), set):
         downloader.active = _Places(downloader.active)

@@ -29,7 +29,8 @@ from ..crawl.host_trouble import (
     trouble_of,
 )
 from ..crawl.in_flight import postpone, postponed
-from ..crawl.meta_keys import ERRAND, NOT_BEFORE
+from ..crawl.meta_keys import NOT_BEFORE
+from ..crawl.scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -85,7 +86,7 @@ class CooldownMiddleware(Component):
                 flight.is_cached = True
             return response
         crawl = self.crawl
-        if response.status < 400 or crawl is None or ERRAND in request.meta:
+        if response.status < 400 or crawl is None or isinstance(request, SideRequest):
             return response
         trouble = trouble_in(response, crawl.clock())
         if trouble is None:
@@ -102,7 +103,8 @@ class CooldownMiddleware(Component):
         lease = flight.lease if flight is not None else None
         if crawl is None or (lease is not None and lease.given_up is not None):
             return None
-        trouble = None if request.meta.get("proxy") or ERRAND in request.meta else trouble_of(exception)
+        is_aside = request.meta.get("proxy") or isinstance(request, SideRequest)
+        trouble = None if is_aside else trouble_of(exception)
         if (fault := own_fault(exception)) is not None:
             back = self._await(crawl, request, fault, exception)
         elif trouble is None:
@@ -124,7 +126,7 @@ class CooldownMiddleware(Component):
         crawl.reporter.log_once("machine", logging.ERROR, words, fault.cause, fault.remedy)
         flight, meta = self.flights.get(id(request)), request.meta
         # One with an address of its own would meet that for ever.
-        if flight is None or ERRAND in meta or "bindaddress" in meta or meta.get("dont_retry"):
+        if flight is None or "bindaddress" in meta or meta.get("dont_retry"):
             return None
         trouble = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
         back = postponed(flight, request, trouble.reason)

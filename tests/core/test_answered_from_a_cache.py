@@ -70,24 +70,24 @@ def test_an_errand_that_was_not_asked_leaves_the_clock_as_it_was(tmp_path: Path,
     frontier = start(tmp_path, default_politeness=Politeness(DELAY, concurrency))
     frontier.discover([page("1")], NOW)
     for turn in range(3):
-        assert frontier.begin_errand(A, NOW) == 0.0, turn
-        frontier.end_errand(A, NOW, was_asked=False)
+        assert frontier.begin_side_request(A, NOW) == 0.0, turn
+        frontier.end_side_request(A, NOW, was_asked=False)
     sent(frontier, NOW + 1)
-    assert frontier.begin_errand(A, NOW + 1) > 0
+    assert frontier.begin_side_request(A, NOW + 1) > 0
     if concurrency == 2:  # while a page is under way
-        assert frontier.begin_errand(A, NOW + 1 + DELAY) == 0.0
-        frontier.end_errand(A, NOW + 1 + DELAY, was_asked=False)
-        assert frontier.begin_errand(A, NOW + 2 + DELAY) > 0
+        assert frontier.begin_side_request(A, NOW + 1 + DELAY) == 0.0
+        frontier.end_side_request(A, NOW + 1 + DELAY, was_asked=False)
+        assert frontier.begin_side_request(A, NOW + 2 + DELAY) > 0
     frontier.close()
 
 
 def test_of_two_errands_at_once_one_that_was_not_asked_takes_no_delay_back(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(DELAY, 2))
-    assert frontier.begin_errand(A, NOW) == 0.0
-    assert frontier.begin_errand(A, NOW + DELAY) == 0.0
-    frontier.end_errand(A, NOW + DELAY + 1)
-    frontier.end_errand(A, NOW + DELAY + 1, was_asked=False)
-    assert frontier.begin_errand(A, NOW + DELAY + 2) > 0
+    assert frontier.begin_side_request(A, NOW) == 0.0
+    assert frontier.begin_side_request(A, NOW + DELAY) == 0.0
+    frontier.end_side_request(A, NOW + DELAY + 1)
+    frontier.end_side_request(A, NOW + DELAY + 1, was_asked=False)
+    assert frontier.begin_side_request(A, NOW + DELAY + 2) > 0
     frontier.close()
 
 
@@ -142,13 +142,13 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
             frontier.off_wire(out[0], now, 0.1)
         elif move == "release" and out:
             frontier.release(out.pop(0), FETCHED, now)
-        elif move == "errand" and not frontier.begin_errand(A, now):
+        elif move == "errand" and not frontier.begin_side_request(A, now):
             assert now - max(asked) >= delay - 1e-6
             asked.append(now)
             errands.append(now)
         elif move in ("end errand", "end unasked errand") and errands:
             was_asked, begun = move == "end errand", errands.pop()
-            frontier.end_errand(A, now, was_asked)
+            frontier.end_side_request(A, now, was_asked)
             asked[asked.index(begun)] *= was_asked
         elif move == "slower":
             delay = 2 * DELAY if frontier.site_delay(A, 2 * DELAY, now) else delay

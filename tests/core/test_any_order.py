@@ -144,9 +144,9 @@ class Runs:
     def errand(self) -> None:
         host = self.draw.choice(HOSTS)
         if self.errands[host] and self.draw.random() < 0.7:
-            self.frontier.end_errand(host, self.now)
+            self.frontier.end_side_request(host, self.now)
             self.errands[host] -= 1
-        elif not self.frontier.begin_errand(host, self.now):
+        elif not self.frontier.begin_side_request(host, self.now):
             self.errands[host] += 1
 
     def robots(self) -> None:

@@ -240,14 +240,14 @@ def test_a_page_that_was_retried_is_over_a_spent_budget_behind_further_visits_to
 
 def test_while_robots_txt_is_fetched_for_long_nothing_else_is_asked_of_its_host(tmp_path: Path) -> None:
     frontier = a_frontier(tmp_path, default_politeness=Politeness(1.0, 1))
-    assert frontier.begin_errand(A, NOW) == 0
-    frontier.end_errand(A, NOW)  # remembered until the delay is over
-    assert frontier.begin_errand(A, NOW + 1) == 0
+    assert frontier.begin_side_request(A, NOW) == 0
+    frontier.end_side_request(A, NOW)  # remembered until the delay is over
+    assert frontier.begin_side_request(A, NOW + 1) == 0
     for later in (1.5, 3.0):
         assert frontier.lease(NOW + later) is None
     frontier.discover([page(0, A)], NOW + 3)
     assert frontier.lease(NOW + 3) is None, "it is under way, and one may be"
-    frontier.end_errand(A, NOW + 3)
+    frontier.end_side_request(A, NOW + 3)
     assert frontier.lease(NOW + 3) is None, "a second after it"
     assert frontier.lease(NOW + 4) is not None
 

@@ -92,10 +92,10 @@ def test_with_no_page_left_it_is_over(frontier: Frontier) -> None:
 def test_an_errand_under_way_is_waited_for(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     assert frontier.ends_at(NOW, WAIT) is None  # somebody is about to find out
-    assert not frontier.begin_errand(A, NOW)
+    assert not frontier.begin_side_request(A, NOW)
     rest(frontier, 1000)
     assert frontier.ends_at(NOW, WAIT) is None
-    frontier.end_errand(A, NOW)
+    frontier.end_side_request(A, NOW)
     assert frontier.ends_at(NOW, WAIT) == NOW
 
 

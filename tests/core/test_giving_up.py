@@ -275,4 +275,4 @@ def test_with_a_directory_a_site_whose_robots_txt_met_no_answer_ten_times_is_giv
         assert lease is not None
         assert lease.given_up is not None
         assert lease.given_up.failure == failure
-        assert frontier.begin_errand(A, NOW + 60) == 0.0, "it is no visit"
+        assert frontier.begin_side_request(A, NOW + 60) == 0.0, "it is no visit"

@@ -187,29 +187,29 @@ def test_an_errand_waits_for_the_host_and_the_host_for_the_errand(tmp_path: Path
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1"), page("2")], NOW)
     frontier.release(take(frontier), FETCHED, NOW + 1)
-    assert frontier.begin_errand(A, NOW + 4) == pytest.approx(6.0, abs=0.1)
-    assert frontier.begin_errand(A, NOW + 11) == 0.0
+    assert frontier.begin_side_request(A, NOW + 4) == pytest.approx(6.0, abs=0.1)
+    assert frontier.begin_side_request(A, NOW + 11) == 0.0
     assert frontier.lease(NOW + 30) is None  # one request at a time
-    frontier.end_errand(A, NOW + 31)
+    frontier.end_side_request(A, NOW + 31)
     assert frontier.lease(NOW + 40) is None
     assert take(frontier, NOW + 41)
 
 
 def test_a_host_without_pages_keeps_its_delay_between_errands(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
-    assert frontier.begin_errand(A, NOW) == 0.0
-    frontier.end_errand(A, NOW + 2)
-    assert frontier.begin_errand(A, NOW + 5) == 7.0
+    assert frontier.begin_side_request(A, NOW) == 0.0
+    frontier.end_side_request(A, NOW + 2)
+    assert frontier.begin_side_request(A, NOW + 5) == 7.0
     frontier.lease(NOW + 12)
     assert frontier.hosts == 0  # forgotten when its delay has passed
-    assert frontier.begin_errand(A, NOW + 12) == 0.0
+    assert frontier.begin_side_request(A, NOW + 12) == 0.0
 
 
 def test_the_delay_after_an_errand_outlives_the_run(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1")], NOW)
-    assert frontier.begin_errand(A, NOW) == 0.0
-    frontier.end_errand(A, NOW + 1)
+    assert frontier.begin_side_request(A, NOW) == 0.0
+    frontier.end_side_request(A, NOW + 1)
     frontier.close()
     again = start(tmp_path, NOW + 2, default_politeness=SLOW)
     assert again.lease(NOW + 10.9) is None
@@ -220,25 +220,25 @@ def test_the_delay_after_an_errand_outlives_a_kill(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1")], NOW)
     frontier.commit()
-    frontier.begin_errand(A, NOW)
+    frontier.begin_side_request(A, NOW)
     kill(frontier)
-    assert start(tmp_path, NOW + 2, default_politeness=SLOW).begin_errand(A, NOW + 3) == 9.0
+    assert start(tmp_path, NOW + 2, default_politeness=SLOW).begin_side_request(A, NOW + 3) == 9.0
 
 
 def test_an_errand_goes_to_a_host_that_is_held_and_none_to_one_that_is_blocked(frontier: Frontier) -> None:
     frontier.hold(A, NOW, NOW + 60)
-    assert frontier.begin_errand(A, NOW) == 0.0
+    assert frontier.begin_side_request(A, NOW) == 0.0
     frontier.block(B, NOW)
-    assert frontier.begin_errand(B, NOW) == FOREVER
+    assert frontier.begin_side_request(B, NOW) == FOREVER
 
 
 def test_an_errand_waits_for_a_free_place(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
     frontier.discover([page("1"), page("2")], NOW)
     lease = take(frontier)
-    assert 0 < frontier.begin_errand(A, NOW) < 1
+    assert 0 < frontier.begin_side_request(A, NOW) < 1
     frontier.off_wire(lease, NOW)
-    assert frontier.begin_errand(A, NOW) == 0.0
+    assert frontier.begin_side_request(A, NOW) == 0.0
     assert frontier.lease(NOW) is None
 
 
@@ -291,8 +291,8 @@ def test_a_longer_usual_delay_stands_and_throttling_goes_on_beneath(tmp_path: Pa
 def test_the_delay_counts_from_an_errand_that_told_of_it(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     drain(frontier)
-    frontier.begin_errand(A, NOW)
-    frontier.end_errand(A, NOW + 1)
+    frontier.begin_side_request(A, NOW)
+    frontier.end_side_request(A, NOW + 1)
     frontier.site_delay(A, 5.0, NOW + 1)
     frontier.release_hold(A, NOW + 1)
     assert frontier.lease(NOW + 5.9) is None

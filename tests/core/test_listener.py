@@ -113,8 +113,8 @@ class Busy:
 
     def errand(self) -> None:
         host = f"h{self.rng.randrange(HOSTS)}.example"
-        if not self.frontier.begin_errand(host, self.now):
-            self.frontier.end_errand(host, self.now)
+        if not self.frontier.begin_side_request(host, self.now):
+            self.frontier.end_side_request(host, self.now)
 
     def edit(self) -> None:
         page_id = self.frontier.find(self.link().fingerprint)

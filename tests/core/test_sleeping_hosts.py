@@ -137,8 +137,8 @@ class Run:
             self.frontier.unblock(name, self.now)
 
     def visit(self, name: str, number: int) -> None:
-        if not self.frontier.begin_errand(name, self.now):
-            self.frontier.end_errand(name, self.now)
+        if not self.frontier.begin_side_request(name, self.now):
+            self.frontier.end_side_request(name, self.now)
 
     def left(self, name: str, number: int) -> None:
         left = self.frontier.left_over(self.now)

@@ -253,7 +253,6 @@ def test_files_are_read_where_the_spider_reads_files(tmp_path: Path, run: Callab
 
 
 OURS = {
-    "frontier_errand": True,
     "frontier_postponed": "because",
     "frontier_postponed_for": 1e9,
     "frontier_moved": "elsewhere",

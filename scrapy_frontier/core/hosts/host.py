@@ -403,7 +403,7 @@ class Host(KeptHost):
     When it may be asked:
 
     - ``state``: as `Hosts.put` decides; ``ready_at``: when delay and cooldown have passed, 0 for now.
-    - ``visited``: the last lease or errand.
+    - ``visited``: the last lease or side request.
     - ``delay`` (seconds), ``concurrency``: what holds; ``usual``: the concurrency of the settings; ``asked``:
       delays by who asks for them; ``jitter``: see `Politeness`.
     - ``in_flight``: requests under way, of which ``sending`` have not gone out yet, which is what the delay

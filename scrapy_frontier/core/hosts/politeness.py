@@ -236,7 +236,7 @@ class HostTable:
             self._hosts.forget(host, now)
 
 
-_BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
+_BUSY = 0.25  # seconds until a side request asks again for a place of a host that has none free
 
 
 @dataclass(eq=False, slots=True)
@@ -274,7 +274,9 @@ class Clocks:
     give_up_rule: GiveUpRule | None
     _rng: random.Random  # draws the pauses of hosts that have a jitter
     _holds: dict[str, float] = field(default_factory=dict, init=False)  # until a known time, or over since
-    _errands: dict[str, tuple[float, float]] = field(default_factory=dict, init=False)  # see `end_errand`
+    _side_requests: dict[str, tuple[float, float]] = field(
+        default_factory=dict, init=False
+    )  # see `end_side_request`
     _given_up: list[GivenUpPages] = field(default_factory=list, init=False)  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
@@ -380,9 +382,9 @@ class Clocks:
             host.response_time = delay_sources.smoothed(host.response_time, response_time)
             host.ask(delay_sources.RESPONSE_TIME, self._response_delay.delay(host.response_time))
 
-    def begin_errand(self, name: str, now: float) -> float:
+    def begin_side_request(self, name: str, now: float) -> float:
         """Ask to fetch something beside the pages of a host (its robots.txt): seconds to wait, then ask
-        again; 0: it begins now, and `end_errand` has to follow.
+        again; 0: it begins now, and `end_side_request` has to follow.
 
         It obeys the host's clock and concurrency like a page; the delay after it outlives the run. Nothing is
         fetched of a host blocked (infinite); a hold does not count. Raises `FrontierUnwritable`.
@@ -395,17 +397,20 @@ class Clocks:
         elif not has_room(host):
             wait = max(wait, _BUSY)
         if not wait:
-            self._errands[name] = FOREVER if host.in_flight else now, host.visited
+            self._side_requests[name] = FOREVER if host.in_flight else now, host.visited
             self.visit(host, now)
             self._batch.touch(host)
         self._table.put_or_forget(host, now)
         return wait
 
-    def end_errand(self, name: str, now: float, was_asked: bool = True) -> None:
-        """An errand has ended; its host has room again. The delay counts from here: to connect takes long.
-        With *was_asked* false nothing went out: where no other request was under way, the clock is as before.
-        Nothing for a host not in memory."""
-        begun_at, before = self._errands.pop(name, (FOREVER, 0.0))
+    def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
+        """End a side request: its host has room again, and the delay counts from *now* (to connect takes
+        long).
+
+        With *was_asked* false nothing went out: if no other request was under way, the clock is as before.
+        Does nothing for a host not in memory.
+        """
+        begun_at, before = self._side_requests.pop(name, (FOREVER, 0.0))
         host = self._hosts.find(name)
         if host is None:
             return
