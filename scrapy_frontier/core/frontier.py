@@ -4,10 +4,8 @@ Every verb takes plain data and *now* (POSIX seconds), reads, decides, and puts 
 which is written atomically; a page's links no later than its own end. Nothing is written at hand-out: the
 queue row goes when the lease ends, and whatever a crash interrupts is still queued.
 
-`Frontier` owns its parts, each of which keeps its state to itself and calls only parts made before it; a verb
-that one part does alone is told there. To discover a known page, or to release an ended lease, does nothing.
-
-A verb of the frontier that one of its parts does alone: no call in between.
+`Frontier` makes its parts, each of which owns its state and calls only parts made before it. Discovering a
+known page, or releasing a lease that has ended, does nothing.
 
 What earlier runs left, brought back in slices beside the crawl: hosts, scores, fingerprints, due times.
 
@@ -18,13 +16,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from types import MethodType
-from typing import TYPE_CHECKING, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from .hosts import host as delay_sources
 from .hosts.budgets import NO_LIMITS, Budgets, Limits
 from .hosts.giving_up import Cooldowns, Left, left_behind
-from .hosts.host import CooldownRule, Politeness
+from .hosts.host import FOREVER, CooldownRule, Politeness
 from .hosts.politeness import Clocks, HostTable, maker
 from .hosts.ready_hosts import Hosts, itself
 from .hosts.sites import RobotsAndSitemaps
@@ -46,42 +43,20 @@ from .store.keys import NEUTRAL, PageId, State
 from .transitions import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from .hosts.giving_up import GivenUpPages, GiveUpRule
+    from .hosts.giving_up import Cooled, GivenUpPages, GiveUpRule
+    from .hosts.host import Trouble
     from .hosts.turns import DomainRates
+    from .pages.edits import FingerprintOf
     from .pages.rescoring import Rescoring
     from .pages.traps import TrapLimits
+    from .parse.directives import Consequences
     from .ranking.scorer import Scorer
     from .revisits.plans import PayloadReader
     from .store.batch import OnCommit
     from .store.leveldb import Store
-    from .store.records import Page, Totals
-
-P = ParamSpec("P")
-R = TypeVar("R")
-Part = TypeVar("Part")
-
-
-class Verb(Generic[P, R]):
-    """What *does* it, of the part that the frontier keeps by the name *part*: its promise stands there.
-
-    It is bound when it is asked for first; from then on it is an attribute of the frontier like any other.
-    """
-
-    def __init__(self, part: str, does: Callable[Concatenate[Part, P], R]) -> None:
-        self._part = part
-        self._does = does
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, frontier: object | None, owner: type) -> Callable[P, R]:
-        found: Callable[..., R] = self._does
-        if frontier is not None:
-            found = vars(frontier)[self._name] = MethodType(self._does, getattr(frontier, self._part))
-        return found
-
+    from .store.records import Page, RobotsCopy, SiteSitemaps, Totals
 
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 
@@ -330,34 +305,117 @@ class Frontier:
         """What stays queued if the crawl ends at *now*, blocked hosts left out. O(hosts), no store read."""
         return left_behind(self._hosts.by_name.values(), now, self._backoffs.next, self._hosts.asleep)
 
-    is_of_this_run = Verb("_page_index", PageIndex.is_of_this_run)
-    find = Verb("_page_index", PageIndex.find)
-    page = Verb("_page_index", PageIndex.page)
-    next_due = Verb("_revisit_queue", RevisitQueue.next_due)
-    validators = Verb("_false_304s", False304s.validators)
-    judge_304 = Verb("_false_304s", False304s.judge_304)
-    waiting_for_room = Verb("_deferral", Deferral.waiting_for_room)
-    load = Verb("_earlier_runs", EarlierRuns.load)
-    used_by = Verb("_batch", Batch.used_by)
-    commit = Verb("_batch", Batch.commit)
+    def is_of_this_run(self, page_id: PageId) -> bool:
+        """Return whether a page was discovered since the frontier was opened; true for a further visit."""
+        return self._page_index.is_of_this_run(page_id)
+
+    def find(self, fingerprint: bytes) -> PageId | None:
+        """Return the id of the page with *fingerprint*, None if there is none."""
+        return self._page_index.find(fingerprint)
+
+    def page(self, page_id: PageId) -> Page | None:
+        """Return all that is known of a page; commits. Raises `UnreadableRow` and `FrontierUnwritable`."""
+        return self._page_index.page(page_id)
+
+    def next_due(self) -> float | None:
+        """Return when the first finished page comes back (POSIX seconds), None if none does. One seek."""
+        return self._revisit_queue.next_due()
+
+    def validators(self, lease: Lease) -> tuple[bytes, bytes]:
+        """Return the tag and the date to ask for the page with; both empty to ask unconditionally."""
+        return self._false_304s.validators(lease)
+
+    def judge_304(
+        self,
+        lease: Lease,
+        sent: tuple[bytes, bytes],
+        received: tuple[bytes, bytes],
+        consequences: Consequences,
+    ) -> Outcome:
+        """Decide how a 304 ends *lease*; see `False304s.judge_304`."""
+        return self._false_304s.judge_304(lease, sent, received, consequences)
+
+    def waiting_for_room(self, most: int) -> int:
+        """Count the pages that wait for room in a budget, up to *most*; .4 us each."""
+        return self._deferral.waiting_for_room(most)
+
+    def load(self, now: float, limit: int = 100) -> bool:
+        """Load a slice of earlier runs; true when all is loaded. See `EarlierRuns.load`."""
+        return self._earlier_runs.load(now, limit)
+
+    def used_by(self, spider: str) -> str | None:
+        """Note that *spider* uses the frontier; returns the spider that used it before."""
+        return self._batch.used_by(spider)
+
+    def commit(self) -> None:
+        """Write the open batch atomically. Raises `FrontierUnwritable`."""
+        self._batch.commit()
 
     # -- pages in --------------------------------------------------------------------------------------
 
-    recognize = Verb("_page_index", PageIndex.recognize)
-    discover = Verb("_discovery", Discovery.discover)
-    discover_one = Verb("_discovery", Discovery.discover_one)
-    refusal = Verb("_discovery", Discovery.refusal)
+    def recognize(
+        self,
+        url: str,
+        source: Lease | None = None,
+        flags: int = 0,
+        weight: float = 1.0,
+        only_seen: bool = False,
+    ) -> bool:
+        """Return whether *url* alone identifies a known page that needs no `discover`; notes the edge."""
+        return self._page_index.recognize(url, source, flags, weight, only_seen)
+
+    def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
+        """Take in links found on the page of *source*; see `Discovery.discover`."""
+        return self._discovery.discover(links, now, source)
+
+    def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
+        """`discover` for a single link."""
+        return self._discovery.discover_one(link, now, source)
+
+    def refusal(self, link: Link, now: float) -> Discovered | None:
+        """Return the answer of `discover` if it would refuse *link*, else None. Keeps nothing."""
+        return self._discovery.refusal(link, now)
 
     # -- edits -----------------------------------------------------------------------------------------
 
-    requeue = Verb("_edits", Edits.requeue)
-    renew = Verb("_edits", Edits.renew)
-    make_due = Verb("_edits", Edits.make_due)
-    forget = Verb("_edits", Edits.forget)
-    forget_host = Verb("_edits", Edits.forget_host)
-    block = Verb("_clocks", Clocks.block)
-    unblock = Verb("_clocks", Clocks.unblock)
-    order_delay = Verb("_clocks", Clocks.order_delay)
+    def requeue(
+        self,
+        page_id: PageId,
+        now: float,
+        payload: bytes | None = None,
+        priority: int | None = None,
+        fingerprint: bytes | None = None,
+    ) -> bool:
+        """Queue a finished page again; false if it is queued or leased. See `Edits.requeue`."""
+        return self._edits.requeue(page_id, now, payload, priority, fingerprint)
+
+    def renew(self, page_id: PageId, payload: bytes, is_lost: bool = False) -> bool:
+        """Give a known page another request; false while it is leased. See `Edits.renew`."""
+        return self._edits.renew(page_id, payload, is_lost)
+
+    def make_due(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
+        """Make a page due that is said to have changed; see `Edits.make_due`."""
+        return self._edits.make_due(page_id, now, payload)
+
+    def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
+        """Remove all that is known of a page that is not leased; see `Edits.forget`."""
+        return self._edits.forget(page_id, fingerprint_of, now)
+
+    def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
+        """Forget every page of a host, yielding the number forgotten so far; see `Edits.forget_host`."""
+        return self._edits.forget_host(name, fingerprint_of, now)
+
+    def block(self, name: str, now: float) -> None:
+        """Keep the pages of a host queued, and hand out none of them; commits."""
+        self._clocks.block(name, now)
+
+    def unblock(self, name: str, now: float) -> bool:
+        """End a block or a cooldown of a host; false if there was none. Commits."""
+        return self._clocks.unblock(name, now)
+
+    def order_delay(self, name: str, seconds: float | None, now: float) -> None:
+        """Set the operator's delay of a host, which replaces all others; None removes it. Commits."""
+        self._clocks.order_delay(name, seconds, now)
 
     def news(self) -> News:
         """What happened beside the answers since this was asked last; each is told once."""
@@ -365,13 +423,35 @@ class Frontier:
 
     # -- pages out -------------------------------------------------------------------------------------
 
-    lease = Verb("_hand_out", HandOut.lease)
-    sending = Verb("_clocks", Clocks.sending)
-    sent = Verb("_clocks", Clocks.sent)
-    off_wire = Verb("_clocks", Clocks.off_wire)
-    put_back = Verb("_hand_out", HandOut.put_back)
-    skip_visit = Verb("_hand_out", HandOut.skip_visit)
-    wake_at = Verb("_hand_out", HandOut.wake_at)
+    def lease(self, now: float) -> Lease | None:
+        """Lease the best page of the best host that may be asked; see `HandOut.lease`."""
+        return self._hand_out.lease(now)
+
+    def sending(self, lease: Lease, now: float) -> bool:
+        """Return whether the delay counts from when the request goes out: then call `sent` at that time."""
+        return self._clocks.sending(lease, now)
+
+    def sent(self, lease: Lease, now: float) -> None:
+        """Count the delay of the host from *now*, when the request has gone out."""
+        self._clocks.sent(lease, now)
+
+    def off_wire(
+        self, lease: Lease, now: float, response_time: float | None = None, was_asked: bool = True
+    ) -> None:
+        """Free the place of a request that has left the network; see `Clocks.off_wire`."""
+        self._clocks.off_wire(lease, now, response_time, was_asked)
+
+    def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
+        """Take back the lease granted last; see `HandOut.put_back`."""
+        self._hand_out.put_back(lease, now, is_replaced)
+
+    def skip_visit(self, lease: Lease, now: float) -> None:
+        """Take back clock and turn of the lease granted last: nothing is asked of the host under it."""
+        self._hand_out.skip_visit(lease, now)
+
+    def wake_at(self) -> float | None:
+        """Return when `lease` is next worth calling (POSIX seconds, 0: now); None: waiting does not help."""
+        return self._hand_out.wake_at()
 
     def identify(self, lease: Lease, fingerprint: bytes) -> int:
         """Say which page a lease without a ``node`` is for, a further visit: its links gather on that page,
@@ -381,8 +461,13 @@ class Frontier:
         lease.node, page = node, pages.finished(node) if node is not None and pages.revisits_pages else None
         return 0 if page is None or page.visits is None else page.visits.last
 
-    extend_leases = Verb("_leases", Leases.extend)
-    release = Verb("_endings", Endings.release)
+    def extend_leases(self, now: float) -> None:
+        """Give all leases the deadline they would have if granted at *now*. O(leases)."""
+        self._leases.extend(now)
+
+    def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
+        """End a lease: the end and the links of its page in one batch. See `Endings.release`."""
+        return self._endings.release(lease, outcome, now)
 
     # -- rankings --------------------------------------------------------------------------------------
 
@@ -392,30 +477,85 @@ class Frontier:
         or `load` is not through. Commits what was open and takes a snapshot where one is due."""
         return self._rankings.rank_due(now, interval) if self.is_loaded else None
 
-    rank_now = Verb("_rankings", Rankings.rank_now)
-    rank_steps = Verb("_rankings", Rankings.rank_steps)
-    same_content = Verb("_contents", Contents.same_content)
+    def rank_now(self) -> RankRun:
+        """Start a ranking (or a packing, without a scorer), which the caller closes; commits."""
+        return self._rankings.rank_now()
+
+    def rank_steps(
+        self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
+    ) -> Iterator[float]:
+        """Take over what *run* computed, in steps that yield seconds to wait; see `Rankings.rank_steps`."""
+        return self._rankings.rank_steps(run, computed, clock, rows)
+
+    def same_content(self, page_id: PageId, host: str, digest: bytes, kept: bytes = b"") -> Page | None:
+        """Return the first page of *host* with that content, None if it is this one. Commits."""
+        return self._contents.same_content(page_id, host, digest, kept)
 
     # -- hosts -----------------------------------------------------------------------------------------
 
-    set_delay = Verb("_clocks", Clocks.set_delay)
-    ordered_delay = Verb("_table", HostTable.ordered_delay)
-    site_delay = Verb("_clocks", Clocks.site_delay)
-    cool = Verb("_clocks", Clocks.cool)
-    is_cooling = Verb("_clocks", Clocks.is_cooling)
-    hold = Verb("_clocks", Clocks.hold)
-    release_hold = Verb("_clocks", Clocks.release_hold)
-    held = Verb("_clocks", Clocks.held)
-    begin_side_request = Verb("_clocks", Clocks.begin_side_request)
-    end_side_request = Verb("_clocks", Clocks.end_side_request)
+    def set_delay(self, name: str, delay: float, now: float) -> None:
+        """Set the delay that the settings ask for; the largest of all delays holds."""
+        self._clocks.set_delay(name, delay, now)
+
+    def ordered_delay(self, name: str) -> float | None:
+        """Return the operator's delay of a host in seconds, None if there is none. O(1)."""
+        return self._table.ordered_delay(name)
+
+    def site_delay(
+        self, name: str, seconds: float, now: float, source: str = delay_sources.ROBOTS_TXT
+    ) -> bool:
+        """Set the delay that a site asks for; false if the operator ordered one. One request at a time."""
+        return self._clocks.site_delay(name, seconds, now, source)
+
+    def cool(self, name: str, trouble: Trouble, now: float) -> Cooled:
+        """Give a host a cooldown after trouble; commits. See `Clocks.cool`."""
+        return self._clocks.cool(name, trouble, now)
+
+    def is_cooling(self, name: str, now: float) -> bool:
+        """Return whether a host in memory is cooling down. O(1)."""
+        return self._clocks.is_cooling(name, now)
+
+    def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
+        """Hand out no page of a host before *until*."""
+        self._clocks.hold(name, now, until, trouble)
+
+    def release_hold(self, name: str, now: float) -> None:
+        """End a hold."""
+        self._clocks.release_hold(name, now)
+
+    def held(self, now: float) -> dict[str, float]:
+        """Return the hosts that are held until a known time, and those times. O(these)."""
+        return self._clocks.held(now)
+
+    def begin_side_request(self, name: str, now: float) -> float:
+        """Begin a request beside the pages of a host; returns the seconds to wait before, 0: it has begun."""
+        return self._clocks.begin_side_request(name, now)
+
+    def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
+        """End a request that `begin_side_request` began; see `Clocks.end_side_request`."""
+        self._clocks.end_side_request(name, now, was_asked)
 
     # -- what sites said -------------------------------------------------------------------------------
 
-    robots_copy = Verb("_sites", RobotsAndSitemaps.robots_copy)
-    retried_sooner = Verb("_sites", RobotsAndSitemaps.retried_sooner)
-    keep_robots_copy = Verb("_sites", RobotsAndSitemaps.keep_robots_copy)
-    sitemaps_of = Verb("_sites", RobotsAndSitemaps.sitemaps_of)
-    keep_sitemaps = Verb("_sites", RobotsAndSitemaps.keep_sitemaps)
+    def robots_copy(self, origin: str) -> RobotsCopy | None:
+        """Return the stored robots.txt of *origin*, None if there is none. One lookup."""
+        return self._sites.robots_copy(origin)
+
+    def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
+        """Shorten the retry interval of an unreadable robots.txt in a temporary frontier."""
+        return self._sites.retried_sooner(copy, retry_after, now)
+
+    def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
+        """Store the robots.txt of *origin*; commits."""
+        self._sites.keep_robots_copy(origin, copy)
+
+    def sitemaps_of(self, origin: str) -> SiteSitemaps:
+        """Return what is known of the sitemaps of *origin*; commits. One lookup."""
+        return self._sites.sitemaps_of(origin)
+
+    def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
+        """Store what is known of the sitemaps of *origin*, in the open batch."""
+        self._sites.keep_sitemaps(origin, sitemaps)
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -431,7 +571,9 @@ class Frontier:
             return None
         return self._hand_out.ends_at(now, patience) if self.pending else now
 
-    last_lease = Verb("_endings", Endings.last_lease)
+    def last_lease(self, page_id: PageId, now: float) -> Lease | None:
+        """Return a lease at the end of the crawl for a page that no other run can fetch; else None."""
+        return self._endings.last_lease(page_id, now)
 
     def close(self) -> None:
         """Commit, mark the end as clean, and close the store, also where that raises `FrontierUnwritable`.

@@ -32,8 +32,6 @@ CLOCKS = {
 }
 MOST_FILES_OF_A_ROOM = 24  # more, shown as a list, and nobody finds his way
 MOST_LINES = 350
-MOST_LINES_OF_A_CLASS = 300
-MOST_LINES_OF_A_BODY = 45  # of a function, behind its signature and docstring
 MOST_LINES_OF_AN_ADAPTER = 160  # as long as those of Scrapy are
 ADAPTERS = {"downloadermiddlewares", "spidermiddlewares", "extensions"}
 # 304 answers what was asked, and errors begin with 400, whatever they mean.
@@ -302,22 +300,6 @@ def test_imports_go_round_in_no_circle() -> None:
     found = around({name_of(file): needed(file) for file in FILES})
     assert found - CIRCLES == set(), "new"
     assert CIRCLES - found == set(), "mended: take it off the list"
-
-
-def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
-
-
-def test_no_class_and_no_function_is_longer_than_one_can_read_at_once() -> None:
-    for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                lines = node.end_lineno - node.lineno + 1
-                assert lines <= MOST_LINES_OF_A_CLASS, (name_of(file), node.name, lines)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = body_lines(node)
-                assert lines <= MOST_LINES_OF_A_BODY, (name_of(file), node.name, lines)
 
 
 @pytest.mark.parametrize("file", BESIDE_SCRAPY, ids=name_of)
