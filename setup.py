@@ -33,6 +33,7 @@ setup(
         "numpy>=1.26",
         "scipy>=1.11",
         "protego>=0.3",
+        "ada-url>=4.0",
         "tldextract>=3.4",
     ],
     extras_require={"test": TEST, "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"]},

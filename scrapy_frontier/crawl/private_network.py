@@ -8,8 +8,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
 from ..core.hosts.sites import SitemapTask
-from ..core.parse.directives import is_private_url
-from ..core.parse.urls import host_of, is_private
+from ..core.parse.urls import host_of, is_private, is_private_url
 from . import scrapy_internals
 from .meta_keys import FROM_PUBLIC, SITEMAP, UNSET
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.traps import TrapLimits, repeats, trap
 from scrapy_frontier.core.parse.directives import grows
-from scrapy_frontier.core.parse.urls import without_session
 
 
 def test_ordinary_urls_are_no_traps() -> None:
@@ -81,19 +79,3 @@ def test_a_redirect_that_appends_a_segment_grows_and_one_that_moves_on_does_not(
     assert grows([f"http://h/a{'/b' * count}" for count in range(5)])
     assert not grows([f"http://h/step/{count}" for count in range(98, 103)])
     assert not grows([f"http://h{count}/a{'/b' * count}" for count in range(5)])
-
-
-@pytest.mark.parametrize(
-    ("url", "clean"),
-    [
-        ("http://h/p;jsessionid=0A1B2C3D4E5F?x=1", "http://h/p?x=1"),
-        ("http://h/p?PHPSESSID=abcdef0123456789", "http://h/p"),
-        ("http://h/p?a=1&sid=abcdef0123456789&b=2#f", "http://h/p?a=1&b=2#f"),
-        ("http://h/p?a=1&sid=abcdef0123456789", "http://h/p?a=1"),
-        ("http://h/(S(lit3py55t21z5v55vlm25s55))/page.aspx", "http://h/page.aspx"),
-        ("http://h/p?sid=12", "http://h/p?sid=12"),
-        ("http://h/p?inside=abcdef0123456789", "http://h/p?inside=abcdef0123456789"),
-    ],
-)
-def test_session_identifiers_are_found_and_taken_out(url: str, clean: str) -> None:
-    assert without_session(url) == clean

@@ -1,4 +1,4 @@
-"""URLs: what browsers make of a reference, and the parts of one."""
+"""URLs: what browsers make of a reference, the parts of one, and which hosts are private."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
-from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, host_name, origin_of, origin_text
+from scrapy_frontier.core.parse.urls import (
+    absolute,
+    escaped_fragment,
+    is_private_url,
+    origin_of,
+    origin_text,
+    without_session,
+)
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "url_normalize.json"
 
-# RFC 3986's own examples where a browser departs; the reasons are in `docs/internals/conformance.md`.
+# RFC 3986's own examples from which browsers depart; the reasons are in `docs/internals/conformance.md`.
 RESOLVE_DEPARTURES = {"g:h": None, "//g": "http://g/"}
 
 
@@ -32,10 +39,7 @@ def test_resolve_vectors(case: dict[str, str]) -> None:
 @pytest.mark.parametrize("case", [case for case in cases("wpt") if case["http"]], ids=lambda case: case["id"])
 def test_wpt_vectors(case: dict[str, str | None]) -> None:
     assert case["input"] is not None
-    assert absolute(case["input"], case["base"]) == case.get("href")
-
-
-# --- WHATWG -----------------------------------------------------------------------------------------------
+    assert absolute(case["input"], case["base"] or "") == case.get("href")
 
 
 @pytest.mark.parametrize(
@@ -43,38 +47,35 @@ def test_wpt_vectors(case: dict[str, str | None]) -> None:
     [
         ("mailto:me@example.org", None),
         ("javascript:void(0)", None),
-        ("data:text/html,x", None),
         ("ftp://example.org/", None),
         ("", "https://example.org/dir/page?q"),
         ("\n  next\tpage.html ", "https://example.org/dir/nextpage.html"),
-        ("..\\up", "https://example.org/up"),
         ("/a/%2E%2e/b", "https://example.org/b"),
         ("HTTP://EXAMPLE.COM:080/%7efoo", "http://example.com/%7efoo"),
         ("https:rel", "https://example.org/dir/rel"),
         ("http:host", "http://host/"),
         ("//b\u00fccher.example/\u00fc?\u00fc#\u00fc", "https://xn--bcher-kva.example/%C3%BC?%C3%BC#%C3%BC"),
-        ("https://fa\u00df.example/", "https://xn--fa-hia.example/"),
         ("http://0x7f.1/", "http://127.0.0.1/"),
-        ("http://[::ffff:10.0.0.1]/", "http://[::ffff:a00:1]/"),
         ("http://[1:2::3%25eth0]/", None),
         ("http://a b/", None),
+        ("http://ex\u200cample/", None),  # a joiner that shows nothing: another host in the dress of this one
         ("http://example.org:65536/", None),
-        ("http://example.org:" + "0" * 5_000 + "80/", "http://example.org/"),
-        ("http://1.2.3.4.5/", None),
-        ("http://user:pa:ss@example.org/", "http://user:pa%3Ass@example.org/"),
+        ("/x\ud800", "https://example.org/x%EF%BF%BD"),
     ],
 )
 def test_a_reference_becomes_what_a_browser_would_request(reference: str, expected: str | None) -> None:
     assert absolute(reference, "https://example.org/dir/page?q#f") == expected
 
 
-def test_without_a_usable_base_only_absolute_urls_count() -> None:
-    assert absolute("/page") is None
-    assert absolute("/page", "about:blank") is None
-    assert absolute("http://example.org", "about:blank") == "http://example.org/"
+@pytest.mark.parametrize("base", ["", "about:blank", "http://[", "http://\ud800["])
+def test_without_a_usable_base_only_absolute_urls_count(base: str) -> None:
+    assert absolute("/page", base) is None
+    assert absolute("http://example.org", base) == "http://example.org/"
 
 
-URL_TEXT = st.text(st.sampled_from("aZ0.-_~%/\\?#@:[]&= \t\u00e9\u3002\U0001f600'\"<"), max_size=40)
+URL_TEXT = st.text(
+    st.sampled_from("aZ0.-_~%/\\?#@:[]&= \t\u00e9\u3002\U0001f600'\"<\ud800\udfff"), max_size=40
+)
 
 
 @given(URL_TEXT, st.sampled_from(["http://", "https://", "", "//", "http:"]))
@@ -83,45 +84,34 @@ def test_what_absolute_returns_it_returns_again(text: str, scheme: str) -> None:
     if url is not None:
         assert url.isascii()
         assert absolute(url) == url
+    escaped_fragment(f"http://h/#!{text}")
 
 
 @given(st.from_regex(urls._PLAIN, fullmatch=True))
 def test_the_shortcut_for_plain_urls_agrees_with_the_parser(url: str) -> None:
     if "/." not in url:
-        assert absolute(url) == url == str(urls._parse(url, None))
-
-
-# --- small questions --------------------------------------------------------------------------------------
-
-
-def test_an_origin_leaves_out_credentials_path_and_default_port() -> None:
-    assert origin_of("https://me:secret@Example.org:443/x?y") == "https://example.org"
-    assert origin_of("http://example.org:8080") == "http://example.org:8080"
-    assert origin_of("mailto:x@y") is None
-    assert origin_text("https://me:secret@Example.org:443/x?y") == "https://me:secret@Example.org:443"
+        assert absolute(url) == url == urls._parsed(url).href
 
 
 @given(st.from_regex(r"https?://[a-z0-9.:%@-]{1,20}[/?#]?[a-z]?", fullmatch=True))
-@example("http://a.example")
-@example("http://127.1/")
+@example("https://me:secret@example.org:443/x?y")
 @example("https://0x7f.1/")
 @example("http://a..b/")
-@example("http://xn--bcher-kva.example/x")
 @example("http://a.example:80/")
 def test_an_origin_is_that_of_the_url_as_a_browser_reads_it(url: str) -> None:
-    """There is a short way for the usual ones."""
+    """The usual ones take a shortcut."""
     read = absolute(url)
     expected = None
     if read is not None:
         parts = urlsplit(read)
         expected = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     assert origin_of(url) == expected
+    assert url.startswith(origin_text(url))
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("http://h/page", None),
         ("http://h/page#top", None),
         ("http://h/page#!", "http://h/page?_escaped_fragment_="),
         ("http://h/page#!a=1&b=2", "http://h/page?_escaped_fragment_=a=1%26b=2"),
@@ -137,43 +127,59 @@ def test_hash_bang_becomes_an_escaped_fragment(url: str, expected: str | None) -
     [
         ("/\u00e9?\u00e9#\u00e9", "cp1252", "/%C3%A9?%E9#%C3%A9"),
         ("?\u00e9=1&b=\u20ac", "cp1252", "/?%E9=1&b=%80"),
-        ("?\u4e2d\u6587", "gb18030", "/?%D6%D0%CE%C4"),
         ("?\u65e5\u8868", "shift_jis", "/?%93%FA%95\\"),
         ("?a\u65e5b", "iso2022_jp", "/?a%1B$BF|%1B(Bb"),
         ("?\u0416\u00e9 \u0416", "cp1252", "/?%26%231046%3B%E9%20%26%231046%3B"),
         ("?\u00e9", "utf-16", "/?%C3%A9"),
-        ("?\u00e9", "utf-32-be", "/?%C3%A9"),
         ("?\u00e9", "hex", "/?%C3%A9"),
         ("?\u00e9", "nonsense", "/?%C3%A9"),
         ("?%E9", "cp1252", "/?%E9"),
-        ("/x#?\u00e9", "cp1252", "/x#?%C3%A9"),
     ],
 )
 def test_a_query_is_sent_in_the_encoding_of_its_page(reference: str, encoding: str, url: str) -> None:
     assert absolute(reference, "http://h/", encoding) == "http://h" + url
 
 
-def test_a_query_of_characters_that_its_encoding_lacks_costs_no_more_than_its_length() -> None:
-    url = absolute("?" + "\u00e9\u0416" * 5_000, "http://h/", "cp1252")
-    assert url == "http://h/?" + "%E9%26%231046%3B" * 5_000
+HEX = "0123456789abcdef0123456789ABCDEF"
 
 
 @pytest.mark.parametrize(
-    ("reference", "url"), [("g:h", None), ("//g", "http://g/"), ("http:g", "http://a/b/c/g")]
+    ("url", "clean"),
+    [
+        ("http://h/p;jsessionid=0A1B2C3D4E5F0A1B.node1?x=1", "http://h/p?x=1"),
+        (f"http://h/p?PHPSESSID={HEX}", "http://h/p"),
+        (f"http://h/p?a=1&sid={HEX}&b=2#f", "http://h/p?a=1&b=2#f"),
+        (f"http://h/p?a=1&session_id={HEX}", "http://h/p?a=1"),
+        ("http://h/(S(lit3py55t21z5v55vlm25s55))/page.aspx", "http://h/page.aspx"),
+        *(
+            (f"http://h/{content}",) * 2
+            for content in (
+                "article.php?sid=20240501",
+                "modules.php?name=News&file=article&sid=10000001",
+                "agenda?sessionId=1712345678901AbCd",
+                "session?session_id=90000001",
+                "survey?sid=" + "1" * 40,
+                "p?sessionid=" + "introduction-to-" * 3,
+                f"p?inside={HEX}",
+                "p?PHPSESSID=short",
+            )
+        ),
+    ],
 )
-def test_examples_of_rfc_3986_that_browsers_read_otherwise(reference: str, url: str | None) -> None:
-    """5.4.1 and 5.4.2; the others come out as they stand there."""
-    assert absolute(reference, "http://a/b/c/d;p?q") == url
+def test_only_what_looks_like_a_session_is_taken_out(url: str, clean: str) -> None:
+    assert without_session(url) == clean
 
 
-HALVES = st.text(st.sampled_from("ab\u00e9%C3/?#:@[].!\ud800\udbff\udc00\udce9\udfff"), max_size=12)
-
-
-@given(HALVES)
-def test_half_a_character_breaks_nothing(text: str) -> None:
-    """Whoever decodes with surrogateescape, or reads JSON, may have one."""
-    for url in (f"http://{text}", f"http://h/{text}", f"http://h/#!{text}", text):
-        for made in (absolute(url), absolute(text, "http://h/", "cp1252"), origin_of(url)):
-            assert made is None or made.isascii()
-        escaped_fragment(url)
-    assert (host_name(text) or "").isascii()
+@pytest.mark.parametrize(
+    ("host", "private"),
+    [
+        *((host, True) for host in ("127.0.0.1", "10.1.2.3", "169.254.169.254", "224.0.0.1")),
+        *((host, True) for host in ("0x7f000001", "2130706433", "017700000001", "127.1", "%31%32%37.0.0.1")),
+        *((host, True) for host in ("[::1]", "[fd00::1]", "[::ffff:c0a8:1]")),
+        *((host, True) for host in ("localhost", "printer.local", "intranet")),
+        *((host, False) for host in ("93.184.216.34", "[2606:2800:220:1:248:1893:25c8:1946]")),
+        *((host, False) for host in ("example.org", "local.example.org", "a b")),
+    ],
+)
+def test_private_hosts_are_told_from_public_ones(host: str, private: bool) -> None:
+    assert is_private_url(f"http://{host}/") is private

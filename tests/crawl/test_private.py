@@ -12,9 +12,9 @@ from scrapy.resolver import CachingThreadedResolver
 from test_politeness import LinkSpider
 from twisted.internet.defer import Deferred, succeed
 
+from scrapy_frontier.core.parse import urls
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.crawl import private_network
-from scrapy_frontier.downloadermiddlewares import redirect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ class OutsideSpider(LinkSpider):
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        for module in (private_network, redirect):
+        for module in (private_network, urls):
             module.is_private = _is_inside  # type: ignore[attr-defined]
         return super().from_crawler(crawler, *args, **kwargs)
 

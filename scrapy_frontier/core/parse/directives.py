@@ -22,12 +22,11 @@ from .. import reasons
 from .headers import parse_link_header, timestamp
 from .robots_txt import product_token
 from .urls import (
-    DEFAULT_PORTS,
+    SCHEMES,
     absolute,
     escaped_fragment,
-    host_name,
     host_of,
-    is_private,
+    is_private_url,
     origin_of,
     wire_target,
     without_fragment,
@@ -270,7 +269,7 @@ def refusal(
     loop. *from_private* says that the last page came from a private network. How many redirects there
     were is not counted here.
     """
-    if target.partition(":")[0].lower() not in DEFAULT_PORTS:
+    if target.partition(":")[0].lower() not in SCHEMES:
         return NO_HTTP
     bare = without_fragment(target)
     if sum(without_fragment(url) == bare for url in chain) > 2:
@@ -282,17 +281,6 @@ def refusal(
     if not (limits.allows_private or from_private) and is_private_url(target):
         return PRIVATE
     return None
-
-
-def is_private_url(url: str) -> bool:
-    """Whether the host of *url* only means something on a local network, as far as its name tells: nobody is
-    asked for its address. False for what is no URL."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    name = host_name(f"[{host}]" if ":" in host else host)
-    return name is not None and is_private(name)
 
 
 def without_foreign_userinfo(target: str, source: str) -> str:
