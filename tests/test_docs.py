@@ -53,7 +53,6 @@ FOREIGN = {
     "max_interval": "Nutch",
     "GLIBC_TUNABLES": "a variable of the C library",
     "isPermaLink": "an attribute of RSS",
-    "IdnaTestV2": "a file of the Unicode consortium",
     "PageMethod": "scrapy-playwright",
     "SeleniumRequest": "scrapy-selenium",
 }
