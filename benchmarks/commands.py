@@ -30,7 +30,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
@@ -58,7 +58,9 @@ def scheme():
 def build(graph, directory, share):
     """Crawl *share* of the pages of *graph* into *directory*, a page a second of virtual time."""
     fingerprint = RequestFingerprinter().fingerprint
-    frontier = Frontier(Store(directory, scheme()), 0.0, scorer=load_object(SCORERS["mixed"])())
+    frontier = Frontier(
+        Store(directory, scheme()), 0.0, FrontierOptions(scorer=load_object(SCORERS["mixed"])())
+    )
     pages, node = [], np.full(len(graph.indptr) - 1, -1)
 
     def discover(found, parent, now):
@@ -91,7 +93,7 @@ def build(graph, directory, share):
     hub = pages[int(np.argmax(np.bincount(graph.indices, minlength=len(node))[pages]))]
     frontier.close()
     store = Store(directory)
-    frontier = Frontier(store, now, scorer=load_object(SCORERS["mixed"])())
+    frontier = Frontier(store, now, FrontierOptions(scorer=load_object(SCORERS["mixed"])()))
     while not frontier.load(now):
         pass
     run = frontier.rank_now()

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Fetched
@@ -28,7 +28,7 @@ RULE = RevisitRule()
 
 
 def make(directory: str, pages: int) -> None:
-    frontier = Frontier(Store(directory), NOW - 8 * DAY, revisits=RULE)
+    frontier = Frontier(Store(directory), NOW - 8 * DAY, FrontierOptions(revisits=RULE))
     done = Outcome(Event.FETCHED, 200, fetched=Fetched(b'"1234567890"', b"", b"diges", "text/html", 10_000))
     step = max(pages // DUE, 1)
     for first in range(0, pages, 1000):
@@ -44,7 +44,7 @@ def make(directory: str, pages: int) -> None:
 
 
 def find(directory: str) -> None:
-    frontier = Frontier(Store(directory), NOW, revisits=RULE)
+    frontier = Frontier(Store(directory), NOW, FrontierOptions(revisits=RULE))
     while not frontier.load(NOW):
         pass
     memory, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()

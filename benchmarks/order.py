@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 from scrapy.utils.misc import load_object
 
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
@@ -65,7 +65,7 @@ class Crawl:
         self.directory = Path(tempfile.mkdtemp(prefix="order-", dir=SHM if SHM.is_dir() else None))
         politeness = Politeness(float(rest), 1) if rest and graph.hosts is not None else Politeness(0.0, 1)
         store = Store(self.directory)
-        self.frontier = Frontier(store, 0.0, default_politeness=politeness, scorer=scorer)
+        self.frontier = Frontier(store, 0.0, FrontierOptions(default_politeness=politeness, scorer=scorer))
 
     def _discover(self, pages, parent=None):
         new = [page for page in pages if self.node[page] < 0]

@@ -34,7 +34,7 @@ import numpy as np
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
@@ -81,7 +81,9 @@ class Web:
 
 
 def build(directory, pages, links):
-    frontier = Frontier(Store(directory), time.time(), scorer=load_object(SCORERS["mixed"])())
+    frontier = Frontier(
+        Store(directory), time.time(), FrontierOptions(scorer=load_object(SCORERS["mixed"])())
+    )
     frontier.discover([link(number, None, 10_000) for number in range(100)], time.time())
     visits = links // DEGREE
     web = Web(frontier, pages, -(-pages // visits))
@@ -255,7 +257,9 @@ def anonymous():
 
 def reopened(directory):
     begin = time.perf_counter()
-    frontier = Frontier(Store(directory), time.time(), scorer=load_object(SCORERS["mixed"])())
+    frontier = Frontier(
+        Store(directory), time.time(), FrontierOptions(scorer=load_object(SCORERS["mixed"])())
+    )
     while frontier.lease(time.time()) is None:
         frontier.load(time.time(), 30)
     first = time.perf_counter() - begin

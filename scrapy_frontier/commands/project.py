@@ -21,7 +21,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from .. import addon
 from ..core.admin import facts
 from ..core.errors import FrontierError
-from ..core.frontier import Frontier
+from ..core.frontier import Frontier, FrontierOptions
 from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl import codec as request_codec
 from ..crawl import directory as jobdirs
@@ -168,7 +168,7 @@ class Project:
         """The frontier in *store*, committed when the block ends, and closed where it was stopped cleanly.
         One that was not stays so: the crawl that comes next must still take every host for visited just
         now."""
-        frontier = Frontier(store, self.now, scorer=scorer, own_of=payloads.own_of)
+        frontier = Frontier(store, self.now, FrontierOptions(scorer=scorer, own_of=payloads.own_of))
         try:
             yield frontier
         finally:

@@ -19,23 +19,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from .hosts import host as delay_sources
-from .hosts.budgets import NO_LIMITS, Budgets, Limits
+from .hosts.budgets import Budgets
 from .hosts.giving_up import Cooldowns, Left, left_behind
-from .hosts.host import FOREVER, CooldownRule, Politeness
+from .hosts.host import FOREVER
 from .hosts.politeness import Clocks, HostTable, maker
-from .hosts.ready_hosts import Hosts, itself
+from .hosts.ready_hosts import Hosts
 from .hosts.sites import RobotsAndSitemaps
 from .pages.discovery import Discovery, PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings, HandOut
 from .pages.leases import Discovered, Fate, Lease, Leases, Link, Outcome, Released, new_link
+from .pages.options import FrontierOptions
 from .pages.queue import Backoffs, Deferral, Queue
 from .pages.rankings import Computed, Rankings, RankRun
 from .pages.revisit_endings import False304s, RevisitEndings
 from .pages.revisit_queue import ForbiddenPages, RecomputeDue, RevisitQueue
 from .parse.urls import clean_host
 from .revisits.budget import RevisitBudget, RevisitShare
-from .revisits.plans import LearntChangeRates, Plans, RevisitRule, no_facts
+from .revisits.plans import LearntChangeRates, Plans, RevisitRule
 from .revisits.policy import differ
 from .store import keys
 from .store.batch import Batch, BloomFilter
@@ -45,16 +46,12 @@ from .transitions import Event
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .hosts.giving_up import Cooled, GivenUpPages, GiveUpRule
+    from .hosts.giving_up import Cooled, GivenUpPages
     from .hosts.host import Trouble
-    from .hosts.turns import DomainRates
     from .pages.edits import FingerprintOf
     from .pages.rescoring import Rescoring
-    from .pages.traps import TrapLimits
     from .parse.directives import Consequences
     from .ranking.scorer import Scorer
-    from .revisits.plans import PayloadReader
-    from .store.batch import OnCommit
     from .store.leveldb import Store
     from .store.records import Page, RobotsCopy, SiteSitemaps, Totals
 
@@ -150,6 +147,7 @@ __all__ = [
     "Event",
     "Fate",
     "Frontier",
+    "FrontierOptions",
     "Lease",
     "Link",
     "Outcome",
@@ -159,9 +157,7 @@ __all__ = [
     "new_link",
 ]
 
-UNLIMITED = Politeness(0.0, 8)
-_COOLDOWN = CooldownRule()
-_RESPONSE_DELAY = delay_sources.ResponseDelay()
+DEFAULTS = FrontierOptions()
 
 
 class News(NamedTuple):
@@ -172,21 +168,8 @@ class News(NamedTuple):
 
 
 class Frontier:
-    """The pages of *store* and their order at *now* (POSIX seconds): all verbs.
+    """The pages of *store* and their order at *now* (POSIX seconds): all verbs. *options*: `FrontierOptions`.
 
-    - *default_politeness*: seconds between two leases of a host, and how many at once; *politeness*: by host.
-    - *max_attempts*: leases after which a page has failed; *lease_timeout*: seconds until one is taken back.
-    - *cooldown*: how long a host rests after trouble; *give_up_rule*: where nobody comes back (`giving_up`).
-    - *response_delay*: by the response time of a host; *rates*: pages a second of a registered domain. None.
-    - *rng*: by how much pauses are lengthened by chance; by default the same in every run.
-    - *scorer*: what a page is worth; without one equals of one priority are first in, first out.
-    - *traps*: URLs that look endless, and leave no trace; *limits*: the budgets, over which pages wait. None.
-    - *domain_of*: the registered domain of a host, for budgets, turns and rates; the host itself by default.
-    - *revisits*: when finished pages come back, else none does; *read_payload* reads requests for that.
-    - *own_of* a payload is the one that its page has when it has ended; by default the same.
-    - *on_commit*: is called with the rows of each batch that was written; None for a key that is deleted.
-    - *at_risk*: pages that a kill may repeat. While fewer are under way, the ends of others are written
-      together, by `commit` at the latest; 0: each by itself.
     - ``was_clean``: the run before ended by `close`, or there was none.
     - ``is_recent``: by the text of a URL, whether `recognize` would surely say so; False says nothing.
     """
@@ -195,40 +178,29 @@ class Frontier:
         self,
         store: Store,
         now: float,
-        *,
-        default_politeness: Politeness = UNLIMITED,
-        politeness: dict[str, Politeness] | None = None,
-        max_attempts: int = 10,
-        lease_timeout: float = 3600.0,
-        cooldown: CooldownRule = _COOLDOWN,
-        response_delay: delay_sources.ResponseDelay = _RESPONSE_DELAY,
-        rates: DomainRates | None = None,
-        rng: random.Random | None = None,
-        scorer: Scorer | None = None,
-        traps: TrapLimits | None = None,
-        limits: Limits = NO_LIMITS,
-        domain_of: Callable[[str], str] = itself,
-        give_up_rule: GiveUpRule | None = None,
-        revisits: RevisitRule | None = None,
-        read_payload: PayloadReader = no_facts,
-        own_of: Callable[[bytes], bytes] = bytes,
-        on_commit: OnCommit | None = None,
-        at_risk: int = 0,
+        options: FrontierOptions = DEFAULTS,
     ) -> None:
-        rng = rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
+        limits, domain_of, scorer = options.limits, options.domain_of, options.scorer
+        response_delay, give_up_rule = options.response_delay, options.give_up_rule
+        revisits, read_payload, own_of = options.revisits, options.read_payload, options.own_of
+        rng = options.rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
         self._store = store
-        self._batch = batch = Batch(store, BloomFilter(), on_commit)
+        self._batch = batch = Batch(store, BloomFilter(), options.on_commit)
         self.was_clean = batch.begin_run()
         self._page_index = index = PageIndex(batch)
         self.is_recent = index.is_recent
         self._budgets = budgets = Budgets(limits, domain_of)
-        self._hosts = hosts = Hosts(domain_of, rates, maker(politeness or {}, default_politeness, budgets))
-        cooldowns = Cooldowns(batch, cooldown, rng)
+        self._hosts = hosts = Hosts(
+            domain_of, options.rates, maker(options.politeness, options.default_politeness, budgets)
+        )
+        cooldowns = Cooldowns(batch, options.cooldown, rng)
         self._table = table = HostTable(batch, hosts, budgets, cooldowns, response_delay, now, self.was_clean)
         of_hosts = hosts, table, budgets
         self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, response_delay, give_up_rule, rng)
         self._sites = sites = RobotsAndSitemaps(batch, give_up_rule)
-        self._leases = leases = Leases(lease_timeout, max_attempts, at_risk)
+        self._leases = leases = Leases(
+            options.lease_timeout, options.max_attempts, options.max_uncommitted_pages
+        )
         self._scores = scores = None if scorer is None else _rescoring(scorer, batch, hosts)
         score_of = (lambda page_id: None) if scores is None else scores.score_of
         self._queue = queue = Queue(batch, hosts, table, budgets, scores)
@@ -243,7 +215,9 @@ class Frontier:
         self._revisit_queue = revisit_queue = RevisitQueue(
             batch, hosts, table, forbidden, learnt, budget, share, score_of, rule, revisits_pages, own_of, now
         )
-        self._discovery = Discovery(batch, index, *of_hosts, queue, deferred, scores, revisit_queue, traps)
+        self._discovery = Discovery(
+            batch, index, *of_hosts, queue, deferred, scores, revisit_queue, options.traps
+        )
         recompute = RecomputeDue(batch, revisit_queue, forbidden)
         self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, recompute)
         self._edits = Edits(batch, index, table, leases, queue, deferred, scores, revisit_queue, recompute)

@@ -27,7 +27,7 @@ from scrapy import Spider, signals
 from scrapy.exceptions import NotConfigured
 
 from ..core.errors import FrontierError
-from ..core.frontier import Frontier
+from ..core.frontier import Frontier, FrontierOptions
 from ..core.hosts.turns import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
 from . import directory as jobdirs
@@ -250,24 +250,28 @@ class Crawl:
         frontier = Frontier(
             store,
             self.clock(),
-            default_politeness=politeness,
-            politeness=slot_politeness(crawler.settings, politeness),
-            max_attempts=settings.max_attempts,
-            lease_timeout=settings.lease_timeout,
-            cooldown=settings.cooldown,
-            response_delay=settings.response_delay,
-            rates=DomainRates(*rates) if any(rates) else None,
-            rng=Random(),  # noqa: S311 - draws pauses, guards nothing
-            scorer=make_scorer(settings.scorer, crawler, self.keeps_links),
-            traps=settings.traps,
-            limits=settings.limits,
-            domain_of=registered_domain,
-            give_up_rule=settings.give_up_rule if self.is_temporary else None,
-            revisits=settings.revisits,
-            read_payload=payloads.read,
-            own_of=payloads.own_of,
-            on_commit=self._dupefilter.written if self._dupefilter.is_own else None,
-            at_risk=sys.maxsize if self.is_temporary else crawler.settings.getint("CONCURRENT_REQUESTS"),
+            FrontierOptions(
+                default_politeness=politeness,
+                politeness=slot_politeness(crawler.settings, politeness),
+                max_attempts=settings.max_attempts,
+                lease_timeout=settings.lease_timeout,
+                cooldown=settings.cooldown,
+                response_delay=settings.response_delay,
+                rates=DomainRates(*rates) if any(rates) else None,
+                rng=Random(),  # noqa: S311 - draws pauses, guards nothing
+                scorer=make_scorer(settings.scorer, crawler, self.keeps_links),
+                traps=settings.traps,
+                limits=settings.limits,
+                domain_of=registered_domain,
+                give_up_rule=settings.give_up_rule if self.is_temporary else None,
+                revisits=settings.revisits,
+                read_payload=payloads.read,
+                own_of=payloads.own_of,
+                on_commit=self._dupefilter.written if self._dupefilter.is_own else None,
+                max_uncommitted_pages=sys.maxsize
+                if self.is_temporary
+                else crawler.settings.getint("CONCURRENT_REQUESTS"),
+            ),
         )
         undo.callback(frontier.close)
         undo.callback(Upkeep(store, 0.0 if self.is_temporary else settings.sync_interval).stop)

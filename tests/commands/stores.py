@@ -20,7 +20,7 @@ from scrapy.utils.request import RequestFingerprinter
 import scrapy_frontier
 from scrapy_frontier.commands import Command
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.parse.urls import host_of
@@ -60,7 +60,7 @@ def link(url: str, **kept: Any) -> Link:
 
 
 def start(directory: Path, now: float = NOW, **options: Any) -> Frontier:
-    frontier = Frontier(Store(directory, SCHEME), now, **options)
+    frontier = Frontier(Store(directory, SCHEME), now, FrontierOptions(**options))
     while not frontier.load(now):
         pass
     return frontier
@@ -77,7 +77,7 @@ def fetch(frontier: Frontier, outcome: Outcome = FETCHED, now: float = NOW) -> s
 def order(directory: Path, count: int, now: float = NOW, delay: float = 1.0) -> list[str]:
     """The next URLs as a crawl gets them, over virtual time; nothing is kept of it."""
     store = Store(directory, SCHEME)
-    frontier = Frontier(store, now, default_politeness=Politeness(delay, 1))
+    frontier = Frontier(store, now, FrontierOptions(default_politeness=Politeness(delay, 1)))
     while not frontier.load(now):
         pass
     found: list[str] = []

@@ -19,7 +19,7 @@ from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages
 
 from scrapy_frontier.commands import page as page_module
 from scrapy_frontier.core.admin.facts import flag_names
-from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions
 from scrapy_frontier.core.ranking.pagerank import hits, pagerank
 from scrapy_frontier.core.store import keys, queue_keys, records
 from scrapy_frontier.core.store.keys import State, bucket
@@ -311,7 +311,7 @@ def test_rank_leaves_the_clean_mark_as_it_was(frontier: Frontiers) -> None:
 
 def ranked(store: Store) -> tuple[RankRun, Iterator[float]]:
     """A ranking of a stopped frontier, ten rows a step."""
-    frontier = Frontier(store, NOW, scorer=load_object(SCORERS["pagerank"])())
+    frontier = Frontier(store, NOW, FrontierOptions(scorer=load_object(SCORERS["pagerank"])()))
     while not frontier.load(NOW):
         pass
     run = frontier.rank_now()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.utils.misc import load_object
 
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.settings import SCORERS
@@ -45,7 +45,9 @@ def start(
     opened.append(Store(directory))
     found = None if scorer is None or scorer == "fifo" else load_object(SCORERS[scorer])()
     frontier = Frontier(
-        opened[-1], NOW, traps=traps, limits=Limits(**limits), domain_of=domain_of, scorer=found
+        opened[-1],
+        NOW,
+        FrontierOptions(traps=traps, limits=Limits(**limits), domain_of=domain_of, scorer=found),
     )
     while loaded and not frontier.load(NOW, 2):
         pass

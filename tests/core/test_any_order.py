@@ -75,7 +75,7 @@ class Runs:
             limits=draw.choice(LIMITS) if limits is None else limits,
             revisits=draw.choice(RULES),
             scorer=Mixed(random.Random(1)) if self.is_scored else None,
-            at_risk=draw.choice([0, 8]),
+            max_uncommitted_pages=draw.choice([0, 8]),
             max_attempts=draw.choice([1, 3]),
             rng=random.Random(1),
         )

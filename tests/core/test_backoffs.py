@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from openings import NOW, page
 
-from scrapy_frontier.core.frontier import Event, Frontier, Outcome
+from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.queue import LONGEST_BACKOFF, backoff
 from scrapy_frontier.core.store import keys
@@ -30,7 +30,7 @@ def test_no_backoff_is_longer_than_a_day() -> None:
 
 def in_backoff(directory: Path, pages: int, now: float, delay: float) -> None:
     """A frontier in which so many pages were tried at *now*, and wait for *delay* seconds."""
-    frontier = Frontier(Store(directory), now, default_politeness=Politeness(0.0, 500))
+    frontier = Frontier(Store(directory), now, FrontierOptions(default_politeness=Politeness(0.0, 500)))
     frontier.discover([page(number) for number in range(pages)], now)
     leases = [frontier.lease(now) for _ in range(pages)]
     for lease in leases:
@@ -50,7 +50,7 @@ def had(frontier: Frontier, now: float) -> int:
 
 def test_pages_do_not_wait_until_it_is_as_late_as_a_clock_said_that_was_ahead(tmp_path: Path) -> None:
     in_backoff(tmp_path, 200, NOW + 3 * DAY, 30.0)
-    frontier = Frontier(Store(tmp_path), NOW, default_politeness=Politeness(0.0, 500))
+    frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(default_politeness=Politeness(0.0, 500)))
     assert had(frontier, NOW) == 200
     assert frontier.pending == 0
     frontier.close()
@@ -79,6 +79,6 @@ def test_a_row_nobody_can_read_is_passed_over_with_those_that_wait_too_long(tmp_
     store = Store(tmp_path)
     first, _ = next(store.scan(keys.WAITING))
     store.write({first: b""})
-    frontier = Frontier(store, NOW, default_politeness=Politeness(0.0, 500))
+    frontier = Frontier(store, NOW, FrontierOptions(default_politeness=Politeness(0.0, 500)))
     assert had(frontier, NOW) == 69
     frontier.close()

@@ -11,7 +11,7 @@ from openings import NOW, domain_of, let_go, opened, page  # noqa: F401 - `let_g
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.admin.export import Importer, export_lines
-from scrapy_frontier.core.frontier import Fate, Frontier, Lease, Outcome
+from scrapy_frontier.core.frontier import Fate, Frontier, FrontierOptions, Lease, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.giving_up import GiveUpRule
 from scrapy_frontier.core.hosts.host import Politeness
@@ -42,7 +42,7 @@ def fingerprint_of(found: Page) -> bytes:
 
 def a_frontier(directory: Path, now: float = NOW, is_loaded: bool = True, **options: Any) -> Frontier:
     opened.append(Store(directory))
-    frontier = Frontier(opened[-1], now, domain_of=domain_of, **options)
+    frontier = Frontier(opened[-1], now, FrontierOptions(domain_of=domain_of, **options))
     while is_loaded and not frontier.load(now):
         pass
     return frontier
@@ -76,7 +76,7 @@ def one_put_aside(directory: Path) -> Frontier:
     frontier = a_frontier(directory, limits=Limits(host_pages=1))
     frontier.discover([page(0, A), page(1, A)], NOW)
     frontier.close()
-    return a_frontier(directory, at_risk=16)
+    return a_frontier(directory, max_uncommitted_pages=16)
 
 
 def test_a_page_that_waits_for_a_budget_is_queued_by_hand_in_a_run_without_budgets(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_whether_a_host_has_room_is_read_behind_the_ends_that_wait_to_be_written
     for host in ("a.org", "b.org"):
         frontier.discover([page(number, host) for number in range(2)], NOW)
     frontier.close()
-    frontier = a_frontier(tmp_path, is_loaded=False, limits=budget, at_risk=16)
+    frontier = a_frontier(tmp_path, is_loaded=False, limits=budget, max_uncommitted_pages=16)
     while not frontier._table.is_loaded:
         frontier.load(NOW, 1)
     for lease in [take(frontier), take(frontier)]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.hosts.turns import BURST, DomainRates, RecentPages
@@ -186,7 +186,9 @@ def test_heaps_and_domains_do_not_pile_up() -> None:
 
 def test_a_crawl_over_virtual_time_keeps_the_rate_of_a_domain(tmp_path: Path) -> None:
     """A thousand hosts of one domain, and one of another: that one is served at once."""
-    frontier = Frontier(Store(tmp_path), NOW, rates=DomainRates(0.0, 2.0), domain_of=domain_of)
+    frontier = Frontier(
+        Store(tmp_path), NOW, FrontierOptions(rates=DomainRates(0.0, 2.0), domain_of=domain_of)
+    )
     links = [
         Link(str(n).encode().rjust(20), f"http://{n}/", f"{n}/many", kept_host=f"{n}/many") for n in range(50)
     ]
@@ -231,7 +233,9 @@ def test_no_crawl_that_is_started_again_is_faster_than_one_that_goes_on(tmp_path
     ]
     for run in range(int(22 / every)):
         begin = NOW + run * every
-        frontier = Frontier(Store(tmp_path), begin, rates=DomainRates(0.0, 2.0), domain_of=domain_of)
+        frontier = Frontier(
+            Store(tmp_path), begin, FrontierOptions(rates=DomainRates(0.0, 2.0), domain_of=domain_of)
+        )
         frontier.discover(links, begin)
         crawl(frontier, begin, begin + every, times)
         frontier.close()
@@ -244,7 +248,9 @@ def test_no_crawl_that_is_started_again_is_faster_than_one_that_goes_on(tmp_path
 def test_a_domain_visited_long_ago_may_come_at_once_again(tmp_path: Path) -> None:
     links = [Link(str(n).encode().rjust(20), f"http://{n}/", "0/one", kept_host="0/one") for n in range(40)]
     for begin in (NOW, NOW + 60):
-        frontier = Frontier(Store(tmp_path), begin, rates=DomainRates(0.0, 2.0), domain_of=domain_of)
+        frontier = Frontier(
+            Store(tmp_path), begin, FrontierOptions(rates=DomainRates(0.0, 2.0), domain_of=domain_of)
+        )
         frontier.discover(links, begin)
         times: list[float] = []
         crawl(frontier, begin, begin + 0.1, times)

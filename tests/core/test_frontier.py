@@ -14,7 +14,7 @@ from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
-from scrapy_frontier.core.frontier import Fate, Frontier, Link
+from scrapy_frontier.core.frontier import Fate, Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
 from scrapy_frontier.core.store import keys, records
@@ -33,7 +33,7 @@ SLOW = Politeness(10.0, 1)
 def start(directory: Path, now: float = NOW, loaded: bool = True, **options: Any) -> Frontier:
     """Open the frontier in *directory*, all its hosts in memory unless told otherwise."""
     opened.append(Store(directory))
-    frontier = Frontier(opened[-1], now, **options)
+    frontier = Frontier(opened[-1], now, FrontierOptions(**options))
     while loaded and not frontier.load(now):
         pass
     return frontier

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_frontier.core.frontier import Event, Frontier, Link, Outcome
+from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Link, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Fetched
@@ -23,7 +23,7 @@ READ = Outcome(Event.FETCHED, 200, fetched=Fetched(b'"1"', b"", b"digest", "text
 
 
 def opened(directory: Path) -> Frontier:
-    frontier = Frontier(Store(directory), NOW, default_politeness=Politeness(0.0, 1))
+    frontier = Frontier(Store(directory), NOW, FrontierOptions(default_politeness=Politeness(0.0, 1)))
     while not frontier.load(NOW):
         pass
     return frontier
@@ -81,7 +81,7 @@ def test_each_visit_of_a_page_begins_anew(tmp_path: Path) -> None:
 def test_each_visit_of_a_page_that_comes_back_begins_anew(tmp_path: Path) -> None:
     """It is not behind all that are due for the rest of the run, where more of them are than fit."""
     rule, delay = RevisitRule(shelf_life=7200.0, horizon=1e8), Politeness(3600.0, 1)
-    frontier = Frontier(Store(tmp_path), NOW, revisits=rule, default_politeness=delay)
+    frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(revisits=rule, default_politeness=delay))
     urls = [f"http://a.example/{number}" for number in range(6)]
     frontier.discover([Link(url.encode().rjust(20), url, "a.example") for url in urls], NOW)
     visits, handed_back = [0] * 6, 0
@@ -105,7 +105,7 @@ def test_pages_that_come_back_take_turns_in_a_large_frontier(tmp_path: Path) -> 
     counts = Counts.none()
     counts.next_page = 1 << 25
     store.write({keys.COUNTS: encode_counts(counts)})
-    frontier = Frontier(store, NOW, revisits=rule, default_politeness=Politeness(0.0, 1))
+    frontier = Frontier(store, NOW, FrontierOptions(revisits=rule, default_politeness=Politeness(0.0, 1)))
     urls = [f"http://a.example/{number}" for number in range(3)]
     frontier.discover([Link(url.encode().rjust(20), url, "a.example") for url in urls[:2]], NOW)
     while (lease := frontier.lease(NOW)) is not None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.errors import UnreadableRow
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import (
     FROM_SETTINGS,
     JITTER,
@@ -208,7 +208,7 @@ class NoChance:
 
 def start(directory: Path, now: float = NOW, **options: Any) -> Frontier:
     opened.append(Store(directory))
-    frontier = Frontier(opened[-1], now, rng=NoChance(), **options)  # type: ignore[arg-type]
+    frontier = Frontier(opened[-1], now, FrontierOptions(rng=NoChance(), **options))  # type: ignore[arg-type]
     while not frontier.load(now):
         pass
     return frontier

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.graph import find_row
@@ -28,7 +28,7 @@ AT_RISK = 16
 # With a scorer pages are ranked now and then, and their rows are moved while the crawl goes on.
 CRAWL = """
 import sys
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.core.store.leveldb import Store
@@ -49,7 +49,8 @@ if sys.argv[4] != "none":
     from scrapy_frontier.settings import SCORERS
     scorer = load_object(SCORERS[sys.argv[4]])()
 store = Store(sys.argv[1])
-frontier = Frontier(store, now, max_attempts=1000, scorer=scorer, at_risk=int(sys.argv[5]))
+options = FrontierOptions(max_attempts=1000, scorer=scorer, max_uncommitted_pages=int(sys.argv[5]))
+frontier = Frontier(store, now, options)
 ends = []
 
 def tell():
@@ -186,7 +187,7 @@ def test_a_killed_crawl_can_be_finished(tmp_path: Path) -> None:
     lines = crawl_and_kill(tmp_path, NOW, after_lines=700)
     done = {number for word, number in lines if word == "done"}
 
-    frontier = Frontier(Store(tmp_path), NOW + 100, default_politeness=Politeness(0.0, 1))
+    frontier = Frontier(Store(tmp_path), NOW + 100, FrontierOptions(default_politeness=Politeness(0.0, 1)))
     while not frontier.load(NOW + 100):
         pass
     assert not frontier.was_clean

@@ -9,7 +9,7 @@ import pytest
 from openings import NOW, let_go, opened, page
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Event, Frontier, Outcome
+from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Fetched
@@ -29,7 +29,11 @@ SLOT = {"host": "slot", "kept_host": "slot", "again": True}
 
 def frontier_in(directory: Path, delay: float = DELAY, **options: Any) -> Frontier:
     opened.append(Store(directory))
-    frontier = Frontier(opened[-1], NOW, default_politeness=Politeness(delay, 1), at_risk=16, **options)
+    frontier = Frontier(
+        opened[-1],
+        NOW,
+        FrontierOptions(default_politeness=Politeness(delay, 1), max_uncommitted_pages=16, **options),
+    )
     while not frontier.load(NOW, 100):
         pass
     return frontier

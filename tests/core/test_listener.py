@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
 
-from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness, Trouble
 from scrapy_frontier.core.hosts.sites import Answer, learnt
@@ -52,10 +52,12 @@ class Busy:
         self.frontier = Frontier(
             self.store,
             now,
-            default_politeness=Politeness(0.5, 2),
-            scorer=load_object(SCORERS["mixed"])(),
-            limits=limits,
-            on_commit=lambda told: follow(copy, told),
+            FrontierOptions(
+                default_politeness=Politeness(0.5, 2),
+                scorer=load_object(SCORERS["mixed"])(),
+                limits=limits,
+                on_commit=lambda told: follow(copy, told),
+            ),
         )
         while not self.frontier.load(now):
             pass
@@ -189,7 +191,7 @@ def test_nothing_is_told_of_a_batch_that_was_not_written(
 ) -> None:
     told: list[Row] = []
     store = Store(tmp_path)
-    frontier = Frontier(store, NOW, on_commit=told.extend)
+    frontier = Frontier(store, NOW, FrontierOptions(on_commit=told.extend))
     frontier.discover([Link(b"one", "http://a.example/", "a.example")], NOW)
     assert told == []
     monkeypatch.setattr(Store, "write", lambda *_: (_ for _ in ()).throw(OSError("disk")))

@@ -23,7 +23,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
+from scrapy_frontier.core.frontier import NEUTRAL, Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts import host as host_module
 from scrapy_frontier.core.hosts import turns
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
@@ -414,12 +414,14 @@ class FrontierMachine(RuleBasedStateMachine):
         self.frontier = Frontier(
             self.store,
             self.now,
-            politeness=HOSTS,
-            max_attempts=MAX_ATTEMPTS,
-            lease_timeout=LEASE_TIMEOUT,
-            limits=limits,
-            scorer=None if self.scorer is None else self.scorer(),
-            rng=NoChance(),
+            FrontierOptions(
+                politeness=HOSTS,
+                max_attempts=MAX_ATTEMPTS,
+                lease_timeout=LEASE_TIMEOUT,
+                limits=limits,
+                scorer=None if self.scorer is None else self.scorer(),
+                rng=NoChance(),
+            ),
         )
         while not self.frontier.load(self.now, limit=2):
             pass

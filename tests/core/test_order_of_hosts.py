@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, WITHIN, Host, HostState, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.hosts.turns import FIRST_ROUNDS, MOST_ROUNDS, DomainRates
@@ -242,7 +242,9 @@ def crawl(directory: Path, pages: int, is_fair: bool) -> tuple[Counter[str], flo
     """Twenty sites of linked pages, and a domain each page of which links ten new hosts of its own; how often
     each domain was asked, and microseconds a page."""
     store = Store(directory)
-    frontier = Frontier(store, NOW, domain_of=registered_domain if is_fair else lambda host: host)
+    frontier = Frontier(
+        store, NOW, FrontierOptions(domain_of=registered_domain if is_fair else lambda host: host)
+    )
     asked: Counter[str] = Counter()
     number = 0
 
@@ -310,7 +312,7 @@ def test_no_host_is_lost_where_the_list_of_suffixes_cannot_be_read(
     monkeypatch.setattr(politeness_key, "_suffixes", politeness_key._suffixes.__wrapped__)
     for function in (registered_domain, politeness_key._say_unusable):
         function.cache_clear()
-    frontier = Frontier(Store(tmp_path), NOW, domain_of=registered_domain)
+    frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(domain_of=registered_domain))
     names = [f"{name}.shop.example" for name in "abc"]
     frontier.discover([Link(name.encode() * 2, f"http://{name}/", name) for name in names], NOW)
     leases = [frontier.lease(NOW) for _ in names]

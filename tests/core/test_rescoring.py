@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.ranking.pagerank import Ranking
@@ -35,7 +35,9 @@ FETCHED = Outcome(Event.FETCHED, 200)
 
 def start(directory: Path, scorer: str | None = "cash", now: float = NOW) -> Frontier:
     opened.append(Store(directory))
-    frontier = Frontier(opened[-1], now, scorer=None if scorer is None else load_object(SCORERS[scorer])())
+    frontier = Frontier(
+        opened[-1], now, FrontierOptions(scorer=None if scorer is None else load_object(SCORERS[scorer])())
+    )
     while not frontier.load(now):
         pass
     return frontier
@@ -430,7 +432,7 @@ def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> Non
     read(frontier, *(f"p{number}" for number in range(30)))
     frontier.close()
     opened.append(Store(tmp_path))
-    frontier = Frontier(opened[-1], NOW, scorer=load_object(SCORERS["cash"])())
+    frontier = Frontier(opened[-1], NOW, FrontierOptions(scorer=load_object(SCORERS["cash"])()))
     frontier.load(NOW, 1)
     assert not frontier.is_loaded
     read(frontier, "p20")

@@ -12,7 +12,7 @@ import pytest
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.revisit_queue import RecomputeDue
@@ -53,7 +53,7 @@ def changed(digest: bytes) -> Outcome:
 def opened(
     directory: Path, now: float = NOW, rule: RevisitRule | None = WEEKLY, **options: object
 ) -> Iterator[Frontier]:
-    frontier = Frontier(Store(directory), now, revisits=rule, read_payload=read, **options)
+    frontier = Frontier(Store(directory), now, FrontierOptions(revisits=rule, read_payload=read, **options))
     try:
         while not frontier.load(now):
             pass
@@ -333,7 +333,7 @@ def test_no_page_comes_back_again_while_its_end_waits_to_be_written(tmp_path: Pa
         find(frontier, *[f"old{number}" for number in range(6)])
         visit_all(frontier, NOW)
     later = NOW + 8 * DAY
-    with opened(tmp_path, later, WEEKLY._replace(share=0.9), at_risk=100) as frontier:
+    with opened(tmp_path, later, WEEKLY._replace(share=0.9), max_uncommitted_pages=100) as frontier:
         find(frontier, *[f"new{number}" for number in range(6)], now=later)
         assert sorted(visit_all(frontier, later)) == [
             f"{kind}{number}" for kind in ("new", "old") for number in range(6)
@@ -1417,7 +1417,7 @@ def test_the_pass_over_all_pages_goes_on_where_it_was_interrupted(tmp_path: Path
         find(frontier, *map(str, range(9)))
         visit_all(frontier, NOW)
     for number in range(1, 5):
-        frontier = Frontier(Store(tmp_path), NOW, revisits=WEEKLY)
+        frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(revisits=WEEKLY))
         assert not frontier.load(NOW)
         assert frontier.is_refilling, "the crawl does not end meanwhile"
         assert frontier.totals().due == 2 * number
@@ -1811,7 +1811,7 @@ def test_a_robots_txt_that_changes_while_due_rows_are_made_has_all_its_pages_jud
         find(frontier, *(f"page/{number}" for number in range(50, 100)))
         visit_all(frontier, NOW)
     now = NOW + DAY
-    frontier = Frontier(Store(tmp_path), now, revisits=SHORTER, read_payload=read)
+    frontier = Frontier(Store(tmp_path), now, FrontierOptions(revisits=SHORTER, read_payload=read))
     frontier.load(now, 1)
     frontier.keep_robots_copy("http://a.example", ALLOWS)
     while not frontier.load(now, 5):
@@ -1825,7 +1825,7 @@ def test_what_a_sitemap_said_while_due_rows_are_made_anew_holds(tmp_path: Path) 
         find(frontier, *(f"page/{number}" for number in range(100)))
         visit_all(frontier, NOW)
     now = NOW + DAY
-    frontier = Frontier(Store(tmp_path), now, revisits=SHORTER, read_payload=read)
+    frontier = Frontier(Store(tmp_path), now, FrontierOptions(revisits=SHORTER, read_payload=read))
     frontier.load(now, 1)
     assert all(frontier.make_due(number, now) for number in range(100))
     while not frontier.load(now, 1):
@@ -1839,6 +1839,6 @@ def test_a_pass_that_is_interrupted_before_it_began_looks_at_all_pages(tmp_path:
         find(frontier, "0", "1", "2")
         visit_all(frontier, NOW)
     now = NOW + 8 * DAY
-    Frontier(Store(tmp_path), now, revisits=WEEKLY, read_payload=read).close()
+    Frontier(Store(tmp_path), now, FrontierOptions(revisits=WEEKLY, read_payload=read)).close()
     with opened(tmp_path, now) as frontier:
         assert sorted(visit_all(frontier, now)) == ["0", "1", "2"]

@@ -9,7 +9,7 @@ import pytest
 from test_kill import said_before_the_kill
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store.leveldb import Store
 
@@ -23,7 +23,7 @@ KILLS = 6
 # is durable.
 CRAWL = """
 import sys
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.core.revisits.policy import Result
@@ -34,7 +34,7 @@ from scrapy_frontier.core.store.leveldb import Store
 
 now, pages, span = float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 rule = RevisitRule(shelf_life=span, bounds=Bounds(1.0, 100 * span), horizon=1e9)
-frontier = Frontier(Store(sys.argv[1]), now, max_attempts=3, revisits=rule)
+frontier = Frontier(Store(sys.argv[1]), now, FrontierOptions(max_attempts=3, revisits=rule))
 while not frontier.load(now, 5):
     pass
 links = []
@@ -98,7 +98,7 @@ def test_a_killed_crawl_comes_back_to_the_same_pages(tmp_path: Path, seed: int) 
                 visited[number] = ended
         store = Store(tmp_path)
         assert list(Check(store, None, now).run()) == []
-        frontier = Frontier(store, now, revisits=RevisitRule())
+        frontier = Frontier(store, now, FrontierOptions(revisits=RevisitRule()))
         totals = frontier.totals()
         assert totals.due + totals.queued_again == sum(
             count for state, count in totals.states.items() if state not in ("queued", "seen")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier, Link, Outcome
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Fetched, Result
@@ -63,10 +63,9 @@ class Machine(RuleBasedStateMachine):
         frontier = Frontier(
             Store(self.directory),
             self.now,
-            revisits=RULE,
-            max_attempts=2,
-            limits=Limits(host_pending=99),
-            rng=random.Random(0),
+            FrontierOptions(
+                revisits=RULE, max_attempts=2, limits=Limits(host_pending=99), rng=random.Random(0)
+            ),
         )
         while not frontier.load(self.now):
             pass

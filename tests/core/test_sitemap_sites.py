@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRow
-from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
+from scrapy_frontier.core.frontier import NEUTRAL, Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.sites import (
     FILE_BUCKET,
     GUESSES,
@@ -255,7 +255,7 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
     tmp_path: Path, scorer: Scorer | None
 ) -> None:
     """Nobody links it: a scorer that follows links would have it wait behind every page, in any order."""
-    frontier = Frontier(Store(tmp_path), 0, scorer=scorer)
+    frontier = Frontier(Store(tmp_path), 0, FrontierOptions(scorer=scorer))
     index, low, high, sitemap = (
         Link(bytes([n]) * 20, f"{A}/{n}", "a.example", is_placed=True) for n in range(4)
     )

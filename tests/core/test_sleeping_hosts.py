@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts import host, politeness, turns
 from scrapy_frontier.core.hosts.host import Politeness, Trouble
 from scrapy_frontier.core.hosts.turns import DomainRates
@@ -45,7 +45,7 @@ def sleepy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_frontier(directory: Path, **options: Any) -> Frontier:
-    return Frontier(Store(directory), NOW, domain_of=domain_of, **options)
+    return Frontier(Store(directory), NOW, FrontierOptions(domain_of=domain_of, **options))
 
 
 def links(*hosts: str, numbers: Iterator[int], priority: int = 0) -> list[Link]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, Released
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.leases import WRITTEN_WITHIN
 from scrapy_frontier.core.store import keys
@@ -29,7 +29,11 @@ class Told:
     def __init__(self, directory: Path, limits: Limits) -> None:
         self.store = Store(directory)
         self.batches: list[int] = []
-        self.frontier = Frontier(self.store, NOW, on_commit=self.note, at_risk=AT_RISK, limits=limits)
+        self.frontier = Frontier(
+            self.store,
+            NOW,
+            FrontierOptions(on_commit=self.note, max_uncommitted_pages=AT_RISK, limits=limits),
+        )
         while not self.frontier.load(NOW):
             pass
         self.discover(*range(50))

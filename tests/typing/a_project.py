@@ -28,7 +28,17 @@ from scrapy_frontier import (
     Scorer,
     signals,
 )
-from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Lease, Link, Outcome, PageId, Released
+from scrapy_frontier.core.frontier import (
+    Discovered,
+    Fate,
+    Frontier,
+    FrontierOptions,
+    Lease,
+    Link,
+    Outcome,
+    PageId,
+    Released,
+)
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import Page
 from scrapy_frontier.core.transitions import Event
@@ -139,7 +149,9 @@ def visit(directory: str, url: str, fingerprint: bytes) -> int:
     except FrontierDamaged as error:
         assert_type(error.reason, str)
         return 0
-    frontier = Frontier(store, now, scorer=SeedsFirst(), on_commit=lambda rows: print(len(rows)))
+    frontier = Frontier(
+        store, now, FrontierOptions(scorer=SeedsFirst(), on_commit=lambda rows: print(len(rows)))
+    )
     while not frontier.load(now):
         pass
     (answer,) = assert_type(

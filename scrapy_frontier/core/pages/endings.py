@@ -47,8 +47,8 @@ MOST_ENDS = 16  # written together
 class Endings:
     """Ends leases, and writes what becomes of their pages.
 
-    An end may wait for others as long as no more than ``at_risk`` pages are under way or not written: those
-    are what a kill repeats.
+    An end may wait for others while no more than ``max_uncommitted_pages`` pages are leased or not written:
+    these are what a kill repeats.
 
     ``finished`` counts the pages that came to an end in this run.
     """
@@ -126,7 +126,7 @@ class Endings:
         batch.ends += 1
         leases = self._leases
         may_wait = (
-            batch.ends + len(leases) < leases.at_risk
+            batch.ends + len(leases) < leases.max_uncommitted_pages
             and batch.ends < MOST_ENDS
             and now - self._open_since < WRITTEN_WITHIN
         )
@@ -289,7 +289,7 @@ class HandOut:
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
         is_due = self._is_over or waiting.next <= now
         must_be_there = is_due or self._budgets.is_limited or batch.failure is not None
-        if must_be_there or batch.ends + len(leases) >= leases.at_risk:
+        if must_be_there or batch.ends + len(leases) >= leases.max_uncommitted_pages:
             batch.commit()
         if is_due:
             waiting.wake(now, self._is_over)

@@ -253,14 +253,14 @@ class Released(NamedTuple):
 class Leases(dict[int, Lease]):
     """The leases that are out, by their ids and in order of their deadlines: all last *timeout* seconds. One
     that has ended is popped. In memory only. The attempts of a page are used up after *max_attempts* of them,
-    and a kill may repeat *at_risk* pages.
+    and a kill may repeat *max_uncommitted_pages* pages.
     """
 
-    def __init__(self, timeout: float, max_attempts: int, at_risk: int) -> None:
+    def __init__(self, timeout: float, max_attempts: int, max_uncommitted_pages: int) -> None:
         super().__init__()
         self.timeout = timeout
         self._max_attempts = max_attempts
-        self.at_risk = at_risk
+        self.max_uncommitted_pages = max_uncommitted_pages
         self._last_id = 0
 
     def grant(

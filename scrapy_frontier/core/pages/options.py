@@ -1,0 +1,66 @@
+"""The options of a frontier: politeness, budgets, order, revisits, with the defaults of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..hosts.budgets import NO_LIMITS, Limits
+from ..hosts.host import CooldownRule, Politeness, ResponseDelay
+from ..hosts.ready_hosts import itself
+from ..revisits.plans import no_facts
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+
+    from ..hosts.giving_up import GiveUpRule
+    from ..hosts.turns import DomainRates
+    from ..ranking.scorer import Scorer
+    from ..revisits.plans import PayloadReader, RevisitRule
+    from ..store.batch import OnCommit
+    from .traps import TrapLimits
+
+UNLIMITED = Politeness(0.0, 8)
+COOLDOWN = CooldownRule()
+RESPONSE_DELAY = ResponseDelay()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierOptions:
+    """The options of a `Frontier`; each is used by the part of its name.
+
+    - ``default_politeness``: seconds between two leases of a host, and how many at once; ``politeness`` has
+      the exceptions by host name.
+    - ``max_attempts``: leases after which a page has failed; ``lease_timeout``: seconds a lease lasts.
+    - ``cooldown``: how long a host rests after trouble; ``response_delay``: a delay by its response time.
+    - ``rates``: pages a second of a registered domain, which ``domain_of`` returns for a host.
+    - ``give_up_rule``: when to give up silent hosts, in a frontier that is removed with its crawl.
+    - ``rng``: draws the jitter of pauses; None draws the same in every run.
+    - ``limits``: the budgets; pages over budget are deferred. ``traps``: URLs that are refused as endless.
+    - ``scorer``: what a page is worth; None serves pages of one priority in the order of their discovery.
+    - ``revisits``: when finished pages come back; None: never. ``read_payload`` returns what a request says
+      about it, and ``own_of`` the payload that a page keeps when it has ended.
+    - ``on_commit``: called with the rows of each batch that was written; None stands for a deletion.
+    - ``max_uncommitted_pages``: how many pages a kill may repeat. While fewer are leased, ends of pages are
+      written together, by `Frontier.commit` at the latest; 0 writes each at once.
+    """
+
+    default_politeness: Politeness = UNLIMITED
+    politeness: Mapping[str, Politeness] = field(default_factory=dict)
+    max_attempts: int = 10
+    lease_timeout: float = 3600.0
+    cooldown: CooldownRule = COOLDOWN
+    response_delay: ResponseDelay = RESPONSE_DELAY
+    rates: DomainRates | None = None
+    domain_of: Callable[[str], str] = itself
+    give_up_rule: GiveUpRule | None = None
+    rng: random.Random | None = None
+    limits: Limits = NO_LIMITS
+    traps: TrapLimits | None = None
+    scorer: Scorer | None = None
+    revisits: RevisitRule | None = None
+    read_payload: PayloadReader = no_facts
+    own_of: Callable[[bytes], bytes] = bytes
+    on_commit: OnCommit | None = None
+    max_uncommitted_pages: int = 0
