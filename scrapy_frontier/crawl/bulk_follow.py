@@ -529,7 +529,7 @@ class PageFollowing:
         key = way.rule, referrer
         shared = self._shared.get(key)
         if shared is None:
-            shared = self._codec.of_link(way.callback, way.errback, referrer, self._meta(way, _TEXT))
+            shared = self._codec.encode_link(way.callback, way.errback, referrer, self._meta(way, _TEXT))
             self._shared[key] = shared
         if way.rule is None:
             return shared

@@ -1,4 +1,4 @@
-"""The requests of queued pages: payloads on disk, and as objects the last and those without a payload."""
+"""The requests of queued pages: as payloads on disk, or as objects in memory."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from scrapy import Request
+
 from ..core.frontier import Discovered, Fate, PageId
 from ..core.store.records import IN_MEMORY
 from . import scrapy_internals
-from .codec import FIXED, Codec, Unreadable, Unstorable, dumps, is_mutable, is_scrapys, own_attributes
+from .codec import FIXED, Codec, Unreadable, Unstorable, dumps, is_mutable, own_attributes
 from .meta_keys import NOT_STORED, SITEMAP, START
 from .payloads import own_of, without_callbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request, Spider
+    from scrapy import Spider
 
     from ..core.store.records import Page
     from .fingerprints import Identities
     from .log import Reporter
 
-# Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
-_NOBODYS = NOT_STORED.union(
-    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "dumps_kwargs", "_dumps_kwargs", SITEMAP)
+# Lists and dicts that Scrapy or we put into requests: no callback shares them with another.
+_NOT_SHARED = NOT_STORED.union(
+    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "_dumps_kwargs", SITEMAP)
 )
-LIVE = 40  # stored requests that are kept as objects; more would busy the garbage collector
+LIVE = 40  # stored requests that are kept as objects too; more would burden the garbage collector
 
 
 class QueuedRequests:
-    """What is kept of requests: by ``codec`` on disk, and as objects by the ids of their pages.
+    """Keeps the requests of queued pages: by ``codec`` on disk, and as objects by the ids of their pages.
 
-    The last that were stored are ``live`` for a while: ``scrapy shell`` goes on changing its own after it was
-    queued, and a page that is handed out soon need not be made anew from its payload. One that no payload
-    stands for is ``in_memory`` until its page has ended: memory grows with those queued, waiting, or over a
-    budget. Others may look into both.
+    ``live`` holds the last that were stored: ``scrapy shell`` changes its request after it was queued, and a
+    page that is handed out soon need not be decoded. ``in_memory`` holds those without a payload until their
+    pages have ended; memory grows with these.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class QueuedRequests:
         opened: frozenset[str] = frozenset(),
         on_open: Callable[[str], None] | None = None,
     ) -> None:
-        self.codec = Codec(spider, opened, self._look, on_open)
+        self.codec = Codec(spider, opened, on_open)
         self._identities = identities
         self._reporter = reporter
         self._is_temporary = is_temporary
@@ -56,42 +57,61 @@ class QueuedRequests:
         self.in_memory: dict[PageId, Request] = {}
 
     def keep(self, page_id: PageId, request: Request) -> None:
-        """*request* is queued as that page, and stored: keep the object among the last `LIVE`."""
+        """*request* is queued as that page and stored: keeps the object among the last `LIVE`."""
         live = self.live
         if len(live) >= LIVE:
             del live[next(iter(live))]
         live[page_id] = request
 
     def take(self, page_id: PageId) -> Request | None:
-        """That of a page that is handed out, if it is ``live``: no longer so."""
+        """Removes and returns the ``live`` request of a page, if there is one."""
         return self.live.pop(page_id, None)
 
     def keep_in_memory(self, page_id: PageId, request: Request) -> None:
-        """Only this process has *request*, for that page: keep it ``in_memory``."""
+        """*request*, for that page, has no payload: keeps it ``in_memory``."""
         self.in_memory[page_id] = request
 
     def ended(self, page_id: PageId) -> None:
-        """The page has ended: nothing of it is ``in_memory`` any longer."""
+        """The page has ended: lets go of its request ``in_memory``."""
         self.in_memory.pop(page_id, None)
 
     def payload_of(self, request: Request) -> tuple[bytes, bool]:
-        """The payload of *request*, and whether it is more than a note that this process has it: then it
-        survives a restart. One that does not is counted, and told once, where anything does."""
-        try:
-            return self.codec.encode(request), True
-        except Unstorable as reason:
-            payload = memory_payload(request, self._identities.of(request))
-            if not self._is_temporary:  # else nothing survives a restart
-                self._reporter.tally["scheduler/unserializable"] += 1
-                words = (
-                    "Unable to serialize request: %s - reason: %s; it would not survive a restart: give it "
-                    "methods of the spider and plain data (said once)"
-                )
-                self._reporter.log_once("unstorable", logging.WARNING, words, request, reason)
-            return payload, False
+        """Returns the payload of *request*, and whether it stands for the request after a restart. If not, it
+        is only a note that this process has the request; counts and logs that, unless the frontier is
+        temporary.
+
+        In a temporary frontier a request that hands on something mutable stays in memory: callbacks may share
+        it, as with Scrapy's own queue in memory.
+        """
+        is_shared = not self._is_copy_logged and bool(shared := shared_in(request))
+        if not (is_shared and self._is_temporary):
+            try:
+                payload = self.codec.encode(request)
+            except Unstorable as reason:
+                self._report_unstorable(request, reason)
+            else:
+                if is_shared:
+                    self._is_copy_logged = True
+                    words = (
+                        "%s hands on a copy of %s, because requests are kept on disk: what one callback "
+                        "changes in it, others do not see. Pass it from request to request in a chain, or "
+                        "run without JOBDIR and FRONTIER_DIR (said once)"
+                    )
+                    self._reporter.log(logging.INFO, words, request, shared)
+                return payload, True
+        return memory_payload(request, self._identities.of(request)), False
+
+    def _report_unstorable(self, request: Request, reason: Unstorable) -> None:
+        if not self._is_temporary:
+            self._reporter.tally["scheduler/unserializable"] += 1
+            words = (
+                "Unable to serialize request: %s - reason: %s; it does not survive a restart: give it "
+                "methods of the spider as callbacks, and plain data or items (said once)"
+            )
+            self._reporter.log_once("unstorable", logging.WARNING, words, request, reason)
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
-        """*request* is queued as that page: count it, and keep the object, until the page has ended unless it
+        """*request* is queued as that page: counts it and keeps the object, in memory unless it
         *is_stored*."""
         self._reporter.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
         if is_stored:
@@ -122,38 +142,22 @@ class QueuedRequests:
         self.keep_in_memory(page_id, follow_up)
         return None
 
-    def _look(self, request: Request) -> None:
-        """See to what *request* hands on that can be changed: itself where nothing outlives the crawl, so
-        raises `Unstorable`, also for one of a class of somebody's own; else a copy, which is said once."""
-        if self._is_copy_logged:
-            return
-        found = mutable_in(request)
-        if self._is_temporary and (found or not is_scrapys(type(request))):
-            raise Unstorable(found)
-        if found:
-            self._is_copy_logged = True
-            words = (
-                "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
-                "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
-                "and FRONTIER_DIR (said once)"
-            )
-            self._reporter.log(logging.INFO, words, request, found)
 
-
-def mutable_in(request: Request) -> str:
-    """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty.
-    Looks no further than the first."""
+def shared_in(request: Request) -> str:
+    """Returns where *request* holds something mutable for its callback, as ``cb_kwargs['item']``; "" if
+    nowhere."""
     *_, meta, _, arguments, _ = scrapy_internals.attributes(request)
-    own = own_attributes(request)
+    own = own_attributes(request) if type(request) is not Request else None
     for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):
         for key, value in values.items() if values else ():
-            if type(value) not in FIXED and key not in _NOBODYS and is_mutable(value):
+            if type(value) not in FIXED and key not in _NOT_SHARED and is_mutable(value):
                 return f"{name}[{key!r}]"
     return ""
 
 
 def memory_payload(request: Request, fingerprint: bytes) -> bytes:
-    """The payload of a request that only this process has: who it is, whether it is a seed, and insists."""
+    """Returns the payload of a *request* that only this process has: its *fingerprint*, and whether it is a
+    seed and has ``dont_filter``."""
     fields: dict[str, Any] = {"fingerprint": fingerprint.hex()}
     if request.dont_filter:
         fields["dont_filter"] = True

@@ -1,27 +1,35 @@
-"""The project's own ``REQUEST_FINGERPRINTER_CLASS``, where it wants what only the spider's requests have."""
+"""Fingerprints of plain URLs beside Scrapy's, and a ``REQUEST_FINGERPRINTER_CLASS`` of the project's."""
 
 from __future__ import annotations
 
 import inspect
+import string
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
 from scrapy import Request, Spider
+from scrapy.http import Response
+from scrapy.settings import Settings
+from scrapy.spidermiddlewares.referer import RefererMiddleware
+from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.crawl.fingerprints import Identities
+from scrapy_frontier.crawl.bulk_follow import BuiltIns, Referrers
+from scrapy_frontier.crawl.fingerprints import Identities, is_same_page, page_fingerprint, plain_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from conftest import Crawl
-    from scrapy.http import Response
     from server import Web
 
     from scrapy_frontier.core.store.records import Page
 
 URL = "http://example.com/"
+EXAMPLES = settings().max_examples
 
 
 class ByNumber:
@@ -107,3 +115,87 @@ def test_no_page_is_lost_where_a_fingerprinter_raises(
     assert sorted(web.paths()) == ["/", "/", "/a", "/forgotten"]
     assert {page.state for page in pages().values()} <= {State.DONE, State.SEEN}
     assert crawl.log.count("REQUEST_FINGERPRINTER_CLASS (") == 1
+
+
+# -- fingerprints ---------------------------------------------------------------------------------------
+
+FINGERPRINTER = RequestFingerprinter()
+
+LABELS = st.one_of(
+    st.sampled_from(["example", "a", "a-b", "-a", "a-", "xn--mnchen-3ya", "xn--", "UPPER", "1", "a_b", ""]),
+    st.sampled_from(["a" * 63, "a" * 64, "m\u00fcnchen", "\u4e2d", "stra\u00dfe", "\u0130", "%41"]),
+    st.text(string.ascii_lowercase + string.digits + "-", max_size=4),
+)
+PORTS = st.sampled_from(["", "", ":", ":80", ":443", ":0080", ":8080", ":0", ":99999", ":x"])
+SEGMENTS = st.sampled_from(
+    ["", "a", "B", "..", ".", "...", "~", "%7E", "%2F", "%zz", "a b", "+", "a;p=1", ";", "\u00e4", "i.html"]
+)
+WORDS = st.sampled_from(
+    ["", "a", "b", "B", "1", "10", "a.b", "~", "%20", "+", "\u00e4", ";", "=", "%26", "a;b"]
+)
+PAIRS = st.one_of(
+    st.tuples(WORDS, WORDS).map("=".join), WORDS, st.text(string.ascii_letters + "=.&;", max_size=5)
+)
+COMMON = st.from_regex(r"https?://[a-z0-9.-]{1,8}(:[0-9]+)?(/[a-z./~;]*)?(\?[ab=&.;]*)?(#a)?", fullmatch=True)
+
+
+@st.composite
+def urls(draw: st.DrawFn) -> str:
+    scheme = draw(st.sampled_from(["http", "https", "HTTP", "ftp"]))
+    user = draw(st.sampled_from(["", "", "", "user@", "user:pass@"]))
+    host = ".".join(draw(st.lists(LABELS, min_size=1, max_size=3)))
+    path = draw(st.sampled_from(["", "/"])) + "/".join(draw(st.lists(SEGMENTS, max_size=4)))
+    query = draw(st.sampled_from(["", "?"])) and "?" + "&".join(draw(st.lists(PAIRS, max_size=4)))
+    fragment = draw(st.sampled_from(["", "#", "#a", "#!a", "#a?b#c", "#\u00e4"]))
+    return f"{scheme}://{user}{host}{draw(PORTS)}{path}{query}{fragment}"
+
+
+@given(urls() | COMMON, urls() | COMMON)
+@example("http://h:80/a", "http://h/b")
+@example("https://h:443/a", "https://h/b")
+@example("https://h/a", "http://h/b")
+@example("http://h/a", "ftp://h/b")
+def test_referer_is_that_of_scrapy(page: str, link: str) -> None:
+    for policy in ("scrapy-default", "no-referrer-when-downgrade"):
+        asked = RefererMiddleware(Settings({"REFERRER_POLICY": policy}))
+        try:
+            wanted = asked.policy(Response(page), Request("http://h/")).referrer(page, link)
+        except ValueError:  # a port that is none
+            continue
+        assert Referrers(BuiltIns([asked]), Response(page)).of(link) == wanted
+
+
+@given(urls() | COMMON)
+@settings(max_examples=10 * EXAMPLES)
+def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:
+    """Wherever it answers; and it has to be asked for requests only, whose URLs are clean."""
+    try:
+        request = Request(url)
+    except ValueError:
+        assume(False)
+    fast = plain_fingerprint(request.url)
+    assert fast is None or fast == FINGERPRINTER.fingerprint(request)
+    assert page_fingerprint(url) == FINGERPRINTER.fingerprint(request)
+    assert is_same_page(url, request.url)
+
+
+@pytest.mark.parametrize("path", [":0080/", "/..", "/a/../b", "/a/./b", "/a/."])
+def test_url_is_plain_to_us_and_not_to_scrapy(path: str) -> None:
+    url = f"http://example.com{path}"
+    assert plain_fingerprint(url) in (None, FINGERPRINTER.fingerprint(Request(url)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com",
+        "http://example.com/",
+        "http://example.com:8080/a/b.html",
+        "https://example.com/a?b=c",
+        "https://example.com/?z=1&a=2&a=1&b=",
+        "http://example.com/a/b#c",
+        "http://127.0.0.1:8080/",
+    ],
+)
+def test_plain_fingerprint_answers_for_common_urls(url: str) -> None:
+    assert plain_fingerprint(url) == FINGERPRINTER.fingerprint(Request(url))
