@@ -74,9 +74,8 @@ def to_plain(value: Any) -> Any:
 
     Text and numbers of classes of their own, as parsers make them, become plain ones.
     """
-    if type(value) is dict and all(type(part) in _SCALARS for part in value.values()) and _has_text_keys(value):
-        return value  # most `meta`
-    return _Writer().plain(value)
+    is_flat = type(value) is dict and all(type(part) in _SCALARS for part in value.values())
+    return value if is_flat and _has_text_keys(value) else _Writer().plain(value)
 
 
 def _has_text_keys(value: dict[Any, Any]) -> bool:

@@ -42,7 +42,7 @@ from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
 from ..core.store.records import IN_MEMORY
 from . import payloads, scrapy_internals
-from .codec import Unstorable, copied, meta_payload
+from .codec import copied, meta_payload
 from .fingerprints import plain_identity
 from .in_flight import is_answer, is_once_more, is_seed, not_followed, only_its_retry_insists, times
 from .log import Reporter, refusal_stat
@@ -417,7 +417,6 @@ class Intake:
         identities, dupefilter = self.identities, self._dupefilter
         self.recognize, self._is_recent = self._frontier.recognize, self._frontier.is_recent
         self._discover_one = self._frontier.discover_one
-        self._encode = self._requests.codec.encode
         self._tally = self._reporter.tally
         self.unfiltered, self.is_for_other = self._wanted.unfiltered, self._wanted.is_for_other
         self._strips = settings.strips_sessions
@@ -455,10 +454,7 @@ class Intake:
         if fingerprint in self.unfiltered:
             return self._queue_other(original, request, fingerprint, None, None) is not None
         lease, flags, weight = self._noted(original) if self._flights.by_link else _UNNOTED
-        try:
-            payload, is_stored = self._encode(request), True
-        except Unstorable:
-            payload, is_stored = self._requests.payload_of(request)
+        payload, is_stored = self._requests.payload_of(request)
         depth = times(request, "depth") if self.has_depth else 0
         about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
         link = new_link(about + _ORDINARY)
