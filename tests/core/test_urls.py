@@ -176,7 +176,11 @@ def test_only_what_looks_like_a_session_is_taken_out(url: str, clean: str) -> No
         *((host, True) for host in ("127.0.0.1", "10.1.2.3", "169.254.169.254", "224.0.0.1")),
         *((host, True) for host in ("0x7f000001", "2130706433", "017700000001", "127.1", "%31%32%37.0.0.1")),
         *((host, True) for host in ("[::1]", "[fd00::1]", "[::ffff:c0a8:1]")),
+        # IPv4-compatible, NAT64, local NAT64, 6to4, IPv4-translated, site-local
+        *((host, True) for host in ("[::7f00:1]", "[64:ff9b::a00:1]", "[64:ff9b:1::a00:1]")),
+        *((host, True) for host in ("[2002:a00:1::]", "[::ffff:0:7f00:1]", "[fec0::1]")),
         *((host, True) for host in ("localhost", "printer.local", "intranet")),
+        *((host, False) for host in ("[64:ff9b::808:808]", "[2002:808:808::]")),
         *((host, False) for host in ("93.184.216.34", "[2606:2800:220:1:248:1893:25c8:1946]")),
         *((host, False) for host in ("example.org", "local.example.org", "a b")),
     ],

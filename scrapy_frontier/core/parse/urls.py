@@ -21,20 +21,36 @@ def is_private_url(url: str) -> bool:
     return parsed is not None and is_private(parsed.hostname)
 
 
-def is_private(host: str) -> bool:
-    """Whether *host*, in the form that browsers write, is a name or an address of a local network.
+# IPv6 networks whose addresses carry an IPv4 address in their last 32 bits: IPv4-compatible, IPv4-mapped,
+# IPv4-translated, NAT64. 6to4 (2002::/16) carries it behind its prefix.
+_IPV4_CARRIERS = [
+    ipaddress.ip_network(name) for name in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
+]
+# Not global by IANA's registry or its own RFC, but global for older versions of `ipaddress`: site-local
+# addresses, local NAT64 (RFC 8215), segment routing (RFC 9602).
+_LOCAL_NETWORKS = [ipaddress.ip_network(name) for name in ("fec0::/10", "64:ff9b:1::/48", "5f00::/16")]
 
-    IANA special-purpose registries as `ipaddress` knows them, plus ``localhost`` (RFC 6761) and single
-    labels. A public name may still resolve to a private address: ask again with the address once it is
-    known.
+
+def is_private(host: str) -> bool:
+    """Return whether *host*, in the form that browsers write, means something only on a local network.
+
+    Covers the addresses that IANA's special-purpose registries call not global, the IPv6 spellings of such
+    IPv4 addresses, ``localhost`` (RFC 6761) and single labels. A public name may still resolve to a private
+    address: ask again with the address once it is known.
     """
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         name = host.removesuffix(".")
         return "." not in name or name.endswith((".localhost", ".local", ".internal", ".home.arpa"))
-    mapped = getattr(address, "ipv4_mapped", None)
-    return not (mapped or address).is_global or (mapped or address).is_multicast
+    if isinstance(address, ipaddress.IPv6Address):
+        if any(address in network for network in _LOCAL_NETWORKS):
+            return True
+        if any(address in network for network in _IPV4_CARRIERS):
+            address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        else:
+            address = address.sixtofour or address
+    return not address.is_global or address.is_multicast
 
 
 SCHEMES = frozenset(("http", "https"))
