@@ -30,7 +30,7 @@ from twisted.internet.defer import Deferred
 from ..core import reasons
 from ..core.errors import FrontierUnwritable, span
 from ..core.hosts.host import Trouble, is_new
-from ..core.hosts.sites import (
+from ..core.hosts.robots_policy import (
     GOES,
     LONGEST_REST,
     MAX_REDIRECTS,

@@ -20,7 +20,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import to_unicode
 
 from ..core import reasons
-from ..core.hosts.sites import RobotsStatus, is_current, robots_status, unasked
+from ..core.hosts.robots_policy import RobotsStatus, is_current, robots_status, unasked
 from ..core.parse.robots_txt import parse
 from ..core.parse.urls import origin_of
 from . import scrapy_internals

@@ -11,7 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
 from ..core.hosts.host import Trouble
-from ..core.hosts.sites import AtDownload
+from ..core.hosts.robots_policy import AtDownload
 from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import error_of

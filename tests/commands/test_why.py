@@ -17,7 +17,7 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.errors import moment, span
 from scrapy_frontier.core.hosts.host import Politeness, Trouble
-from scrapy_frontier.core.hosts.sites import Answer, learnt
+from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.parse.directives import REFUSALS, ChainRefusal
 from scrapy_frontier.core.reasons import REASONS, reason_of

@@ -8,7 +8,7 @@ from test_frontier import FETCHED, NOW, SLOW, drain, kill, let_go, page, rows, s
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import FOREVER, Host, Politeness
-from scrapy_frontier.core.hosts.sites import Answer, learnt
+from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store.keys import robots_key
 from scrapy_frontier.core.store.records import RobotsCopy

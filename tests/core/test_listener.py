@@ -12,7 +12,7 @@ from scrapy.utils.misc import load_object
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness, Trouble
-from scrapy_frontier.core.hosts.sites import Answer, learnt
+from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import SiteSitemaps
 from scrapy_frontier.core.transitions import Event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_frontier.core.hosts.sites import fresh_for, unreachable, verdict
+from scrapy_frontier.core.hosts.robots_policy import fresh_for, unreachable, verdict
 from scrapy_frontier.core.store.records import Verdict
 
 

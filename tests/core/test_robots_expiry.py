@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.hosts.host import FOREVER, Trouble
-from scrapy_frontier.core.hosts.sites import (
+from scrapy_frontier.core.hosts.robots_policy import (
     FIRST_PAUSE,
     FRESH_FLOOR,
     FRESH_LIMIT,

@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from scrapy_frontier.core.hosts.sites import (
+from scrapy_frontier.core.hosts.robots_policy import (
     FRESH_FLOOR,
     FRESH_LIMIT,
     Answer,

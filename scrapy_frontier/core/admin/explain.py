@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import reasons
 from ..errors import moment, span
 from ..hosts.host import OPERATOR, host_of_page
-from ..hosts.sites import robots_status
+from ..hosts.robots_policy import robots_status
 from ..pages.queue import TOO_LONG_TO_WAIT
 from ..pages.traps import DEEP_PATH, LONG_URL, REPEATED_RUN, trap
 from ..parse.urls import origin_of

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import UnreadableRow, lenient
 from ..hosts.host import OPERATOR, ROBOTS_TXT, deciding, host_of_page, is_of_host
-from ..hosts.sites import robots_status
+from ..hosts.robots_policy import robots_status
 from ..parse.urls import host_of, origin_of
 from ..ranking import graph
 from ..store import keys, queue_keys, records
