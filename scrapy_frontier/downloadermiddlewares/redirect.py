@@ -18,7 +18,7 @@ from scrapy.http import HtmlResponse, Request, Response
 from ..core import reasons
 from ..core.frontier import Event, Outcome
 from ..core.parse.directives import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
-from ..core.parse.headers import REDIRECTS, Led
+from ..core.parse.headers import REDIRECTS, RefreshRole
 from ..core.parse.urls import absolute, escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
 from ..crawl import scrapy_internals
@@ -229,8 +229,8 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
             flight.note(self.refuse(target, found.url))
             return
         target = crawl.follow_ups.as_link(flight, target)
-        led = found.led(response.status, self._forbids_links(request, response))
-        if led is Led.FORBIDDEN:
+        role = found.role(response.status, self._forbids_links(request, response))
+        if role is RefreshRole.FORBIDDEN:
             self.crawler.stats.inc_value("frontier/nofollow/links")
             target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
         elif reason := crawl.refused.reason_of_refresh(target):
@@ -239,10 +239,10 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         else:
             self.crawler.stats.inc_value("frontier/redirects/refresh")
         scrapy_internals.engine_of(self.crawler).crawl(target)
-        if led is Led.MOVED:
+        if role is RefreshRole.MOVED:
             known = crawl.intake.find(target)
             flight.outcome = redirected(target, known, response.status)
-        elif led is Led.LINK:
+        elif role is RefreshRole.LINK:
             flight.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)
 
     def _forbids_links(self, request: Request, response: Response) -> bool:

@@ -1,4 +1,4 @@
-"""What a page asks of crawlers, and of which ones."""
+"""The head of a page, what it asks of crawlers and of which ones, and which redirects are followed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,145 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import html  # type: ignore[import-untyped]
 from vectors import NOW, cases, clock
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.parse.directives import (
     NO_CONSEQUENCES,
+    REFUSALS,
+    ChainLimits,
     Consequences,
     Directives,
     Obeyed,
     canonical,
     consequences,
+    refusal,
     robots_directives,
+    without_foreign_userinfo,
 )
-from scrapy_frontier.core.parse.headers import timestamp
-from scrapy_frontier.core.parse.html import Head, scan_head
+from scrapy_frontier.core.parse.headers import (
+    Refresh,
+    parse_link_header,
+    parse_refresh,
+    rel_tokens,
+    timestamp,
+)
+from scrapy_frontier.core.parse.html import SCAN_LIMIT, Head, scan_head
+from scrapy_frontier.core.parse.urls import absolute
+
+NOINDEX = "<meta name=robots content=noindex>"
+
+
+def page_of(case: dict[str, Any]) -> str:
+    page: str = case["html"]
+    return (
+        page.encode("latin-1").decode("utf-8", "replace") if case.get("html_is") == "latin1-bytes" else page
+    )
+
+
+@pytest.mark.parametrize("case", cases("redirects", "refresh"))
+def test_refresh_vectors(case: dict[str, Any]) -> None:
+    if "content" in case:
+        found = parse_refresh(case["content"])
+        assert (found and {"seconds": found.seconds, "url": found.url or None}) == case["expected"]
+        return
+    head = scan_head(page_of(case))
+    base = head.base_url(case["base"]) if case.get("base") else None
+    target = absolute(head.refresh.url, base) if head.refresh and head.refresh.url else None
+    assert (head.refresh and target and {"seconds": head.refresh.seconds, "url": target}) == case["expected"]
+
+
+@pytest.mark.parametrize("case", cases("redirects", "base_href"))
+def test_base_href_vectors(case: dict[str, Any]) -> None:
+    url = case["document_url"]
+    url = url["bytes"] if isinstance(url, dict) else url
+    assert scan_head(page_of(case)).base_url(url) == case["expected"]
+
+
+GOES_ON = (
+    *("", "\ufeff<!DOCTYPE html><html><head>", "<!-- <body> -->", "<!-->", "<!--->", "<!-- a -- b --!>"),
+    *('<?php echo "x" ?>', "<title>a <b> </p> </titles></title >", "</head>\n", "</3>", "<link/rel=icon/>"),
+    "<script>if (a<b) document.write('<p>')</script>",
+    "<script><!-- <script>x</script> --></script>",
+    "<SCRIPT><!-- x --></Script>",
+    *("<style>a > b {} <p></style>", '<noscript><img src="pixel"></noscript>'),
+    "<template><p><template></template></template>",
+    *("<meta content='a>b' name=x>", "<link rel=stylesheet href='a\">b'>", "<base target=_top>"),
+)
+IS_OVER = (
+    *("text", "<", "<p>", "<body>", "</body>", "</html>", "<h1 hidden>", "<!-- ", "<!--!>", "<title>"),
+    *("<title></titles>", "<script>", "<script><!-- <script> </script>", "<noscript>", "<svg>", "</br>"),
+    *("<template><template></template>", '<meta content="', "<linked>", " " * SCAN_LIMIT),
+)
+
+
+@pytest.mark.parametrize(("before", "counts"), [(b, True) for b in GOES_ON] + [(b, False) for b in IS_OVER])
+def test_a_head_ends_where_a_browser_begins_the_body(before: str, counts: bool) -> None:
+    assert (("robots", "noindex") in scan_head(before + NOINDEX).metas) == counts
+    if not counts:
+        assert scan_head(before + NOINDEX) == Head()
+
+
+def test_a_head_is_read_as_written() -> None:
+    page = """<!doctype html><HTML><Head>
+        <META NAME=" Robots " CONTENT='noindex,&#32;nofollow'>
+        <meta name=googlebot content=nosnippet><meta property="og:title" content="x">
+        <base><base href="/base/"><base href="/other/">
+        <link rel="alternate Canonical" href="page?a=1&amp;b=2&copy=3&lt">
+        <link rel="canonical"><link rel=stylesheet href=x.css>
+        <meta http-equiv=Refresh content="soon"><meta http-equiv=REFRESH content="5; url='/next'">
+        </head><body><meta name=robots content=none>"""
+    assert scan_head(page) == Head(
+        metas=(("robots", "noindex, nofollow"), ("googlebot", "nosnippet")),
+        base="/base/",
+        canonicals=("page?a=1&b=2&copy=3<",),
+        refresh=Refresh(5, "/next"),
+    )
+
+
+def test_a_tag_is_read_as_far_as_it_is_whole() -> None:
+    assert scan_head("<meta name=robots content=a content=b NAME=x>").metas == (("robots", "a"),)
+    assert scan_head(NOINDEX + '<meta name=robots content="nofollow"').metas[-1] == ("robots", "nofollow")
+    assert scan_head(NOINDEX + '<meta name=robots content="nofoll').metas == (("robots", "noindex"),)
+    assert scan_head(f'<meta name=robots content="{"1" * 250_000}">').metas == (("robots", ""),)
+
+
+def test_the_base_counts_only_when_it_is_a_web_address() -> None:
+    for href in ("data:,x", "javascript:0", "http://[", ""):
+        assert scan_head(f'<base href="{href}">').base_url("http://h/a") == "http://h/a"
+    assert scan_head("<base href='//cdn/x/'>").base_url("https://h/a") == "https://cdn/x/"
+
+
+TAGS = st.sampled_from(
+    [
+        *(NOINDEX, '<meta name="robots" content="nofollow">', "<!-- c -->", "<title>t</title>", "\n"),
+        *("<script>var s = '<meta>';</script>", '<link rel="canonical" href="/c">', '<base href="/b/">'),
+        *('<link rel="icon" href="/i">', "<style>p > a {}</style>"),
+    ]
+)
+
+
+@given(st.lists(TAGS, max_size=8), st.text(max_size=30))
+def test_lxml_finds_the_same_in_a_well_formed_head(tags: list[str], body: str) -> None:
+    page = "<!DOCTYPE html><html><head>" + "".join(tags) + "</head><body>"
+    tree = html.document_fromstring(page + "</body></html>")
+    head = scan_head(page + body)
+    assert [content for _, content in head.metas] == tree.xpath("//meta[@name]/@content")
+    assert list(head.canonicals) == tree.xpath("//link[@rel='canonical']/@href")
+    assert head.base == next(iter(tree.xpath("//base/@href")), None)
+
+
+@given(st.text(st.sampled_from("<>/!-\"'= \nametnoscripl&;"), max_size=80))
+def test_no_text_breaks_the_scanner_and_nothing_after_a_body_counts(text: str) -> None:
+    assert scan_head(text + "<body>" + NOINDEX * 2) in (
+        scan_head(text + "<body>"),
+        scan_head(text + "<body>" + NOINDEX * 2),
+    )
+    assert scan_head("<body>" + text) == Head()
+
+
+# --- robots directives ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", cases("robots_meta", "cases"))
@@ -43,9 +168,6 @@ def test_robots_meta_vectors(case: dict[str, Any]) -> None:
             assert getattr(found, name, name in found.names) == value, name
 
 
-# --- robots directives ------------------------------------------------------------------------------------
-
-
 def said(
     *headers: str, agent: str | None = "mybot", metas: tuple[tuple[str, str], ...] = (), now: float = NOW
 ) -> set[str]:
@@ -53,57 +175,48 @@ def said(
     return set(found.names) | ({"noindex"} if found.noindex else set())
 
 
-def test_a_line_may_address_several_agents_one_after_the_other() -> None:
-    line = "noarchive, otherbot: noindex, nofollow, MyBot: nosnippet, noimageindex"
-    assert said(line) == {"noarchive", "nosnippet", "noimageindex"}
-    assert said(line, agent="OtherBot/2") == {"noarchive", "noindex", "nofollow"}
-    assert said(line, agent=None) == {"noarchive"}
-
-
-@pytest.mark.parametrize("agent", ["*", "robots", "MyBot/1.2", "mybot "])
-def test_everybody_and_the_crawler_can_be_addressed_by_other_names(agent: str) -> None:
-    assert said(f"{agent}: noindex, otherbot: nofollow") == {"noindex"}
-    assert said(f"not{agent}: noindex") == set()
+@pytest.mark.parametrize(
+    ("line", "agent", "names"),
+    [
+        (
+            LINE := "noarchive, otherbot: noindex, nofollow, MyBot: nosnippet",
+            "mybot",
+            {"noarchive", "nosnippet"},
+        ),
+        (LINE, "OtherBot/2", {"noarchive", "noindex", "nofollow"}),
+        (LINE, None, {"noarchive"}),
+        *(
+            (f"{agent}: noindex, otherbot: nofollow", "mybot", {"noindex"})
+            for agent in ("*", "robots", "MyBot/1.2")
+        ),
+        *((f"not{agent}: noindex", "mybot", set()) for agent in ("*", "robots", "MyBot/1.2", "mybot ")),
+        ("noindex this page, nosnippet", "mybot", {"noindex this page", "nosnippet"}),
+        ("noindex: true, nofollow", "mybot", {"noindex", "nofollow"}),
+        ("noindex: false, nofollow", "mybot", {"nofollow"}),
+        ("none: yes, noarchive", "mybot", {"noindex", "nofollow", "noarchive"}),
+        ("max-audio-preview: 10, noindex", "mybot", {"noindex"}),
+        ("max-snippet:, noindex", "mybot", {"noindex"}),
+        ("mybot: noindex: true, nofollow", "mybot", {"noindex", "nofollow"}),
+        ("otherbot: noindex: true, nofollow", "mybot", set()),
+        ("otherbot: max-audio-preview: 10, nofollow", "mybot", set()),
+        ("unavailable_after: Friday, January 1, 2027 10:00:00 GMT, noindex", "mybot", {"noindex"}),
+        ("unavailable_after: Fri, 1 Jan, 2027 10:00:00, noindex", "mybot", {"noindex"}),
+        ("noarchive, 01 Jan 2027 10:00:00 GMT, noindex", "mybot", {"noarchive", "noindex"}),
+        ("otherbot: unavailable_after: Friday, January 1, 2027 10:00, noindex", "mybot", set()),
+    ],
+)
+def test_a_line_is_a_list_of_rules_for_agents(line: str, agent: str | None, names: set[str]) -> None:
+    assert said(line, agent=agent) == names
 
 
 @pytest.mark.parametrize("written", ["noindex nofollow", "noindex;nofollow;", "NOINDEX | NOFOLLOW"])
 def test_a_list_without_commas_is_still_a_list(written: str) -> None:
     assert said(written) == said(metas=(("robots", written),)) == {"noindex", "nofollow"}
-    assert said("noindex this page, nosnippet") == {"noindex this page", "nosnippet"}
 
 
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [
-        ("noindex: true, nofollow", {"noindex", "nofollow"}),
-        ("NoIndex : 1", {"noindex"}),
-        ("noindex: false, nofollow", {"nofollow"}),
-        ("none: yes, noarchive", {"noindex", "nofollow", "noarchive"}),
-        ("max-audio-preview: 10, noindex", {"noindex"}),
-        ("max-snippet:, noindex", {"noindex"}),
-        ("mybot: noindex: true, nofollow", {"noindex", "nofollow"}),
-        ("otherbot: noindex: true, nofollow", set()),
-        ("otherbot: max-audio-preview: 10, nofollow", set()),
-        ("unavailable_after: Friday, January 1, 2027 10:00:00 GMT, noindex", {"noindex"}),
-        ("unavailable_after: Fri, 1 Jan, 2027 10:00:00, noindex", {"noindex"}),
-        ("noarchive, 01 Jan 2027 10:00:00 GMT, noindex", {"noarchive", "noindex"}),
-        ("otherbot: unavailable_after: Friday, January 1, 2027 10:00, noindex", set()),
-    ],
-)
-def test_a_rule_with_a_value_is_no_agent_and_takes_nothing_with_it(line: str, names: set[str]) -> None:
-    assert said(line) == names
-
-
-def test_lines_are_not_joined() -> None:
+def test_lines_and_metas_are_added_up_and_not_joined() -> None:
     assert said("otherbot: noarchive", "noindex") == {"noindex"}
-    assert said("otherbot: noarchive, noindex") == set()
-
-
-def test_none_is_noindex_and_nofollow_and_nothing_takes_a_ban_back() -> None:
     assert said("none", "index, follow, all") == {"noindex", "nofollow", "index", "follow", "all"}
-
-
-def test_metas_of_the_crawler_and_of_all_are_added_up() -> None:
     metas = (("robots", "nofollow"), ("mybot", "NOINDEX"), ("otherbot", "noarchive"), ("", "nosnippet"))
     assert said(metas=metas) == {"nofollow", "noindex"}
     assert said(metas=metas, agent=None) == {"nofollow"}
@@ -140,21 +253,19 @@ def test_the_earliest_date_holds() -> None:
     assert robots_directives(lines, metas, "mybot", until + 1).noindex
 
 
-RULE = st.sampled_from(
-    [
-        "noindex",
-        "nofollow",
-        "none",
-        "all",
-        "index",
-        "mybot: noindex",
-        "other: none",
-        "max-snippet: 3",
-        "",
-        ":",
-    ]
+RULES = (
+    "noindex",
+    "nofollow",
+    "none",
+    "all",
+    "index",
+    "mybot: noindex",
+    "other: none",
+    "max-snippet: 3",
+    "",
+    ":",
 )
-LINES = st.lists(st.lists(RULE, max_size=4).map(", ".join), max_size=4)
+LINES = st.lists(st.lists(st.sampled_from(RULES), max_size=4).map(", ".join), max_size=4)
 
 
 @given(LINES, LINES)
@@ -163,28 +274,35 @@ def test_more_lines_never_allow_more_and_their_order_says_nothing(some: list[str
     assert said(*some, *more) == said(*more, *some)
 
 
-# --- canonical --------------------------------------------------------------------------------------------
+# --- canonical and links ----------------------------------------------------------------------------------
 
 
 def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
-    page = '<base href="/dir/"><link rel=canonical href="page#top">'
-    assert canonical(scan_head(page), [], "https://h/x") == "https://h/dir/page"
-    assert (
-        canonical(scan_head(page), ['<https://H/dir/page>; rel="canonical"'], "https://h/x")
-        == "https://h/dir/page"
+    page, url = scan_head('<base href="/dir/"><link rel=canonical href="page#top">'), "https://h/x"
+    assert canonical(page, [], url) == "https://h/dir/page"
+    assert canonical(page, ['<https://H/dir/page>; rel="canonical"'], url) == "https://h/dir/page"
+    assert canonical(page, ["<page>; rel=canonical"], url) is None  # from the URL, not from the base
+    assert canonical(Head(), ["<page>; rel=canonical"], url) == "https://h/page"
+    assert canonical(Head(), ["<page>; rel=canonical; anchor=/other"], url) is None
+    assert canonical(Head(canonicals=("mailto:x", "/y")), [], url) == "https://h/y"
+    ajax = Head(canonicals=("/y#!a", "/y?_escaped_fragment_=a#top"))
+    assert canonical(ajax, [], url) is None  # two pages
+    assert canonical(ajax, [], url, has_ajax=True) == "https://h/y?_escaped_fragment_=a"
+
+
+def test_a_link_header_may_hold_several_links() -> None:
+    assert rel_tokens(" NoFollow\tugc\nugc ") == {"nofollow", "ugc"}
+    assert [link.target for link in parse_link_header('<a>; rel="canonical, <b>')] == ["a"]
+    assert parse_link_header("rel=canonical") == []
+    line = (
+        '</a,b;c>; rel="canonical next" ; title="x, \\"y\\"; rel=no", '
+        '<b>;rel=prev;rel=next, <c>; rel=x; anchor="#y", junk'
     )
-    assert (
-        canonical(scan_head(page), ["<page>; rel=canonical"], "https://h/x") is None
-    )  # from the URL, not from the base
-    assert canonical(Head(), ["<page>; rel=canonical"], "https://h/x") == "https://h/page"
-    assert canonical(Head(), ["<page>; rel=canonical; anchor=/other"], "https://h/x") is None
-    assert canonical(Head(canonicals=("mailto:x", "/y")), [], "https://h/x") == "https://h/y"
-
-
-def test_a_canonical_url_has_its_ajax_state_where_that_is_wanted() -> None:
-    head = Head(canonicals=("/y#!a", "/y?_escaped_fragment_=a#top"))
-    assert canonical(head, [], "https://h/x") is None  # two pages
-    assert canonical(head, [], "https://h/x", has_ajax=True) == "https://h/y?_escaped_fragment_=a"
+    assert [(link.target, set(link.rel), link.anchored) for link in parse_link_header(line)] == [
+        ("/a,b;c", {"canonical", "next"}, False),
+        ("b", {"prev"}, False),
+        ("c", {"x"}, True),
+    ]
 
 
 # --- what follows -----------------------------------------------------------------------------------------
@@ -213,3 +331,51 @@ def test_no_other_site_is_the_better_self_of_a_page() -> None:
     assert (found.alias_of, found.canonical) == (None, "http://b.example/")
     assert consequences(told(), "http://a.example/", everything) == NO_CONSEQUENCES
     assert consequences(None, "http://a.example/", everything) == NO_CONSEQUENCES
+
+
+# --- redirects --------------------------------------------------------------------------------------------
+
+A, B = "http://a.example/", "http://b.example/"
+HOSTS = [f"http://{name}.example/" for name in "abcde"]
+
+
+@pytest.mark.parametrize(
+    ("chain", "target", "why"),
+    [
+        (
+            ["http://t.example/x", "http://bit.example/y", "http://s.example/p?u=1"],
+            "https://www.s.example/p",
+            "",
+        ),
+        *(([A], target, "scheme") for target in ("ftp://a.example/", "file:///etc/passwd", "data:,x")),
+        ([A], A, ""),
+        ([A, B, A, B, A], B, ""),  # many set a cookie on the way round
+        ([A, B, A, B, A, B], A + "#top", "loop"),
+        ([A, A, A], A, "loop"),
+        ([A + "/login" * count for count in range(4)], A + "/login" * 4, "growing"),
+        (HOSTS, "http://f.example/", "hosts"),
+        (HOSTS, "https://e.example:8443/", ""),
+        *(([A], f"http://{host}/", "private") for host in ("10.0.0.1", "127.1", "[::1]:8080", "localhost")),
+        *(([A], f"http://{host}/", "private") for host in ("user@172.16.0.1", "intranet", "router.local")),
+    ],
+)
+def test_a_redirect_is_followed_or_refused_by_name(chain: list[str], target: str, why: str) -> None:
+    found = refusal(chain, target, ChainLimits(), from_private=False)
+    assert (found.name if found else "") == why
+    freed = refusal(chain, target, ChainLimits(most_hosts=0, allows_private=True), from_private=False)
+    assert (freed.name if freed else "") == ("" if why in ("hosts", "private") else why)
+    if why == "private":
+        assert refusal(chain, target, ChainLimits(), from_private=True) is None
+
+
+def test_credentials_in_a_url_stay_with_their_origin() -> None:
+    own = "http://me:secret@a.example/next"
+    assert without_foreign_userinfo(own, "http://me:secret@a.example/") == own
+    assert without_foreign_userinfo(own, B) == "http://a.example/next"
+    assert without_foreign_userinfo(own, "https://a.example/") == "http://a.example/next"
+    assert without_foreign_userinfo("http://me@a.example:81/?x@y", A) == "http://a.example:81/?x@y"
+    assert without_foreign_userinfo("http://b.example/@me", A) == "http://b.example/@me"
+
+
+def test_every_refusal_has_a_name_and_a_reason_of_its_own() -> None:
+    assert len({each.name for each in REFUSALS}) == len({each.reason for each in REFUSALS}) == len(REFUSALS)

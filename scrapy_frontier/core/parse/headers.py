@@ -1,15 +1,7 @@
-"""Headers that lead elsewhere, relate or ask to wait: Location, Refresh (also of a meta), Link, Retry-After.
+"""Parses headers: Location, Refresh (also of a meta element), Link, Retry-After, validators; and dates.
 
-A line in, a value out; None where it says nothing. ``now`` is POSIX seconds.
-
-Dates as the web writes them, as POSIX seconds: those of sitemaps and feeds, and those of HTTP headers.
-
-What is no date is None; nothing here raises for what a site wrote.
-
-Conditional requests: what is kept of a response to ask for it again, what to send, what a 304 answers.
-
-RFC 9110 8.8 and 13.1, RFC 9111 4.3. Values are bytes as servers send them, and go back byte for byte: never
-is a tag or a time our own. b"" says that there is none.
+A value in, a result out; None or empty if it cannot be read. Nothing here raises for what a site wrote.
+``now`` and all results are POSIX seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +17,9 @@ from .urls import absolute
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# --- sitemaps and feeds -----------------------------------------------------------------------------------
+_LONGEST_TEXT = 100  # characters; a longer text is no date
+
+# --- dates of sitemaps and feeds --------------------------------------------------------------------------
 
 _W3C = re.compile(
     r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[Tt ]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?)?"
@@ -36,13 +30,15 @@ _LARGEST_OFFSET = 14 * 3_600  # seconds (XML Schema 3.2.7.3); no zone of the wor
 
 
 def timestamp(text: str) -> float | None:
-    """Return the POSIX seconds of a date as sitemaps and feeds write it; None when it is none.
+    """Return the POSIX seconds of a date as sitemaps and feeds write it; None if it is none.
 
     W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second; the sitemap
-    schema allows a zone behind a day, too), or RFC 822 with a year of two or four digits, with the zones and
-    12-hour clocks that scripts write. What is not said is the earliest it could be; without a zone, or with
-    the name of one that RFC 822 does not know, it is UTC.
+    schema also allows a zone after a day), or RFC 822 with a year of two or four digits, with the zones and
+    12-hour clocks that scripts write. A missing part is the earliest possible; a missing or unknown zone is
+    UTC.
     """
+    if len(text) > _LONGEST_TEXT:
+        return None
     text = text.strip()
     match = _W3C.fullmatch(text)
     return _rfc822(text) if match is None else _w3c(match)
@@ -64,8 +60,6 @@ _CLOCK_AND_ZONE = re.compile(r"(:\d\d) ?(?:GMT|UTC?|Z)? ?([+-]\d\d):?(\d\d)\b(?:
 
 
 def _rfc822(text: str) -> float | None:
-    if len(text) >= 100:
-        return None
     if ":" not in text:
         text += " 00:00:00"
     # `email.utils` reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
@@ -82,7 +76,7 @@ def _clock_of_24(match: re.Match[str]) -> str:
     return f"{int(match[1]) % 12 + 12 * (match[3] in 'pP'):02}{match[2]}"
 
 
-# --- HTTP -------------------------------------------------------------------------------------------------
+# --- dates of HTTP ----------------------------------------------------------------------------------------
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH = "|".join(_MONTHS)
@@ -100,12 +94,14 @@ _HTTP_DATES = tuple(
 
 
 def http_date(text: str, now: float) -> float | None:
-    """Return the POSIX seconds of an HTTP-date in one of its three forms, and nothing else (RFC 9110
+    """Return the POSIX seconds of an HTTP-date in one of its three forms; None for anything else (RFC 9110
     5.6.7).
 
-    The day of the week must be one but need not be right. A moment with a two-digit year more than 50 years
-    ahead of *now* is past.
+    The day of the week must be one but need not be right. A two-digit year that would be more than 50 years
+    after *now* is in the past.
     """
+    if len(text) > _LONGEST_TEXT:
+        return None
     for form in _HTTP_DATES:
         match = form.fullmatch(text.strip(" \t"))
         if match is not None:
@@ -116,8 +112,7 @@ def http_date(text: str, now: float) -> float | None:
 
 
 def _full_year(digits: str, rest: tuple[int, ...], now: float) -> int:
-    """Return the year that *digits* stand for in a moment whose month, day, hour, minute and second are
-    *rest*."""
+    """Return the year that *digits* stand for before *rest*: month, day, hour, minute and second."""
     if len(digits) == 4:
         return int(digits)
     this_year, *this_rest = datetime.fromtimestamp(now, timezone.utc).timetuple()[:6]
@@ -125,13 +120,9 @@ def _full_year(digits: str, rest: tuple[int, ...], now: float) -> int:
     return year - 100 if (year, *rest) > (this_year + 50, *this_rest) else year
 
 
-# --- the calendar -----------------------------------------------------------------------------------------
-
-
 def _posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
-    """Return the POSIX seconds of a moment in UTC, None when the calendar has no such; second 60 is a leap
-    second.
-    """
+    """Return the POSIX seconds of a moment in UTC; None if the calendar has no such. Second 60 is a leap
+    second."""
     if second > 60:
         return None
     try:
@@ -145,12 +136,9 @@ MOST_SECONDS = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
-class Led(Enum):
-    """What the target of a refresh is to its page.
-
-    A link that is ``FORBIDDEN`` to be followed, or one that may be; what the page ``MOVED`` to, for it is
-    shown to nobody; or found ``BESIDE`` it, for it is an error.
-    """
+class RefreshRole(Enum):
+    """What the target of a refresh is to its page: a link that must not be followed, an ordinary link, the
+    page it has moved to, or a page beside it, because the page itself is an error."""
 
     FORBIDDEN, LINK, MOVED, BESIDE = range(4)
 
@@ -161,13 +149,15 @@ class Refresh(NamedTuple):
     seconds: int
     url: str
 
-    def led(self, status: int, is_nofollow: bool) -> Led:
-        """What its target is to a page that was answered with *status*. One that is left within a second is
-        no page for people, so whether it *is_nofollow* concerns later ones alone."""
-        is_at_once = self.seconds <= 1
-        if is_nofollow and not is_at_once:
-            return Led.FORBIDDEN
-        return Led.BESIDE if status >= 400 else Led.MOVED if is_at_once else Led.LINK
+    def role(self, status: int, is_nofollow: bool) -> RefreshRole:
+        """Return what the target is to a page with this HTTP *status*. A refresh within a second is a
+        redirect, which nofollow does not forbid."""
+        is_redirect = self.seconds <= 1
+        if is_nofollow and not is_redirect:
+            return RefreshRole.FORBIDDEN
+        if status >= 400:
+            return RefreshRole.BESIDE
+        return RefreshRole.MOVED if is_redirect else RefreshRole.LINK
 
 
 _REFRESH_TIME = re.compile(rf"[{BLANK}]*([0-9]*)([0-9.]*)")
@@ -175,11 +165,11 @@ _REFRESH_URL = re.compile(rf"[uU][rR][lL][{BLANK}]*=[{BLANK}]*")
 
 
 def parse_refresh(value: str) -> Refresh | None:
-    """Read a Refresh header or the content of a meta refresh: the shared declarative refresh steps of the
-    HTML Standard.
+    """Parse a Refresh header or the content of a meta refresh (HTML Standard, shared declarative refresh
+    steps).
 
-    None when a browser would stay. The URL is as written: resolve it against the page's URL (against the
-    base of the page for a meta). Fractions of a second are dropped.
+    None if a browser would stay on the page. The URL is as written: resolve it against the page's URL, for a
+    meta against the page's base. Fractions of a second are dropped.
     """
     match = _REFRESH_TIME.match(value)
     assert match is not None  # every part may be empty
@@ -198,7 +188,7 @@ def parse_refresh(value: str) -> Refresh | None:
 
 
 def _whole(digits: str) -> int:
-    """Read a number of seconds of any length."""
+    """Parse a number of seconds of any length."""
     return min(int(digits.lstrip("0")[:12] or "0"), MOST_SECONDS)
 
 
@@ -206,10 +196,9 @@ REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 def location(value: str, url: str) -> str | None:
-    """Return where the Location header *value* of the answer for *url* points; None when it is no http(s)
-    URL.
+    """Return the target of a Location header in the response for *url*; None if that is no http(s) URL.
 
-    RFC 9110 10.2.2: relative to *url*, whose fragment it inherits when it has none.
+    RFC 9110 10.2.2: relative to *url*, and inherits its fragment.
     """
     target = absolute(value, url)
     _, hash_sign, fragment = url.partition("#")
@@ -217,11 +206,11 @@ def location(value: str, url: str) -> str | None:
 
 
 def retry_after(value: str, now: float) -> float | None:
-    """Return for how many seconds from *now* a Retry-After header asks; None when it says nothing.
+    """Return the seconds from *now* that a Retry-After header asks for, at most `MOST_SECONDS`; None if it
+    cannot be read.
 
-    RFC 9110 10.2.3: digits, or an HTTP-date (0 when it has passed). Signs, decimals and other words say
-    nothing; dates that only miss the exact form (a zone, a one-digit day) are read. At most `MOST_SECONDS`;
-    the caller's cap is its own. Of several header lines pass the first.
+    RFC 9110 10.2.3: digits, or an HTTP-date (0 if it has passed). Dates that only miss the exact form (a
+    zone, a one-digit day) count too. Of several header lines pass the first.
     """
     text = value.strip(" \t")
     if re.fullmatch(r"[0-9]+", text):
@@ -233,9 +222,7 @@ def retry_after(value: str, now: float) -> float | None:
 
 
 def rel_tokens(rel: str | None) -> frozenset[str]:
-    """Return the link types of a rel attribute, in lower case: ``nofollow``, ``ugc``, ``sponsored``,
-    ``canonical``...
-    """
+    """Return the link types of a rel attribute in lower case, ``nofollow`` and ``canonical`` say."""
     return frozenset((rel or "").lower().split())
 
 
@@ -259,10 +246,9 @@ _LINK_PARAMETER = re.compile(
 
 
 def parse_link_header(line: str) -> list[LinkValue]:
-    """Read one Link header line (RFC 8288): ``<target>; rel="canonical next"; ..., <target>; ...``.
+    """Parse one Link header line (RFC 8288): ``<target>; rel="canonical next"; ..., <target>; ...``.
 
-    The first rel of a link counts (3.3). Stops at the first place that is no link; what stood before it
-    counts.
+    The first rel of a link counts (3.3). Stops at the first syntax error; the links before it count.
     """
     links: list[LinkValue] = []
     place = 0
@@ -280,23 +266,26 @@ def parse_link_header(line: str) -> list[LinkValue]:
 
 TOO_BUSY = (429, 503)
 
+# --- validators (RFC 9110 8.8 and 13.1, RFC 9111 4.3) -----------------------------------------------------
+# Bytes as servers send them, and sent back unchanged; b"" stands for none.
+
 LONGEST_TAG = 255  # bytes
 LONGEST_DATE = 64  # bytes; an HTTP-date has 29
 
-# A tag in quotes may hold what RFC 9110 8.8.3 allows, and blanks, which some servers write; one without is
-# against the grammar, and many servers know theirs again. A star alone would ask for anything there is.
+# A tag in quotes may hold what RFC 9110 8.8.3 allows, and blanks, which some servers write. One without
+# quotes breaks the grammar, but its server accepts it back. A lone star would match any content.
 _TAG = re.compile(rb'(?:W/)?"[\x20\x21\x23-\x7e\x80-\xff]*"|(?!\*\Z|W/)[!#-+\--~\x80-\xff]+')
 _DATE = re.compile(rb"[ -~]+")
-# What servers put to the tag of a body that they compressed: Apache and Caddy "x-gzip", Jetty "x--gzip",
-# others "x;gzip". Some of them do not know it again without, some with it.
+# What servers append to the tag of a compressed body: Apache and Caddy "x-gzip", Jetty "x--gzip", others
+# "x;gzip". Some of them accept it back only with the suffix, some only without.
 _COMPRESSOR = re.compile(rb'(?:--?|;)(?:x-gzip|gzip|deflate|br|zstd)(?="?\Z)')
 
 
 def kept(tags: Sequence[bytes], dates: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """The tag and the date to keep of a response with these lines ``ETag`` and ``Last-Modified``.
+    """Return the tag and the date to keep of a response with these ``ETag`` and ``Last-Modified`` lines.
 
-    b"" for a tag that is too long or is none. The date need not be one: the server knows it again. Lines that
-    contradict each other say nothing.
+    b"" for a value that is too long or malformed, and for lines that contradict each other. The date need not
+    be valid: it goes back to the server as it came.
     """
     return _kept(tags, _TAG, LONGEST_TAG), _kept(dates, _DATE, LONGEST_DATE)
 
@@ -308,26 +297,24 @@ def _kept(lines: Sequence[bytes], pattern: re.Pattern[bytes], longest: int) -> b
 
 
 def if_none_match(tag: bytes) -> bytes:
-    """The header line that asks for anything but *tag*, which is not b"".
-
-    With the suffix of a compressor it is sent with and without: whichever the server compares matches.
-    """
+    """Return the If-None-Match line for *tag*, which is not b"". A tag with the suffix of a compressor is
+    sent with and without it."""
     plain = _COMPRESSOR.sub(b"", tag)
     return tag if plain == tag else tag + b", " + plain
 
 
 def is_same_tag(one: bytes, other: bytes) -> bool:
-    """Whether two tags name the same content: the weak comparison of RFC 9110 8.8.3.2, and whatever
-    compressed it."""
+    """Whether two tags name the same content: the weak comparison of RFC 9110 8.8.3.2, compressors
+    ignored."""
     return opaque(one) == opaque(other)
 
 
 def answers(sent: bytes, received: bytes) -> bool:
-    """Whether a 304 that has the tag *received* is about the content that was asked for with the tag *sent*;
-    b"" for none. RFC 9111 4.3.4: one that names another content is of no use."""
+    """Whether a 304 with the tag *received* confirms the content with the tag *sent*; a missing tag (b"")
+    contradicts none (RFC 9111 4.3.4)."""
     return not received or not sent or is_same_tag(sent, received)
 
 
 def opaque(tag: bytes) -> bytes:
-    """What is compared of a *tag*: without the mark of a weak one, and without what compressed the body."""
+    """Return the part of *tag* that is compared, without the weak mark and the suffix of a compressor."""
     return _COMPRESSOR.sub(b"", tag.removeprefix(b"W/"))

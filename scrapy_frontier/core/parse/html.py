@@ -1,13 +1,6 @@
-"""Where the references of one page lead: what is plain is put together, all else is worked out in full.
+"""Reads HTML without a tree: the head of a page, tag by tag, and the URLs of the references on it.
 
-Nine references in ten of real pages are plain: a path, a path with ``../`` before it, a fragment, or a whole
-URL, with no character that is ever written otherwise. The URL of one is the beginning of the base and the
-rest as it stands, in a tenth of the time that parsing both takes.
-
-The head of an HTML page, walked once, tag by tag, as far as a browser begins the body.
-
-`scan_head` is for all that ask what a page says to crawlers, so that nobody parses a page for that. What
-cannot be read says nothing; nothing here raises for what a site wrote.
+Nothing here raises for what a site wrote; what cannot be read is skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +22,7 @@ SCAN_LIMIT = 262_144  # characters of a page in which its head must end
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the head of an HTML page says to crawlers, as written."""
+    """What the head of an HTML page contains for crawlers, as written."""
 
     metas: tuple[tuple[str, str], ...] = ()  # (name in lower case, content) of every named meta element
     base: str | None = None  # href of the first base element that has one
@@ -38,13 +31,12 @@ class Head:
     encoding: str = "utf-8"  # of the page, a codec of Python; queries of its links are sent in it
 
     def base_url(self, url: str) -> str:
-        """Return what relative links of the page at *url* start from; a base that is no http(s) URL is
-        none.
-        """
+        """Return the base of relative links in the page at *url*; a base that is no http(s) URL is
+        ignored."""
         return url if self.base is None else absolute(self.base, url, self.encoding) or url
 
     def absolute(self, reference: str, url: str) -> str | None:
-        """Return where *reference*, in the page at *url*, leads; None when it is no http(s) URL."""
+        """Return the URL of *reference* in the page at *url*; None if it is no http(s) URL."""
         return absolute(reference, self.base_url(url), self.encoding)
 
 
@@ -64,12 +56,11 @@ _BODY_BEGINS_AFTER = frozenset(("body", "html", "br"))  # end tags; others are i
 
 
 def scan_head(page: str, encoding: str = "utf-8") -> Head:
-    """Read the head of the HTML *page*, which came in *encoding*: meta, base and link elements up to where a
-    browser begins the body.
+    """Read the meta, base and link elements of the HTML *page*, decoded from *encoding*, up to the body.
 
-    HTML Standard 13.2, in the part a head can hold. Comments, scripts, styles, titles and templates hide what
-    is in them; so does noscript, as in a browser that runs scripts. Ends with the first text or element that
-    belongs to a body, after `SCAN_LIMIT` characters at the latest. One pass, no backtracking.
+    HTML Standard 13.2, as far as it concerns a head. Tags in comments, scripts, styles, titles and templates
+    do not count, nor those in noscript, as in a browser that runs scripts. Ends at the first text or element
+    that belongs to a body, after `SCAN_LIMIT` characters at the latest. One pass, no backtracking.
     """
     metas: list[tuple[str, str]] = []
     canonicals: list[str] = []
@@ -90,7 +81,7 @@ def scan_head(page: str, encoding: str = "utf-8") -> Head:
 
 
 def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (name, attributes) of those meta, base and link start tags of the head that can say something."""
+    """Yield (name, attributes) of the meta, base and link start tags of the head that may matter."""
     place = 1 if text.startswith("\ufeff") else 0
     while (start := text.find("<", place)) >= 0 and not text[place:start].strip(BLANK):
         closes = text.startswith("/", start + 1)
@@ -106,13 +97,13 @@ def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
         inside, place = _tag(text, match.end())
         if closes:
             continue
-        if name in _TELLING and _TELLING[name](inside):
+        if name in _MAY_MATTER and _MAY_MATTER[name](inside):
             yield name, _attributes(inside)
-        elif name in _HIDING:
-            place = _HIDING[name](text, name, place)
+        elif name in _SKIPPED:
+            place = _SKIPPED[name](text, name, place)
 
 
-_TELLING: dict[str, Callable[[str], object]] = {  # cheap tests that most tags fail
+_MAY_MATTER: dict[str, Callable[[str], object]] = {  # cheap tests that most tags fail
     "meta": re.compile("(?i)name|refresh|&").search,
     "link": re.compile("(?i)canonical|&").search,
     "base": bool,
@@ -120,7 +111,7 @@ _TELLING: dict[str, Callable[[str], object]] = {  # cheap tests that most tags f
 
 
 def _tag(text: str, place: int) -> tuple[str, int]:
-    """Return what stands in a tag behind its name, which ends at *place*, and where the tag is over."""
+    """Return the text of a tag behind its name, which ends at *place*, and the place behind the tag."""
     end = text.find(">", place)
     inside = text[place : max(end, place)]
     if end >= 0 and "'" not in inside and inside.count('"') == 2 * inside.count('="'):
@@ -134,20 +125,22 @@ def _tag(text: str, place: int) -> tuple[str, int]:
 
 
 def _attributes(inside: str) -> dict[str, str]:
-    """Read the attributes of a tag; the first of a name counts."""
+    """Return the attributes of a tag; of two with one name the first counts. A value that is too long is
+    empty."""
     attributes: dict[str, str] = {}
     for name, *values in _ATTRIBUTE.findall(inside):
-        attributes.setdefault(name.lower(), _decoded(next(filter(None, values), "")))
+        value = next(filter(None, values), "")
+        attributes.setdefault(name.lower(), _decoded(value) if len(value) <= LONGEST_VALUE else "")
     return attributes
 
 
-_LONGEST_VALUE = 16_384  # characters; no URL and no directive is longer, and 100,000 references take 0.1 s
+LONGEST_VALUE = 16_384  # characters; no URL and no list of directives is longer
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{0,31};?)")
 
 
 def _decoded(value: str) -> str:
-    """Decode character references as in an attribute: ``&copy=`` in a URL is no sign (13.2.5.73)."""
-    return _REFERENCE.sub(_reference, value) if "&" in value and len(value) <= _LONGEST_VALUE else value
+    """Decode character references as in an attribute: ``&copy=`` in a URL stays (13.2.5.73)."""
+    return _REFERENCE.sub(_reference, value) if "&" in value else value
 
 
 def _reference(match: re.Match[str]) -> str:
@@ -162,7 +155,7 @@ _COMMENT_END = re.compile(r"--!?>")
 
 
 def _after_comment(text: str, start: int) -> int:
-    """Return where the comment, the doctype or the like that begins at *start* is over."""
+    """Return the place behind the comment, doctype or the like that begins at *start*."""
     if not text.startswith("<!--", start) or text.startswith((">", "->"), start + 4):
         return text.find(">", start) + 1 or len(text)
     match = _COMMENT_END.search(text, start + 4)
@@ -170,7 +163,7 @@ def _after_comment(text: str, start: int) -> int:
 
 
 def _after_text(text: str, name: str, place: int) -> int:
-    """Return where the element *name*, opened before *place*, is closed: nothing inside counts as a tag."""
+    """Return the place behind the element *name*, opened before *place*: nothing in it counts as a tag."""
     while (place := text.find("</", place)) >= 0:
         place += 2
         after = place + len(name)
@@ -184,7 +177,8 @@ _SCRIPT_MARK = re.compile(rf"<!--|-->|<(/?)script(?=[{BLANK}/>])", re.IGNORECASE
 
 
 def _after_script(text: str, name: str, place: int) -> int:
-    """Return where a script ends: not at the end tag of a script in a comment in it (13.2.5.17 ff.)."""
+    """Return the place behind a script; the end tag of a script in a comment in it does not end it (13.2.5.17
+    ff.)."""
     after = _after_text(text, name, place)
     if text.find("<!--", place, after) < 0:
         return after
@@ -218,7 +212,7 @@ def _after_template(text: str, _name: str, place: int) -> int:
     return len(text) if depth else place
 
 
-_HIDING: dict[str, Callable[[str, str, int], int]] = {
+_SKIPPED: dict[str, Callable[[str, str, int], int]] = {
     **dict.fromkeys(("title", "style", "noscript", "noframes"), _after_text),
     "script": _after_script,
     "template": _after_template,
@@ -244,13 +238,16 @@ _PROBE = "x"  # stands for what follows
 
 
 class References:
-    """The references of one page, relative to *base*; *exact* says of any one where it leads, None where to
-    nothing.
+    """Resolves the references of one page against *base*; *exact* resolves any of them, None for no URL.
+
+    Nine references in ten of real pages are plain: a path, a path after ``../``, a fragment or a whole URL,
+    with no character that is ever escaped. Its URL is a beginning of the base and the reference as it stands,
+    in a tenth of the time that a parser takes.
     """
 
     def __init__(self, base: str, exact: Callable[[str], str | None]) -> None:
         self._exact = exact
-        self._before: dict[str, str | None] = {}  # what stands in the place of the beginning of a plain one
+        self._before: dict[str, str | None] = {}  # URL that replaces the beginning of a plain reference
         self._origin, self._folders = "", [""]  # of a plain base
         if _is_plain_base(base) is not None:
             pieces = base.split("/")
@@ -258,8 +255,7 @@ class References:
             self._before = {"/": f"{self._origin}/", "#": f"{base}#"}
 
     def absolute(self, reference: str) -> str | None:
-        """The URL that *reference* leads to, with its fragment, None where to nothing; 1 us where it is
-        plain."""
+        """Return the URL of *reference* with its fragment, None for no URL; 1 us for a plain one."""
         if self._origin and reference.startswith("/") and _is_plain_path(reference) is not None:
             return self._origin + reference
         if reference.startswith("http") and _is_plain_url(reference) is not None:
@@ -278,7 +274,7 @@ class References:
         return self._before[begin]
 
     def _higher(self, levels: int) -> str:
-        """The directory so many *levels* above the one of a plain base; the root has none above it."""
+        """Return the directory *levels* above that of a plain base, at most the root."""
         folders = self._folders[: max(len(self._folders) - levels, 0)]
         return "/".join([self._origin, *folders, ""])
 
