@@ -381,7 +381,7 @@ def _weight(store: Store, page_id: PageId) -> dict[str, object]:
 def _why(gathered: explain.Facts, page_id: PageId, parent: Page | None) -> str:
     sentence = explain.why(gathered)
     is_listed = parent is not None and parent.target != page_id  # else it was redirected there
-    if parent is not None and is_listed and payloads.is_sitemap(parent.payload):
+    if parent is not None and is_listed and parent.facts.is_sitemap:
         return f"{sentence} It was first listed in the sitemap {parent.url}."
     return sentence
 

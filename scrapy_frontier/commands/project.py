@@ -168,7 +168,7 @@ class Project:
         """The frontier in *store*, committed when the block ends, and closed where it was stopped cleanly.
         One that was not stays so: the crawl that comes next must still take every host for visited just
         now."""
-        frontier = Frontier(store, self.now, FrontierOptions(scorer=scorer, own_of=payloads.own_of))
+        frontier = Frontier(store, self.now, FrontierOptions(scorer=scorer))
         try:
             yield frontier
         finally:
@@ -203,7 +203,6 @@ class Project:
         """The fingerprint of the request that *page* stands for, as it was before any try changed it; None
         where it cannot be rebuilt."""
         # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
-        page = page._replace(payload=payloads.own_of(page.payload))
         if self.identities.is_default and payloads.is_plain_get(page.payload):
             plain = plain_fingerprint(page.url)
             if plain is not None:

@@ -17,10 +17,11 @@ from ..core.admin.salvage import remove
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRow
 from ..core.frontier import Fate, Link
 from ..core.parse.urls import host_of
+from ..core.store.records import RequestFacts
 from ..crawl.codec import meta_payload
 from ..crawl.directory import forget_filter
-from ..crawl.meta_keys import PATTERN
-from ..crawl.payloads import is_forced, meta_to_force, own_of, with_meta
+from ..crawl.meta_keys import FORCE, PATTERN
+from ..crawl.payloads import is_forced, meta_to_force
 from .call import host_argument
 from .output import progress
 from .page import pattern_of
@@ -68,7 +69,7 @@ def add(call: Call) -> int:
     refused: list[str] = []
     new = known = 0
     with _open_lines(call.options.file) as lines, project.open(create=True) as store:
-        link = partial(_link, project, priority, meta_payload(meta))
+        link = partial(_link, project, priority, meta_payload(meta), pattern is not None)
         links = chain(map(link, urls), _links(lines, link, refused))
         with project.frontier(store) as frontier:
             while handful := list(islice(links, _AT_A_TIME)):
@@ -91,15 +92,17 @@ def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: fl
     whose own went with its crawl, of which none is running."""
     for link, answer in zip(links, frontier.discover(links, now), strict=True):
         if answer.fate is Fate.ABSENT and answer.page_id is not None:
-            yield frontier.renew(answer.page_id, link.payload, is_lost=True)
+            yield frontier.renew(answer.page_id, link.payload, link.facts, is_lost=True)
             continue
         known = frontier.page(answer.page_id) if meta and answer.page_id is not None else None
         if known is None or answer.page_id is None or answer.is_taken:
             yield answer.is_taken
-        elif is_forced(meta, known) and frontier.requeue(answer.page_id, now, link.payload, link.priority):
+        elif is_forced(meta, known) and frontier.requeue(
+            answer.page_id, now, link.payload, link.priority, facts=link.facts
+        ):
             yield True
         else:
-            frontier.renew(answer.page_id, link.payload)
+            frontier.renew(answer.page_id, link.payload, link.facts)
             yield False
 
 
@@ -140,11 +143,13 @@ def _request(project: Project, url: str, priority: int = 0) -> Request:
     return request
 
 
-def _link(project: Project, priority: int, payload: bytes, url: str) -> Link:
+def _link(project: Project, priority: int, payload: bytes, has_pattern: bool, url: str) -> Link:
     request = _request(project, url, priority)
     host = project.politeness_key_of(request.url)
     kept = "" if host == host_of(request.url) else host
-    return Link(project.identities.of(request), request.url, host, priority, payload, kept_host=kept)
+    facts = RequestFacts(has_pattern=has_pattern, is_added=True)
+    fingerprint = project.identities.of(request)
+    return Link(fingerprint, request.url, host, priority, payload, kept_host=kept, facts=facts)
 
 
 def requeue(call: Call) -> None:
@@ -155,12 +160,12 @@ def requeue(call: Call) -> None:
     count = 0
     with call.project.open() as store, call.project.frontier(store) as frontier:
         now = call.project.now
-        forced = meta_to_force(now) if call.options.force else {}
+        force = meta_to_force(now)[FORCE] if call.options.force else None
         found = facts.matching(facts.pages(store), pattern, call.host(store), states)
         for page_id, page in progress(found, "pages that match"):
-            payload = with_meta(own_of(page.payload), forced) if forced else None
-            count += frontier.requeue(page_id, now, payload)
-        if forced:
+            asked = page.facts if force is None else page.facts._replace(force=force)
+            count += frontier.requeue(page_id, now, facts=asked)
+        if force is not None:
             _end_second(now)
     call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
 

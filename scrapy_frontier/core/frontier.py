@@ -28,7 +28,7 @@ from .hosts.sites import RobotsAndSitemaps
 from .pages.discovery import Discovery, PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings, HandOut
-from .pages.leases import Discovered, Fate, Lease, Leases, Link, Outcome, Released, new_link
+from .pages.leases import Discovered, Fate, Lease, Leases, Link, Outcome, Released
 from .pages.options import FrontierOptions
 from .pages.queue import Backoffs, Deferral, Queue
 from .pages.rankings import Computed, Rankings, RankRun
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from .parse.directives import Consequences
     from .ranking.scorer import Scorer
     from .store.leveldb import Store
-    from .store.records import Page, RobotsCopy, SiteSitemaps, Totals
+    from .store.records import Page, RequestFacts, RobotsCopy, SiteSitemaps, Totals
 
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 
@@ -154,7 +154,6 @@ __all__ = [
     "PageId",
     "RankRun",
     "Released",
-    "new_link",
 ]
 
 DEFAULTS = FrontierOptions()
@@ -182,7 +181,7 @@ class Frontier:
     ) -> None:
         limits, domain_of, scorer = options.limits, options.domain_of, options.scorer
         response_delay, give_up_rule = options.response_delay, options.give_up_rule
-        revisits, read_payload, own_of = options.revisits, options.read_payload, options.own_of
+        revisits = options.revisits
         rng = options.rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
         self._store = store
         self._batch = batch = Batch(store, BloomFilter(), options.on_commit)
@@ -208,12 +207,12 @@ class Frontier:
         self._deferral = deferred = Deferral(batch, table, budgets, queue, scores)
         rule, revisits_pages = revisits or RevisitRule(), revisits is not None
         forbidden = ForbiddenPages(batch, sites)
-        plans = Plans(rule, batch.read_page, read_payload)
-        learnt = LearntChangeRates(batch, sites, rule, read_payload)
+        plans = Plans(rule, batch.read_page)
+        learnt = LearntChangeRates(batch, sites, rule)
         budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
         share = RevisitShare(batch, hosts, rule.share) if revisits_pages else None
         self._revisit_queue = revisit_queue = RevisitQueue(
-            batch, hosts, table, forbidden, learnt, budget, share, score_of, rule, revisits_pages, own_of, now
+            batch, hosts, table, forbidden, learnt, budget, share, score_of, rule, revisits_pages, now
         )
         self._discovery = Discovery(
             batch, index, *of_hosts, queue, deferred, scores, revisit_queue, options.traps
@@ -359,17 +358,25 @@ class Frontier:
         payload: bytes | None = None,
         priority: int | None = None,
         fingerprint: bytes | None = None,
+        facts: RequestFacts | None = None,
+        visit_payload: bytes = b"",
     ) -> bool:
         """Queue a finished page again; false if it is queued or leased. See `Edits.requeue`."""
-        return self._edits.requeue(page_id, now, payload, priority, fingerprint)
+        return self._edits.requeue(page_id, now, payload, priority, fingerprint, facts, visit_payload)
 
-    def renew(self, page_id: PageId, payload: bytes, is_lost: bool = False) -> bool:
+    def renew(
+        self, page_id: PageId, payload: bytes, facts: RequestFacts | None = None, is_lost: bool = False
+    ) -> bool:
         """Give a known page another request; false while it is leased. See `Edits.renew`."""
-        return self._edits.renew(page_id, payload, is_lost)
+        return self._edits.renew(page_id, payload, facts, is_lost)
 
-    def make_due(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
+    def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
+        """Keep when a sitemap says that a page changed last; see `Edits.note_lastmod`."""
+        self._edits.note_lastmod(page_id, lastmod)
+
+    def make_due(self, page_id: PageId, now: float) -> bool:
         """Make a page due that is said to have changed; see `Edits.make_due`."""
-        return self._edits.make_due(page_id, now, payload)
+        return self._edits.make_due(page_id, now)
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page that is not leased; see `Edits.forget`."""

@@ -31,7 +31,7 @@ from ..core.frontier import Frontier, FrontierOptions
 from ..core.hosts.turns import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
 from . import directory as jobdirs
-from . import payloads, scrapy_internals
+from . import scrapy_internals
 from .callback_requests import CallbackOutput
 from .choose_scorer import make_scorer
 from .clock import Standstill, boot_time, never_back, steady_clock
@@ -265,8 +265,6 @@ class Crawl:
                 domain_of=registered_domain,
                 give_up_rule=settings.give_up_rule if self.is_temporary else None,
                 revisits=settings.revisits,
-                read_payload=payloads.read,
-                own_of=payloads.own_of,
                 on_commit=self._dupefilter.written if self._dupefilter.is_own else None,
                 max_uncommitted_pages=sys.maxsize
                 if self.is_temporary

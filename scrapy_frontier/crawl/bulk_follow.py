@@ -38,7 +38,7 @@ from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from ..core import reasons
-from ..core.frontier import NEUTRAL, new_link
+from ..core.frontier import Link
 from ..core.parse.urls import escaped_fragment, host_of, origin_text
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import scrapy_internals
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..core.frontier import Link
     from ..settings import FrontierSettings
     from .callback_requests import CallbackOutput
     from .codec import Codec
@@ -482,9 +481,20 @@ class PageFollowing:
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
         payload = b"" if only_seen else self._payload(clean, way, anchor)
         depth = (self._depth.of_links or 0) if intake.has_depth else 0
-        about = fingerprint, clean, key, priority, payload, flags, weight, depth
-        text, kept_host = url if is_told else "", "" if key == host else key
-        link = new_link(about + (text, again, kept_host, False, only_seen, None, NEUTRAL, False))  # noqa: RUF005
+        link = Link(
+            fingerprint,
+            clean,
+            key,
+            priority,
+            payload,
+            flags,
+            weight,
+            depth,
+            text=url if is_told else "",
+            again=again,
+            kept_host="" if key == host else key,
+            only_seen=only_seen,
+        )
         self._new.append(link)
         if len(self._new) >= TOGETHER:
             self._hand_over()

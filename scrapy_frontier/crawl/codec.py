@@ -333,10 +333,9 @@ def own_method(spider: Spider, name: str) -> MethodType | None:
 
 # -- requests ------------------------------------------------------------------------------------------
 
-OWN_PAYLOAD = "own"  # field: what its page had before, see `payloads`
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
 _OF_EVERY_REQUEST = frozenset(state_of(Request("about:blank")))
-_OTHERS = frozenset(("class", "kept", OWN_PAYLOAD))
+_OTHERS = frozenset(("class", "kept"))
 _ARGUMENTS = frozenset(Request.attributes) - {"url", "priority"}
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from scrapy import Request
 
-from ..core.frontier import NEUTRAL, Event, Fate, Link, Outcome, new_link
+from ..core.frontier import NEUTRAL, Event, Fate, Link, Outcome
 from ..core.pages.entered_again import (
     FORCED,
     LEFT,
@@ -40,7 +40,7 @@ from ..core.pages.entered_again import (
 )
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
-from ..core.store.records import IN_MEMORY
+from ..core.store.records import NO_FACTS
 from . import payloads, scrapy_internals
 from .codec import copied, meta_payload
 from .fingerprints import plain_identity
@@ -58,13 +58,13 @@ from .meta_keys import (
     UNSET,
     chosen_slot,
 )
-from .payloads import is_forced, own_of, renewed, with_own
+from .payloads import TOLD_BY_META, facts_of, facts_of_listed, is_forced, lastmod_of, other_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..core.frontier import Discovered, Frontier, Lease, PageId
-    from ..core.store.records import Page
+    from ..core.store.records import Page, RequestFacts
     from ..settings import FrontierSettings
     from .codec import Callbacks
     from .dupefilters import DupeFilter
@@ -214,6 +214,26 @@ class RefusedFollowUps:
 VISITED = 100_000
 
 
+class _Payloads(NamedTuple):
+    """What a page is queued with: the payload of its request, what the frontier keeps of that, and the
+    payload of its next visit, where that is another."""
+
+    payload: bytes
+    facts: RequestFacts
+    visit_payload: bytes = b""
+
+
+def _payloads_of_target(
+    requests: QueuedRequests, follow_ups: FollowUps, flight: Flight, follow_up: Request, payload: bytes
+) -> _Payloads:
+    """The payloads of a page that *flight* led to by *follow_up*, which has this *payload*."""
+    target = follow_ups.of_target(flight, follow_up)
+    own, is_stored = requests.payload_of(target)
+    if not is_stored:
+        return _Payloads(payload, facts_of(follow_up))
+    return _Payloads(own, facts_of(target), other_payload(payload, own))
+
+
 @dataclass(eq=False, repr=False)
 class Seeds:
     """Pages of seeds, and of requests that force a visit. ``left`` counts seeds of an earlier run that are
@@ -251,9 +271,9 @@ class Seeds:
                 self.first = self.first or request.url
             if takes_request(page, comes_back=self._revisits_pages):
                 payload, is_stored = self._requests.payload_of(request)
-                payload = renewed(page.payload, payload)
-                if is_stored and payload != page.payload:
-                    self._frontier.renew(known, payload)
+                facts = facts_of(request)
+                if is_stored and (payload, facts) != (page.payload, page.facts):
+                    self._frontier.renew(known, payload, facts)
 
     def forced(
         self, known: PageId | None, request: Request, is_named: bool, flight: Flight | None
@@ -269,13 +289,12 @@ class Seeds:
             return None
         if page.state in FORCED and is_forced(request.meta, page):
             return known if self._requeue(known, request, flight=flight) else None
-        own = own_of(page.payload)  # what a try of it is made with says nothing of where it comes from
-        is_added = payloads.is_bare(own) and not payloads.is_seed(own)
-        is_outdone = payloads.has_pattern(own) and (request.meta.get(FORCE) not in UNSET or not is_added)
+        is_forcing = request.meta.get(FORCE) not in UNSET
+        is_outdone = page.facts.has_pattern and (is_forcing or not page.facts.is_added)
         has_pattern = request.meta.get(PATTERN) not in UNSET or is_outdone
         if is_named and takes_request(page, has_pattern):
             payload, is_stored = self._requests.payload_of(request)
-            if is_stored and self._frontier.renew(known, payload):
+            if is_stored and self._frontier.renew(known, payload, facts_of(request)):
                 self._requests.queued(known, request, is_stored)
         return None
 
@@ -302,8 +321,8 @@ class Seeds:
         if lease is not None and lease.comes_back and lease.page_id not in self._named:
             steps = steps_to(lease.page_id, lease.page, self._frontier.page, self._tried_again)
             request.meta["redirect_times"] = times(request, "redirect_times") + steps
-        may_be_lost = is_named or page.payload.startswith(IN_MEMORY)  # else it would lose its own request
-        if not self._requeue(known, request, may_be_lost, before=None if is_named else page.payload):
+        may_be_lost = is_named or page.facts.is_in_memory  # else it would lose its own request
+        if not self._requeue(known, request, may_be_lost, before=None if is_named else page):
             return None
         self._tried_again.add(known)
         return known
@@ -315,7 +334,7 @@ class Seeds:
         page = self._frontier.page(known) if way and known is not None else None
         if known is None or page is None or not is_back(page, page.url in way):
             return None
-        return known if self._requeue(known, request, before=page.payload) else None
+        return known if self._requeue(known, request, before=page) else None
 
     def is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
         """Whether *request*, for a seed, must be fetched again, if its page is *known*; *flight* led to
@@ -334,7 +353,7 @@ class Seeds:
             parent = frontier.page(page.parent) if page.parent is not None else None
             is_by_parent = parent is not None and parent.url == flight.lease.page.url
         # what a seed's redirect led to inherits its meta, but has a parent
-        was_seed = page is not None and page.parent is None and payloads.is_seed(page.payload)
+        was_seed = page is not None and page.parent is None and page.facts.is_seed
         return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
 
     def _is_on_the_way(self, page: Page, request: Request) -> bool:
@@ -351,19 +370,22 @@ class Seeds:
         known: PageId,
         request: Request,
         may_be_lost: bool = True,
-        before: bytes | None = None,
+        before: Page | None = None,
         flight: Flight | None = None,
     ) -> bool:
         """Queue a page again by *request*. After that it has the request it had *before*, or none but this;
         where a *flight* led there, without what came into it on the way."""
         payload, is_stored = self._requests.payload_of(request)
-        if flight is not None and is_stored:
-            payload = self._follow_ups.with_own(flight, request, payload)
-        if before is not None and is_stored:
-            payload = with_own(payload, before)
         found_by = None if is_stored else payloads.kept_fingerprint(payload)
+        about = _Payloads(payload, facts_of(request, is_stored))
+        if before is not None and is_stored and not before.facts.is_in_memory:
+            about = _Payloads(before.payload, before.facts, other_payload(payload, before.payload))
+        elif flight is not None and is_stored:
+            about = _payloads_of_target(self._requests, self._follow_ups, flight, request, payload)
         is_possible, now = is_stored or may_be_lost, self._clock()
-        if is_possible and self._frontier.requeue(known, now, payload, request.priority, found_by):
+        if is_possible and self._frontier.requeue(
+            known, now, about.payload, request.priority, found_by, about.facts, about.visit_payload
+        ):
             self._requests.queued(known, request, is_stored)
             return True
         return False
@@ -377,7 +399,6 @@ def _way(request: Request) -> Sequence[str]:
 
 _NEW = Fate.NEW
 _UNNOTED = None, 0, 1.0
-_ORDINARY = False, "", False, "", None, NEUTRAL, False  # the rest of a `Link`
 # Meta of requests that are more than a link.
 _UNUSUAL = frozenset((POSTPONED, ONLY_SEEN, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
 
@@ -456,8 +477,22 @@ class Intake:
         lease, flags, weight = self._noted(original) if self._flights.by_link else _UNNOTED
         payload, is_stored = self._requests.payload_of(request)
         depth = times(request, "depth") if self.has_depth else 0
-        about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
-        link = new_link(about + _ORDINARY)
+        facts, lastmod = NO_FACTS, None
+        if not is_stored or not TOLD_BY_META.isdisjoint(request.meta):
+            facts, lastmod = facts_of(request, is_stored), lastmod_of(request.meta)
+        link = Link(
+            fingerprint,
+            clean,
+            host,
+            request.priority,
+            payload,
+            flags,
+            weight,
+            depth,
+            url,
+            facts=facts,
+            lastmod=lastmod,
+        )
         answer = self._discover_one(link, self._clock(), lease)
         page_id = answer.page_id
         if answer.fate is _NEW and is_stored and page_id is not None:
@@ -514,20 +549,24 @@ class Intake:
         again = self._wanted.is_wanted(request, fingerprint, known, flight)
         host, kept_host = self.host_key(request, flight)
         payload, is_stored = self._requests.payload_of(request)
+        about = _Payloads(payload, facts_of(request, is_stored))
         if is_stored and flight is not None:
-            payload = self._follow_ups.with_own(flight, request, payload)
+            about = _payloads_of_target(self._requests, self._follow_ups, flight, request, payload)
         link = Link(
             fingerprint,
             request.url,
             host,
             request.priority,
-            payload,
+            about.payload,
             depth=times(request, "depth") if self.has_depth else 0,
             text=self._text(original, request, fingerprint),
             again=again,
             kept_host=kept_host,
             is_named=flight is None and is_seed(request),
             parent=None if flight is None else flight.lease.node,
+            facts=about.facts,
+            lastmod=lastmod_of(request.meta),
+            visit_payload=about.visit_payload,
         )
         answer = self._discover(original, link)
         self._wanted.note(request, fingerprint, answer)
@@ -561,7 +600,17 @@ class Intake:
                     continue
             fingerprint, host = identity
             payload = meta_payload(meta) if meta else b""
-            link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
+            link = Link(
+                fingerprint,
+                url,
+                host,
+                payload=payload,
+                parent=parent,
+                bucket=bucket,
+                is_placed=True,
+                facts=facts_of_listed(meta),
+                lastmod=lastmod_of(meta),
+            )
             if fingerprint in self.unfiltered:
                 link = link._replace(again=self.is_for_other(fingerprint, None, None))
             key = self.politeness_key_of(url, host)
@@ -624,7 +673,7 @@ class Intake:
         """Whether *link* is the request of a page now whose own went with an earlier process."""
         if answer.page_id is None or not self._requests.is_missing(answer):
             return False
-        return self._frontier.renew(answer.page_id, link.payload, is_lost=True)
+        return self._frontier.renew(answer.page_id, link.payload, link.facts, is_lost=True)
 
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""

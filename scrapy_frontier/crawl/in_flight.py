@@ -19,7 +19,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from w3lib.http import basic_auth_header
 
 from ..core import reasons
-from ..core.pages.leases import Outcome, new_outcome
+from ..core.pages.leases import Outcome
 from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.headers import TOO_BUSY, kept
 from ..core.parse.urls import ajax_form, host_of, origin_text
@@ -42,7 +42,7 @@ from .meta_keys import (
     SLOT,
     START,
 )
-from .payloads import insists, is_forced, own_of, with_own
+from .payloads import is_forced, other_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..core.frontier import PageId
     from ..core.pages.leases import Lease
     from ..core.parse.directives import Consequences
+    from ..core.store.records import RequestFacts
     from .link_extractor import Way
     from .log import Reporter
     from .queued import QueuedRequests
@@ -115,7 +116,7 @@ class Flight:
     content: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None  # taken off the request, which may be the user's own object
-    payload: bytes | None = None  # of its page from now on; None: as it was
+    page_request: tuple[bytes, RequestFacts] | None = None  # payload and facts of its page from now on
     is_let_through: bool = False  # the spider middlewares before ours let its response pass, to the callback
 
     @property
@@ -302,9 +303,14 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
         notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
     reason = reasons.BETWEEN.join(notes)
     has_links, score = found is not None, None if found is None else found.content_score
-    status, payload, fetched = flight.status, flight.payload, flight.fetched
-    return new_outcome(
-        (FETCHED, status, reason, None, payload, None, 0.0, "", has_links, 0, score, None, fetched, False)
+    return Outcome(
+        FETCHED,
+        flight.status,
+        reason,
+        has_links=has_links,
+        content_score=score,
+        fetched=flight.fetched,
+        request=flight.page_request,
     )
 
 
@@ -398,7 +404,7 @@ def only_its_retry_insists(follow_up: Request, flight: Flight) -> bool:
     """Whether *follow_up*, to which a redirect of *flight* led, would be fetched whatever is known
     (``dont_filter``) because the page was retried or handed back, and not because it asks for that itself."""
     is_sent_so = flight.request.dont_filter and is_redirect(follow_up, flight)
-    return is_sent_so and not insists(flight.lease.page.payload)
+    return is_sent_so and not flight.lease.page.facts.insists
 
 
 def is_once_more(follow_up: Request, flight: Flight) -> bool:
@@ -554,7 +560,9 @@ class FollowUps:
         status, delay = flight.status, self._backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
         payload, priority = self._replace(flight, follow_up), follow_up.priority
-        outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
+        outcome = Outcome(
+            Event.RETRIED, status, reason, visit_payload=payload, priority=priority, delay=delay
+        )
         flight.outcome = outcome
         if lease.is_last_attempt:
             self._give_up(flight, follow_up, reason)
@@ -570,27 +578,25 @@ class FollowUps:
         self._have_fail(follow_up, IgnoreRequest(reason))
 
     def _replace(self, flight: Flight, follow_up: Request) -> bytes | None:
-        """The payload of *follow_up*, which takes the place of the request of the page until it ends; None
-        where there is none."""
+        """The payload of *follow_up*, by which the page is asked for until its visit ends; None if it has
+        none."""
         payload = self._requests.replace(flight.lease.page_id, follow_up)
-        return None if payload is None else with_own(payload, flight.lease.page.payload)
+        return None if payload is None else other_payload(payload, flight.lease.page.payload)
 
-    def with_own(self, flight: Flight, follow_up: Request, payload: bytes) -> bytes:
-        """The *payload* of *follow_up*, to which the page of *flight* led, with the one that its page has
-        when it has ended, to come back or be queued again by: without the redirects that led there this time,
-        and without what middlewares put into the request before it, on its way out. Where one of them made
-        *follow_up*, only what Scrapy's own put in: of the rest that one may need each time a key that it gave
-        its service, or a mark that it need not do so again."""
+    def of_target(self, flight: Flight, follow_up: Request) -> Request:
+        """*follow_up*, to which the page of *flight* led, as its page comes back or is queued again by:
+        without the redirects that led there this time, and without what middlewares put into the request
+        before it, on its way out. If one of them made *follow_up*, only without what Scrapy's own put in: it
+        may need the rest each time, a key for its service, say."""
         source = self._as_yielded(flight)
         if source is None:
-            return payload
+            return follow_up
         is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
         names = None if is_led else self._put_in(flight.request)
         target = without_additions(follow_up, source, flight.request, names)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
-        own, is_stored = self._requests.payload_of(target)
-        return with_own(payload, own) if is_stored else payload
+        return target
 
     def as_link(self, flight: Flight, target: Request) -> Request:
         """*target*, where the page of *flight* refreshes to or its canonical page, as a link from there would
@@ -608,7 +614,7 @@ class FollowUps:
         """The request of the page of *flight*, before its tries; None where it cannot be read."""
         page = flight.lease.page
         try:
-            return self._requests.codec.decode(page.url, page.priority, own_of(page.payload))
+            return self._requests.codec.decode(page.url, page.priority, page.payload)
         except Unreadable:
             return None
 
@@ -633,9 +639,9 @@ class FollowUps:
             # As often as it likes, as with Scrapy: it knows what it waits for, and perhaps nobody was asked.
             # What it waits for may be of the same host: that must come first.
             reason = reasons.HANDED_BACK()
-            flight.outcome = Outcome(Event.POSTPONED, reason=reason, payload=payload, is_behind=True)
+            flight.outcome = Outcome(Event.POSTPONED, reason=reason, visit_payload=payload, is_behind=True)
             return True
-        flight.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload)
+        flight.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), visit_payload=payload)
         if flight.lease.is_last_attempt:
             self._give_up(flight, follow_up, reasons.TO_ITSELF())
         return True

@@ -50,7 +50,7 @@ MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belo
 NOT_STORED = frozenset(
     (
         *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, ONLY_SEEN, DIRECTIVES, DUPLICATE),
-        *(LAST_VISIT, CHANGED, CONTENT_HASH),
+        *(LAST_VISIT, CHANGED, CONTENT_HASH, LASTMOD),
     )
 )
 

@@ -10,9 +10,7 @@ A page asked for with a pattern leads only to links in whose URL it is found, an
 a part of one, is crawled and nothing else. `FORCE` is a time, so that it ends: what was visited since is not
 fetched again.
 
-What a payload says of its request, of which none is made; `codec` writes payloads, and here they are read.
-
-Most say none of this, so bytes are looked for first, and JSON is read where they are found.
+What the frontier keeps of a request beside its payload, and what commands read in payloads.
 """
 
 from __future__ import annotations
@@ -22,16 +20,14 @@ import logging
 import re
 import reprlib
 from functools import lru_cache
-from itertools import product
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from ..core import reasons
 from ..core.pages.entered_again import after_visits_until, was_visited_before
 from ..core.reasons import LONGEST_URL
-from ..core.revisits.plans import NO_FACTS, PayloadFacts
-from ..core.store.records import IN_MEMORY
-from .codec import OWN_PAYLOAD, TAG, dump, from_plain
+from ..core.store.records import NO_FACTS, RequestFacts
+from .codec import TAG, dump
 from .meta_keys import FORCE, LASTMOD, PATTERN, REFRESH, SHELF_LIFE, SITEMAP, START, UNSET
 
 if TYPE_CHECKING:
@@ -171,33 +167,55 @@ def is_forced(meta: Mapping[str, Any], page: Page) -> bool:
     return when is not None and was_visited_before(page, when)
 
 
-_OURS = b'"frontier_'  # so begins what the frontier has in a ``meta``
 _METHOD, _BODY, _CLASS = b'"method"', b'"body"', b'"class"'
-_DEPTH, _PROXY = b'"depth":', b'"proxy"'  # which a comma follows where not all keys are text
-_OTHER_KEYS = f'{{"meta":{{"{TAG}":'.encode()
-_START, _SITEMAP, _LASTMOD = (f'"{key}"'.encode() for key in (START, SITEMAP, LASTMOD))
-_READ = (_METHOD, _BODY, f'"{SHELF_LIFE}"'.encode(), f'"{REFRESH}"'.encode())
-_ANOTHER_PAGE = (_METHOD, _BODY, _CLASS, b'"verbatim_url"', IN_MEMORY)
-_NOTHING_ELSE = {found: PayloadFacts(None, None, True, *found) for found in product((False, True), repeat=2)}
-_lastmod = re.compile(_LASTMOD + rb"[:,](-?[0-9]+)").search
-_sitemap, _pattern = (  # a comma stands behind the key where not all are text; see `meta_keys.UNSET`
-    re.compile(rf'"{key}"[:,](?!null|false|0[,}}\]])'.encode()).search for key in (SITEMAP, PATTERN)
-)
+_MEMORY = b'{"!":"memory"'  # so begins the payload of a request that only one process has
+_ANOTHER_PAGE = (_METHOD, _BODY, _CLASS, b'"verbatim_url"', _MEMORY)
+# Meta by which `facts_of` a GET differ from those of an ordinary link.
+TOLD_BY_META = frozenset((START, SITEMAP, PATTERN, SHELF_LIFE, REFRESH, LASTMOD))
 
 
-def read(payload: bytes) -> PayloadFacts:
-    """What a payload says of revisits, for `Frontier`: 0.2 us for most, 10 and more where JSON has to be
-    read. Of one that makes no request what can be found; a span that is none is told."""
-    if _OURS not in payload and _METHOD not in payload and _BODY not in payload:
+def facts_of(request: Request, is_stored: bool = True) -> RequestFacts:
+    """What the frontier keeps of *request* beside its payload; only this process has it unless it
+    *is_stored*. A span in its meta that is none is told."""
+    meta = request.meta
+    return RequestFacts(
+        is_seed=START in meta,
+        insists=request.dont_filter,
+        is_sitemap=meta.get(SITEMAP) not in UNSET,
+        has_pattern=meta.get(PATTERN) not in UNSET,
+        is_unsafe=request.method not in ("GET", "HEAD") or bool(request.body),
+        is_in_memory=not is_stored,
+        shelf_life=seconds(SHELF_LIFE, meta.get(SHELF_LIFE)),
+        refresh=seconds(REFRESH, meta.get(REFRESH)),
+    )
+
+
+def facts_of_listed(meta: Mapping[str, Any]) -> RequestFacts:
+    """What the frontier keeps of a plain GET for a URL that a sitemap lists, with this *meta*."""
+    is_sitemap, has_pattern = (meta.get(key) not in UNSET for key in (SITEMAP, PATTERN))
+    if not (is_sitemap or has_pattern):
         return NO_FACTS
-    of_sitemaps = _SITEMAP in payload and is_sitemap(payload), _LASTMOD in payload
-    if not any(word in payload for word in _READ):
-        return _NOTHING_ELSE[of_sitemaps]
-    fields = _fields(payload)
-    is_plain = fields.get("method", "GET") in ("GET", "HEAD") and not fields.get("body")
-    meta = _meta_in(fields)
-    refresh, shelf_life = (seconds(key, _as_given(meta.get(key))) for key in (REFRESH, SHELF_LIFE))
-    return PayloadFacts(refresh, shelf_life, is_plain, *of_sitemaps)
+    return RequestFacts(is_sitemap=is_sitemap, has_pattern=has_pattern)
+
+
+def lastmod_of(meta: Mapping[str, Any]) -> int | None:
+    """When a sitemap says that the page changed last (POSIX seconds), by the *meta* of its request."""
+    lastmod = meta.get(LASTMOD)
+    return lastmod if isinstance(lastmod, int) else None
+
+
+# What `Outcome.visit_payload` and `Page.visit_payload` say of a plain GET, which is more than nothing.
+_PLAIN = b"{}"
+
+
+def other_payload(payload: bytes, page_payload: bytes) -> bytes:
+    """The *payload* of a single visit of a page with *page_payload*; b"" where they are the same."""
+    return b"" if payload == page_payload else payload or _PLAIN
+
+
+def memory_payload(fingerprint: bytes) -> bytes:
+    """The payload of a request that only this process has: its *fingerprint*."""
+    return b'%s,"fingerprint":"%s"}' % (_MEMORY, fingerprint.hex().encode())
 
 
 def _fields(payload: bytes) -> dict[str, Any]:
@@ -218,52 +236,17 @@ def _meta_in(fields: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def _as_given(value: Any) -> Any:
-    """The *value* in a ``meta`` that is written so; itself where nothing can be made of it."""
-    try:
-        return from_plain(value)
-    except Exception:  # anybody may have written it
-        return value
-
-
 def meta_of(payload: bytes) -> dict[str, Any]:
     """The ``meta`` of the request, as it is written, where its keys are text: 10 us and more. Empty where it
     cannot be read."""
     return _meta_in(_fields(payload))
 
 
-def is_sitemap(payload: bytes) -> bool:
-    """Whether the page is read as a sitemap."""
-    return _sitemap(payload) is not None
-
-
-def lastmod_of(payload: bytes) -> int | None:
-    """When a sitemap says that the page changed last (POSIX seconds); None where none does."""
-    found = _lastmod(payload)
-    return None if found is None else int(found[1])
-
-
 def proxy_in(payload: bytes) -> dict[str, str]:
     """What the ``meta`` of a request has to say to go by the proxy that this one names; empty where it names
     none."""
-    proxy = meta_of(payload).get("proxy") if _PROXY in payload else None
+    proxy = meta_of(payload).get("proxy")
     return {"proxy": proxy} if isinstance(proxy, str) else {}
-
-
-def is_seed(payload: bytes) -> bool:
-    """Whether the request was one that the spider starts with."""
-    return _START in payload
-
-
-def is_bare(payload: bytes) -> bool:
-    """Whether there is nothing but ``meta``, as of what is added by command; the link of a page has its
-    ``Referer`` besides, or its depth."""
-    return payload.startswith(b'{"meta":') and _DEPTH not in payload and not payload.startswith(_OTHER_KEYS)
-
-
-def has_pattern(payload: bytes) -> bool:
-    """Whether only some links of the page are followed: those in whose URL its pattern is found."""
-    return _pattern(payload) is not None
 
 
 def names_class(payload: bytes) -> bool:
@@ -279,55 +262,7 @@ def is_plain_get(payload: bytes) -> bool:
 def kept_fingerprint(payload: bytes) -> bytes | None:
     """The fingerprint of a request that only one process has; None for any other. Raises `ValueError` and
     `KeyError` for what nobody wrote so."""
-    return bytes.fromhex(json.loads(payload)["fingerprint"]) if payload.startswith(IN_MEMORY) else None
-
-
-_INSISTS = b'"dont_filter":true'
-_HAS_OWN = f'"{OWN_PAYLOAD}":'.encode()  # stands in every payload with another one to go back to
-
-
-def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
-    """*payload* with plain *meta* besides, which wins, also in what it goes back to; None where that cannot
-    be, since only a process has the request, or it cannot be read."""
-    try:
-        fields = _read(payload)
-        if TAG in fields:  # only a process has it
-            return None
-        changed = dump({**fields, "meta": _with(fields.get("meta", {}), meta)})
-    except (ValueError, LookupError, AttributeError, TypeError):
-        return None
-    own = own_of(payload)
-    return changed if own is payload else renewed(changed, with_meta(own, meta) or own)
-
-
-def without_meta(payload: bytes, key: str) -> bytes:
-    """*payload*, whose ``meta`` says nothing of *key*; as it is where it cannot be read."""
-    if f'"{key}"'.encode() not in payload:
-        return payload
-    try:
-        fields = _read(payload)
-        meta = _without(fields["meta"], [key])
-    except (ValueError, LookupError, AttributeError, TypeError):
-        return payload
-    if not (meta.get("v") if TAG in meta else meta):
-        del fields["meta"]
-        return dump(fields)
-    return dump({**fields, "meta": meta})
-
-
-def _with(meta: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """*meta* as it is written with *more*, which wins; pairs behind a tag where not all keys are text."""
-    if TAG not in meta:
-        return {**meta, **more}
-    kept = _without(meta, list(more))
-    return {**kept, "v": [*kept["v"], *map(list, more.items())]}
-
-
-def _without(meta: dict[str, Any], keys: list[str]) -> dict[str, Any]:
-    """*meta* as it is written without *keys*."""
-    if TAG not in meta:
-        return {key: value for key, value in meta.items() if key not in keys}
-    return {**meta, "v": [pair for pair in meta["v"] if pair[0] not in keys]}
+    return bytes.fromhex(json.loads(payload)["fingerprint"]) if payload.startswith(_MEMORY) else None
 
 
 def without_callbacks(payload: bytes) -> bytes:
@@ -336,39 +271,6 @@ def without_callbacks(payload: bytes) -> bytes:
         return payload
     fields = _read(payload)
     return dump({name: value for name, value in fields.items() if name not in ("callback", "errback")})
-
-
-def with_own(payload: bytes, before: bytes) -> bytes:
-    """*payload*, of a request that is tried once more, with what its page had *before* it was tried first:
-    on its way out middlewares put into a request what is for one visit, a password, say."""
-    own = own_of(before)
-    if payload == own or own.startswith(IN_MEMORY):
-        return payload
-    return dump({**_read(payload), OWN_PAYLOAD: own.decode("utf-8", "surrogatepass")})
-
-
-def renewed(stored: bytes, payload: bytes) -> bytes:
-    """What a page with the *stored* payload has where it comes back by *payload* from now on: that; or if it
-    is to be tried once more, as the last try left it, that to go back to."""
-    return payload if stored == own_of(stored) else with_own(stored, payload)
-
-
-def own_of(payload: bytes) -> bytes:
-    """What the page of *payload* had before it was tried first (`with_own`); *payload* itself where it has
-    not been tried, or that cannot be read."""
-    if _HAS_OWN not in payload:
-        return payload
-    try:
-        own = _read(payload)[OWN_PAYLOAD]
-    except (ValueError, LookupError, TypeError):
-        return payload
-    return own.encode("utf-8", "surrogatepass") if isinstance(own, str) else payload
-
-
-def insists(payload: bytes) -> bool:
-    """Whether the page asks for its request whatever is known (``dont_filter``), and not only one that it is
-    tried once more with."""
-    return _INSISTS in own_of(payload)
 
 
 def _read(payload: bytes) -> Any:

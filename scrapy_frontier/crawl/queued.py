@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 
 from ..core.frontier import Discovered, Fate, PageId
-from ..core.store.records import IN_MEMORY
 from . import scrapy_internals
-from .codec import FIXED, Codec, Unreadable, Unstorable, dumps, is_mutable, own_attributes
-from .meta_keys import NOT_STORED, SITEMAP, START
-from .payloads import own_of, without_callbacks
+from .codec import FIXED, Codec, Unreadable, Unstorable, is_mutable, own_attributes
+from .meta_keys import NOT_STORED, SITEMAP
+from .payloads import memory_payload, without_callbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +98,7 @@ class QueuedRequests:
                     )
                     self._reporter.log(logging.INFO, words, request, shared)
                 return payload, True
-        return memory_payload(request, self._identities.of(request)), False
+        return memory_payload(self._identities.of(request)), False
 
     def _report_unstorable(self, request: Request, reason: Unstorable) -> None:
         if not self._is_temporary:
@@ -122,10 +121,9 @@ class QueuedRequests:
     def fingerprint_of(self, page: Page, request: Request) -> bytes:
         """The fingerprint of *page*, which is asked for by *request*: as it was before its tries changed
         that. A request is made only where they did."""
-        own = own_of(page.payload)
-        if own is not page.payload:
+        if page.visit_payload:
             with suppress(Unreadable):
-                request = self.codec.decode(page.url, page.priority, without_callbacks(own))
+                request = self.codec.decode(page.url, page.priority, without_callbacks(page.payload))
         return self._identities.of(request)
 
     def is_missing(self, answer: Discovered) -> bool:
@@ -153,14 +151,3 @@ def shared_in(request: Request) -> str:
             if type(value) not in FIXED and key not in _NOT_SHARED and is_mutable(value):
                 return f"{name}[{key!r}]"
     return ""
-
-
-def memory_payload(request: Request, fingerprint: bytes) -> bytes:
-    """Returns the payload of a *request* that only this process has: its *fingerprint*, and whether it is a
-    seed and has ``dont_filter``."""
-    fields: dict[str, Any] = {"fingerprint": fingerprint.hex()}
-    if request.dont_filter:
-        fields["dont_filter"] = True
-    if START in request.meta:
-        fields["meta"] = {START: True}
-    return IN_MEMORY + b"," + dumps(fields).encode()[1:]

@@ -12,7 +12,6 @@ from ..core.errors import size
 from ..core.pages.revisit_endings import judge_same
 from ..core.revisits.policy import Conclusion, Result, as_given, result_by
 from ..settings import UNCHANGED_CHOICES
-from . import payloads
 from .callback_requests import listeners
 from .in_flight import NOTHING, REASON, Flight
 from .meta_keys import UNCHANGED
@@ -104,7 +103,7 @@ class Revisits:
                 self._tally["frontier/visits/spared_bytes"] += page.visits.length
         else:
             self._tally[_STATS[end.conclusion]] += 1
-        if payloads.is_sitemap(page.payload):  # nobody's document
+        if page.facts.is_sitemap:  # nobody's document
             return
         if end.conclusion is _CHANGED:
             digests = {"digest_before": end.before, "digest": end.digest}

@@ -15,7 +15,6 @@ from scrapy.core.scheduler import BaseScheduler
 from ..core import reasons
 from ..core.errors import FrontierError
 from ..core.pages.leases import without_request
-from ..core.store.records import IN_MEMORY
 from ..core.transitions import Event
 from . import scrapy_internals
 from .assembly import Crawl
@@ -23,7 +22,7 @@ from .codec import Unreadable, copied
 from .enqueue import Listed
 from .in_flight import Flight, describe, use_up_retries
 from .log import Reporter
-from .meta_keys import AUTO_SLOT, LAST_VISIT, OF_ONE_VISIT, SLOT
+from .meta_keys import AUTO_SLOT, FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,8 +236,9 @@ class FrontierScheduler(BaseScheduler):
             request = requests.take(lease.page_id)
         if request is None:
             try:
-                if not page.payload.startswith(IN_MEMORY):
-                    return crawl.requests.codec.decode(page.url, page.priority, page.payload)
+                if not page.is_in_memory:
+                    payload = page.visit_payload or page.payload
+                    return crawl.requests.codec.decode(page.url, page.priority, payload)
                 cause = ""
             except Unreadable as error:
                 self._tally["frontier/unreadable"] += 1
@@ -284,8 +284,10 @@ class FrontierScheduler(BaseScheduler):
                 meta.pop("retry_times", None)
             if lease.page.visits is not None and lease.page.visits.visits:
                 last_visit = lease.page.visits.last
-        if last_visit:
-            meta[LAST_VISIT] = last_visit
+        known = (LAST_VISIT, last_visit or None), (LASTMOD, lease.page.lastmod)
+        for name, value in (*known, (FORCE, lease.page.facts.force)):
+            if value is not None:
+                meta[name] = value
         is_last = lease.is_last_attempt and lease.is_last_of(crawl.settings.attempts_for(meta))
         if is_last or (lease.given_up is not None and flight.is_given_up):
             use_up_retries(request, crawl.settings.retry_times)

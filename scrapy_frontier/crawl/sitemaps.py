@@ -21,12 +21,14 @@ from ..core.hosts import sites
 from ..core.hosts.sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, escaped_fragment, host_of, origin_of
+from ..core.store.records import NO_FACTS
 from . import payloads, revisits, scrapy_internals
+from .codec import meta_payload
 from .enqueue import Intake, Listed
 from .in_flight import Consumed, Flight, ended_with, fetched_of
 from .link_extractor import digest_of
 from .meta_keys import LASTMOD, SITEMAP
-from .payloads import own_of, pattern_and_force_of, with_meta, without_meta
+from .payloads import pattern_and_force_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -103,7 +105,7 @@ class Sitemaps:
         frontier = self._frontier
         page_id = self._intake.find(Request(url))
         page = frontier.page(page_id) if page_id is not None else None
-        if page_id is not None and page is not None and payloads.is_sitemap(page.payload):
+        if page_id is not None and page is not None and page.facts.is_sitemap:
             frontier.requeue(page_id, self._clock())
 
     async def read(self, request: Request, response: Response, flight: Flight | None) -> Response:
@@ -132,7 +134,7 @@ class Sitemaps:
             if request.meta.get("redirect_urls"):  # to the front page, say: that is the spider's
                 del request.meta[SITEMAP]
                 if flight is not None:
-                    flight.payload = without_meta(own_of(flight.lease.page.payload), SITEMAP)
+                    flight.page_request = meta_payload(proxy), NO_FACTS
                 return response
         raise Consumed(reading.outcome())
 
@@ -153,17 +155,13 @@ class Sitemaps:
         """
         frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:
-            lastmod = payloads.lastmod_of(link.payload)
+            lastmod = link.lastmod
             page = None if lastmod is None else lenient(frontier.page, page_id)
-            if page is None or lastmod is None or (kept := payloads.lastmod_of(page.payload)) == lastmod:
+            if page is None or lastmod is None or page.lastmod == lastmod:
                 continue
-            payload = with_meta(page.payload, {LASTMOD: lastmod})
-            if payload is None:
-                continue
-            if is_hint_of_change(kept, lastmod, None if page.visits is None else page.visits.last):
-                due += frontier.make_due(page_id, now, payload)
-            else:
-                frontier.renew(page_id, payload)
+            frontier.note_lastmod(page_id, lastmod)
+            if is_hint_of_change(page.lastmod, lastmod, None if page.visits is None else page.visits.last):
+                due += frontier.make_due(page_id, now)
         frontier.commit()
         return due
 
@@ -274,7 +272,7 @@ class SitemapReading:
 def _proxy_of(flight: Flight | None) -> dict[str, str]:
     """What has a request go by the proxy of a page, as that was yielded: what a middleware chose for a try of
     it, it chooses anew."""
-    return {} if flight is None else payloads.proxy_in(own_of(flight.lease.page.payload))
+    return {} if flight is None else payloads.proxy_in(flight.lease.page.payload)
 
 
 def _lastmod(entry: Entry) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def forbidden_row_of_nobody(directory: Path) -> None:
 
 def unmarked_index_row(directory: Path) -> None:
     page_id = first(directory, State.QUEUED)
-    page = pages(directory)[page_id]._replace(payload=records.IN_MEMORY)
+    page = pages(directory)[page_id]._replace(facts=records.IN_MEMORY)
     change(directory, {keys.page_key(page_id): records.encode_page(page)})
 
 

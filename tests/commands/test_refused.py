@@ -72,7 +72,7 @@ def test_requeue_and_a_link_in_one_batch_queue_it_once(frontier: Frontiers) -> N
 
 def test_a_request_that_is_only_in_memory_is_fetched(frontier: Frontiers) -> None:
     found = start(frontier.directory)
-    assert found.discover([link(BAD, payload=IN_MEMORY)], NOW)[0].is_taken
+    assert found.discover([link(BAD, facts=IN_MEMORY)], NOW)[0].is_taken
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
 

@@ -86,13 +86,13 @@ def test_a_page_whose_request_went_with_its_crawl_is_asked_for_by_the_one_that_i
 ) -> None:
     url = "http://memory.example/"
     crawling = start(frontier.directory, NOW + 100)
-    assert crawling.discover([link(url, priority=99, payload=IN_MEMORY)], NOW + 100)[0].is_taken
+    assert crawling.discover([link(url, priority=99, facts=IN_MEMORY)], NOW + 100)[0].is_taken
     crawling.close()
 
     assert "Added 1; 0 known already" in frontier("add", url, *more).out
 
     [page] = [page for page in pages(frontier.directory).values() if page.url == url]
-    assert not page.payload.startswith(IN_MEMORY)
+    assert not page.is_in_memory
     assert check(frontier.directory) == []
     assert "Added 0; 1 known already" in frontier("add", url).out
     assert order(frontier.directory, 1) == [url]
@@ -438,9 +438,7 @@ def test_the_crawl_leaves_a_blocked_host_alone_and_ends_without_it(frontier: Fro
     assert f"{len(queued)} pages of it stay queued" in frontier("block", "http://h1.example/x").out
 
     crawling = start(frontier.directory, NOW + 100)
-    crawling.discover(
-        [link("http://h1.example/new"), link("http://h1.example/memory", payload=IN_MEMORY)], NOW
-    )
+    crawling.discover([link("http://h1.example/new"), link("http://h1.example/memory", facts=IN_MEMORY)], NOW)
     fetched = set()
     while crawling.lease(NOW + 200) is not None:
         pass

@@ -579,7 +579,7 @@ def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
 
 def test_a_page_whose_request_nobody_has_any_more(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
-    pages.discover([link(URL, payload=IN_MEMORY)], NOW)
+    pages.discover([link(URL, facts=IN_MEMORY)], NOW)
     pages.close()
     assert said(frontier).startswith("It is queued, but its request could not be stored: ")
 

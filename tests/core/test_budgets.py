@@ -192,7 +192,7 @@ def test_a_further_visit_is_no_further_page(tmp_path: Path) -> None:
 
 def test_a_page_whose_request_is_in_memory_waits_like_any_other(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=1)
-    frontier.discover([page(0), page(1, payload=IN_MEMORY), page(2, payload=IN_MEMORY)], NOW)
+    frontier.discover([page(0), page(1, facts=IN_MEMORY), page(2, facts=IN_MEMORY)], NOW)
     assert drain(frontier) == [0]
     assert (seen(frontier), len(deferred(frontier))) == (2, 2)
     frontier.close()

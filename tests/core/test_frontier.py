@@ -21,7 +21,7 @@ from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.queue_keys import sort_key_id
-from scrapy_frontier.core.store.records import IN_MEMORY, Page
+from scrapy_frontier.core.store.records import IN_MEMORY, NO_FACTS, Page, RequestFacts
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -447,14 +447,21 @@ def test_a_retry_with_a_priority_beyond_all_keeps_its_place(tmp_path: Path) -> N
 def test_a_retry_waits_for_its_backoff(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one", payload=b"old")], NOW)
-    retried = Outcome(Event.RETRIED, 503, "503", payload=b"new", delay=30.0)
+    retried = Outcome(Event.RETRIED, 503, "503", visit_payload=b"new", delay=30.0)
     assert frontier.release(take(frontier), retried, NOW).state is State.QUEUED
 
     assert (frontier.pending, queue_rows(frontier), frontier.wake_at()) == (1, [], NOW + 30)
     assert frontier.lease(NOW + 29.9) is None
     lease = take(frontier, NOW + 30)
     assert lease.page == Page(
-        "http://a.example/one", State.QUEUED, 1, 0, int(NOW), None, "", b"new", 503, int(NOW), None, "503"
+        "http://a.example/one",
+        attempts=1,
+        discovered=int(NOW),
+        payload=b"old",
+        status=503,
+        changed=int(NOW),
+        reason="503",
+        visit_payload=b"new",
     )
     assert frontier.wake_at() == lease.deadline
     frontier.close()
@@ -645,10 +652,10 @@ def test_the_next_deadline_is_worth_waking_up_for(tmp_path: Path) -> None:
 
 def test_a_page_whose_request_is_in_memory_is_a_page_like_any_other(tmp_path: Path) -> None:
     frontier = start(tmp_path)
-    links = [page("stored"), page("memory", priority=1, payload=IN_MEMORY)]
+    links = [page("stored"), page("memory", priority=1, facts=IN_MEMORY)]
     assert ids(frontier.discover(links, NOW)) == [0, 1]
     assert frontier.pending == 2
-    for again in (page("memory"), page("memory", payload=IN_MEMORY)):
+    for again in (page("memory"), page("memory", facts=IN_MEMORY)):
         assert ids(frontier.discover([again], NOW)) == [None]
         frontier.commit()
     assert queue_rows(frontier) == [1, 0]
@@ -657,27 +664,27 @@ def test_a_page_whose_request_is_in_memory_is_a_page_like_any_other(tmp_path: Pa
 
     frontier = start(tmp_path)
     assert state(frontier, 1) is State.DONE
-    assert ids(frontier.discover([page("memory"), page("memory", payload=IN_MEMORY)], NOW)) == [None, None]
+    assert ids(frontier.discover([page("memory"), page("memory", facts=IN_MEMORY)], NOW)) == [None, None]
     frontier.close()
 
 
 @pytest.mark.parametrize("stopped", [Frontier.close, kill])
-@pytest.mark.parametrize("payload", [b"", IN_MEMORY])
+@pytest.mark.parametrize("facts", [NO_FACTS, IN_MEMORY])
 def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
-    tmp_path: Path, stopped: Any, payload: bytes
+    tmp_path: Path, stopped: Any, facts: RequestFacts
 ) -> None:
     frontier = start(tmp_path)
-    links = [page("waiting", payload=IN_MEMORY), page("leased", priority=1, payload=IN_MEMORY)]
+    links = [page("waiting", facts=IN_MEMORY), page("leased", priority=1, facts=IN_MEMORY)]
     frontier.discover(links, NOW)
     take(frontier)
     stopped(frontier)
 
     frontier = start(tmp_path)
     assert frontier.pending == 2
-    assert ids(frontier.discover([page("waiting", payload=payload)], NOW)) == [None], "it is still queued"
+    assert ids(frontier.discover([page("waiting", facts=facts)], NOW)) == [None], "it is still queued"
     for page_id in (1, 0):
         lease = take(frontier)
-        assert (lease.page_id, lease.page.payload) == (page_id, IN_MEMORY)
+        assert (lease.page_id, lease.page.facts) == (page_id, IN_MEMORY)
         assert frontier.release(lease, Outcome(Event.LOST, reason="lost"), NOW).state is State.SEEN
         found = frontier.page(page_id)
         assert found is not None
@@ -685,7 +692,7 @@ def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
     assert (frontier.pending, frontier._batch.counts.attempts, queue_rows(frontier)) == (0, 0, [])
     assert frontier._batch.counts.states[State.SEEN] == 2
 
-    found = [page("waiting", payload=payload), page("leased", payload=payload)]
+    found = [page("waiting", facts=facts), page("leased", facts=facts)]
     assert ids(frontier.discover(found, NOW)) == [0, 1]
     assert frontier._batch.counts.states[State.SEEN] == 0
     assert sorted(drain(frontier)) == ["leased", "waiting"]
@@ -697,7 +704,7 @@ def test_a_further_visit_whose_request_is_lost_leaves_no_trace(tmp_path: Path) -
     frontier.discover([page("one")], NOW)
     drain(frontier)
     before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
-    frontier.discover([page("one", again=True, payload=IN_MEMORY)], NOW)
+    frontier.discover([page("one", again=True, facts=IN_MEMORY)], NOW)
     assert frontier.release(take(frontier), Outcome(Event.LOST), NOW).state is State.SEEN
     assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
     assert frontier.pending == 0
@@ -710,11 +717,11 @@ def test_a_page_is_only_seen_while_nobody_has_found_its_request(tmp_path: Path) 
     frontier = start(tmp_path)
     see(frontier, [page("one")], NOW)
     frontier.commit()
-    assert ids(frontier.discover([page("one", payload=IN_MEMORY)], NOW)) == [0]
+    assert ids(frontier.discover([page("one", facts=IN_MEMORY)], NOW)) == [0]
     kill(frontier)
     frontier = start(tmp_path)
     assert state(frontier, 0) is State.SEEN
-    frontier.discover([page("one", payload=IN_MEMORY)], NOW)
+    frontier.discover([page("one", facts=IN_MEMORY)], NOW)
     frontier.commit()
     kill(frontier)
 
@@ -1100,7 +1107,7 @@ def test_a_page_that_is_queued_again_by_a_request_in_memory_may_be_lost_like_any
     frontier.discover([page("one"), page("two")], NOW)
     drain(frontier)
     for page_id, name in enumerate(("one", "two")):
-        assert frontier.requeue(page_id, NOW, IN_MEMORY, fingerprint=fingerprint(name))
+        assert frontier.requeue(page_id, NOW, b"", fingerprint=fingerprint(name), facts=IN_MEMORY)
     kill_after_commit(frontier)
 
     frontier = start(tmp_path)

@@ -34,7 +34,7 @@ from scrapy_frontier.core.store import keys, queue_keys, records
 from scrapy_frontier.core.store.keys import FINISHED, LINK_ROW, State, bucket, key_id
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, decode_row
-from scrapy_frontier.core.store.records import IN_MEMORY, Cooldown
+from scrapy_frontier.core.store.records import IN_MEMORY, NO_FACTS, Cooldown, RequestFacts
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -450,7 +450,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(found=st.lists(st.tuples(names, priorities, st.booleans()), min_size=1, max_size=6))
     def discover_in_memory(self, found: list[tuple[str, int, bool]]) -> None:
-        self.accept([link(name, priority, again=again, payload=IN_MEMORY) for name, priority, again in found])
+        self.accept([link(name, priority, again=again, facts=IN_MEMORY) for name, priority, again in found])
 
     @rule(found=st.lists(names, min_size=1, max_size=6))
     def note_seen(self, found: list[str]) -> None:
@@ -475,7 +475,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 assert page_id == model.seen[name]
                 model.ids[name] = model.seen.pop(name)
                 sort_key = queue_keys.sort_key(found.priority, model.place(page_id), model.arrival, page_id)
-                entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
+                entry = Entry(page_id, name, sort_key, clamped(found.priority), found.facts.is_in_memory)
                 if defers:
                     model.defer(entry)
                 else:
@@ -501,7 +501,7 @@ class FrontierMachine(RuleBasedStateMachine):
             if not known:
                 model.ids[name] = page_id
             sort_key = queue_keys.sort_key(found.priority, place, arrival, page_id)
-            entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
+            entry = Entry(page_id, name, sort_key, clamped(found.priority), found.facts.is_in_memory)
             if defers:
                 model.defer(entry)
             else:
@@ -532,7 +532,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 expected.host,
             )
             assert (found.page.attempts, found.page.url) == (expected.attempts, f"http://x/{expected.name}")
-            assert (found.page.payload == IN_MEMORY) == expected.in_memory
+            assert found.page.facts.is_in_memory == expected.in_memory
             if expected.is_lost:
                 self.lose(expected, found)
                 continue
@@ -748,7 +748,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(32))
+            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(40))
             assert (row.queued, row.done, row.failed) == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]
@@ -779,9 +779,9 @@ class FrontierMachine(RuleBasedStateMachine):
         assert frontier.news().set_aside == ()
 
 
-def link(name: str, priority: int, *, again: bool = False, payload: bytes = b"") -> Link:
+def link(name: str, priority: int, *, again: bool = False, facts: RequestFacts = NO_FACTS) -> Link:
     url, host = f"http://x/{name}", name[0]
-    return Link(fingerprint(name), url, host, priority, payload, again=again, kept_host=host)
+    return Link(fingerprint(name), url, host, priority, again=again, kept_host=host, facts=facts)
 
 
 class ScoringMachine(FrontierMachine):

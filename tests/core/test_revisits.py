@@ -24,9 +24,11 @@ from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 from scrapy_frontier.core.store.records import (
+    NO_FACTS,
     NO_HISTORY,
     QUEUED_AGAIN,
     Page,
+    RequestFacts,
     RobotsCopy,
     Verdict,
     Visits,
@@ -35,7 +37,6 @@ from scrapy_frontier.core.store.records import (
     encode_counts,
 )
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.payloads import read
 
 NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86400.0
@@ -53,7 +54,7 @@ def changed(digest: bytes) -> Outcome:
 def opened(
     directory: Path, now: float = NOW, rule: RevisitRule | None = WEEKLY, **options: object
 ) -> Iterator[Frontier]:
-    frontier = Frontier(Store(directory), now, FrontierOptions(revisits=rule, read_payload=read, **options))
+    frontier = Frontier(Store(directory), now, FrontierOptions(revisits=rule, **options))
     try:
         while not frontier.load(now):
             pass
@@ -180,10 +181,9 @@ def test_a_crawl_is_not_kept_open_by_what_comes_back(tmp_path: Path) -> None:
 
 def test_shelf_lives_go_by_pattern_and_by_request(tmp_path: Path) -> None:
     rule = WEEKLY._replace(shelf_lives=((r"/news", DAY), ("http://a.example/never", inf)))
-    own = b'{"meta":{"frontier_shelf_life":3600}}'
     with opened(tmp_path, rule=rule) as frontier:
         find(frontier, "news", "never", "page")
-        find(frontier, "own", payload=own)
+        find(frontier, "own", facts=RequestFacts(shelf_life=HOUR))
         assert len(visit_all(frontier, NOW)) == 4
     for hours, names in ((0.8, []), (0.95, ["own"]), (22, ["news", "own"]), (160, ["news", "own", "page"])):
         with opened(tmp_path, NOW + hours * HOUR, rule=rule) as frontier:
@@ -191,20 +191,19 @@ def test_shelf_lives_go_by_pattern_and_by_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "comes_back"),
+    ("facts", "comes_back"),
     [
-        (b'{"method":"HEAD"}', True),
-        (b'{"method":"POST"}', False),
-        (b'{"body":"x"}', False),
-        (b'{"method":"POST","meta":{"frontier_shelf_life":604800}}', True),
-        (b'{"!":"memory","fingerprint":"00"}', False),
+        (RequestFacts(), True),
+        (RequestFacts(is_unsafe=True), False),
+        (RequestFacts(is_unsafe=True, shelf_life=7 * DAY), True),
+        (RequestFacts(is_in_memory=True), False),
     ],
 )
 def test_only_what_asks_and_changes_nothing_comes_back_by_itself(
-    tmp_path: Path, payload: bytes, comes_back: bool
+    tmp_path: Path, facts: RequestFacts, comes_back: bool
 ) -> None:
     with opened(tmp_path) as frontier:
-        find(frontier, "page", payload=payload)
+        find(frontier, "page", facts=facts)
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + 8 * DAY) as frontier:
         assert bool(visit_all(frontier, NOW + 8 * DAY)) is comes_back
@@ -758,25 +757,25 @@ def test_a_page_that_was_skipped_comes_back_and_is_read_once_it_may_be(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "payload", "days"),
+    ("outcome", "facts", "days"),
     [
-        (READ, b"", 0),
-        (Outcome(Event.FAILED, 500), b"", 45 / 4),
-        (Outcome(Event.FAILED, 500), b'{"method":"POST"}', 0),
-        (MISSING, b"", 0),
-        (Outcome(Event.REDIRECTED, 302), b"", 0),
-        (Outcome(Event.EXCLUDED, reason=reasons.FORBIDDEN(origin="http://a.example", rule="x")), b"", 0),
+        (READ, NO_FACTS, 0),
+        (Outcome(Event.FAILED, 500), NO_FACTS, 45 / 4),
+        (Outcome(Event.FAILED, 500), RequestFacts(is_unsafe=True), 0),
+        (MISSING, NO_FACTS, 0),
+        (Outcome(Event.REDIRECTED, 302), NO_FACTS, 0),
+        (Outcome(Event.EXCLUDED, reason=reasons.FORBIDDEN(origin="http://a.example", rule="x")), NO_FACTS, 0),
     ],
 )
 def test_where_pages_do_not_come_back_one_that_failed_does_all_the_same(
-    tmp_path: Path, outcome: Outcome, payload: bytes, days: float
+    tmp_path: Path, outcome: Outcome, facts: RequestFacts, days: float
 ) -> None:
     """As if its span were the ceiling, also where that is a matter of changed settings."""
     once, due = WEEKLY._replace(shelf_life=inf), int(NOW + 0.9 * days * DAY) if days else 0
     for first in (once, WEEKLY):
         directory = tmp_path / str(first.shelf_life)
         with opened(directory, rule=first) as frontier:
-            find(frontier, "page", payload=payload)
+            find(frontier, "page", facts=facts)
             visit(frontier, NOW, outcome)
         with opened(directory, rule=once) as frontier:
             page = frontier.page(0)
@@ -823,7 +822,7 @@ def test_hubs_have_a_span_of_their_own_and_come_first(tmp_path: Path) -> None:
     rule = WEEKLY._replace(hubs=((r"/hub", DAY),))
     with opened(tmp_path, rule=rule) as frontier:
         find(frontier, "page", "hub")
-        find(frontier, "wish", payload=b'{"meta":{"frontier_refresh":86400}}')
+        find(frontier, "wish", facts=RequestFacts(refresh=DAY))
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + DAY, rule=rule) as frontier:
         assert visit_all(frontier, NOW + DAY) == ["hub", "wish"]
@@ -1231,7 +1230,7 @@ def test_another_request_brings_its_page_back_at_another_time(tmp_path: Path) ->
     with opened(tmp_path) as frontier:
         (page_id,) = find(frontier, "page")
         visit_all(frontier, NOW)
-        assert frontier.renew(page_id, b'{"meta":{"frontier_shelf_life":86400}}')
+        assert frontier.renew(page_id, b"", RequestFacts(shelf_life=DAY))
         assert record(frontier, page_id)[1].due == int(NOW + 0.9 * DAY)
         assert frontier.totals().due == 1
     with opened(tmp_path, NOW + DAY) as frontier:
@@ -1240,11 +1239,7 @@ def test_another_request_brings_its_page_back_at_another_time(tmp_path: Path) ->
 
 # -- what a page goes back to -----------------------------------------------------------------------------
 
-TRIED = Outcome(Event.RETRIED, payload=b"tried, own")
-
-
-def own_of(payload: bytes) -> bytes:
-    return payload.rpartition(b", ")[2]
+TRIED = Outcome(Event.RETRIED, visit_payload=b"tried")
 
 
 ENDS = (
@@ -1256,11 +1251,11 @@ ENDS = (
 def tried(directory: Path, days: int) -> tuple[float, PageId]:
     """A page that is tried once more, at its first visit or when it comes back after so many *days*."""
     now = NOW + days * DAY
-    with opened(directory, own_of=own_of) as frontier:
+    with opened(directory) as frontier:
         (page_id,) = find(frontier, "page", payload=b"own")
         if days:
             visit_all(frontier, NOW)
-    with opened(directory, now, own_of=own_of) as frontier:
+    with opened(directory, now) as frontier:
         assert visit(frontier, now, TRIED) is not None
     return now, page_id
 
@@ -1270,32 +1265,32 @@ def tried(directory: Path, days: int) -> tuple[float, PageId]:
 def test_a_page_that_has_ended_has_nothing_of_its_tries(tmp_path: Path, event: Event, days: int) -> None:
     """Whatever ends it, a lease too that nobody released after its last attempt."""
     now, page_id = tried(tmp_path, days)
-    with opened(tmp_path, now, max_attempts=2, own_of=own_of) as frontier:
+    with opened(tmp_path, now, max_attempts=2) as frontier:
         assert visit(frontier, now, Outcome(event)) is not None
         page = frontier.page(page_id)
         assert page is not None
-        assert page.payload == (TRIED.payload if event is Event.POSTPONED else b"own")
+        assert (page.payload, page.visit_payload) == (b"own", b"tried" if event is Event.POSTPONED else b"")
 
 
 def test_a_page_that_is_queued_anew_between_two_tries_has_nothing_of_the_first(tmp_path: Path) -> None:
     now, page_id = tried(tmp_path, 8)
-    with opened(tmp_path, now, own_of=own_of) as frontier:
+    with opened(tmp_path, now) as frontier:
         assert frontier.requeue(page_id, now)
-        assert record(frontier, page_id)[0].payload == b"own"
+        assert record(frontier, page_id)[0].visit_payload == b""
 
 
 def test_a_revisit_that_is_put_off_leaves_nothing_of_its_tries(tmp_path: Path) -> None:
     now, page_id = tried(tmp_path, 8)
-    with opened(tmp_path, now, None, own_of=own_of) as frontier:
+    with opened(tmp_path, now, None) as frontier:
         assert visit(frontier, now) is None
-        assert record(frontier, page_id)[0].payload == b"own"
+        assert record(frontier, page_id)[0].visit_payload == b""
 
 
 def test_a_page_that_another_led_to_has_nothing_of_that_visit_when_it_has_ended(tmp_path: Path) -> None:
-    with opened(tmp_path, own_of=own_of) as frontier:
-        (page_id,) = find(frontier, "page", payload=b"led to, own")
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page", payload=b"own", visit_payload=b"led to")
         assert visit_all(frontier, NOW) == ["page"]
-        assert record(frontier, page_id)[0].payload == b"own"
+        assert record(frontier, page_id)[0].visit_payload == b""
 
 
 # -- other settings ---------------------------------------------------------------------------------------
@@ -1365,7 +1360,7 @@ def test_when_the_first_page_is_due_is_as_the_settings_of_now_have_it(tmp_path: 
             assert frontier.next_due() == (None if days == inf else int(NOW + 0.9 * days * DAY))
             assert visit_all(frontier, NOW + DAY) == []
     with opened(tmp_path, NOW + DAY) as frontier:
-        frontier.renew(0, b'{"meta":{"frontier_shelf_life":864000}}')
+        frontier.renew(0, b"", RequestFacts(shelf_life=10 * DAY))
         frontier.commit()
         assert frontier.next_due() == int(NOW + 9 * DAY)
 
@@ -1518,15 +1513,35 @@ def test_a_page_that_is_said_to_have_changed_is_due_in_this_run(tmp_path: Path) 
         visit_all(frontier, NOW)
         assert not frontier.make_due(told, NOW + 60), "it was visited in this run"
     with opened(tmp_path, NOW + DAY) as frontier:
-        assert frontier.make_due(told, NOW + DAY, b'{"meta":{"told":1}}')
+        assert frontier.make_due(told, NOW + DAY)
         assert not frontier.make_due(told, NOW + DAY), "it is due already"
-        assert record(frontier, told)[0].payload == b'{"meta":{"told":1}}'
         assert frontier.totals().due == 2
         assert visit_all(frontier, NOW + DAY + 60, UNMODIFIED) == ["told"]
         assert record(frontier, told)[1].visits == 2
         assert record(frontier, other)[1].visits == 1
     with opened(tmp_path, NOW + 6.5 * DAY) as frontier:
         assert visit_all(frontier, NOW + 6.5 * DAY) == ["other"]
+
+
+def test_what_is_learnt_of_a_page_under_way_stands_when_its_visit_ends(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page", lastmod=LISTED)
+        lease = next_lease(frontier, NOW)
+        assert lease is not None
+        frontier.note_lastmod(page_id, TOLD)
+        assert not frontier.make_due(page_id, NOW), "its visit is under way"
+        assert not frontier.renew(page_id, b"new", RequestFacts(is_seed=True)), "this visit is not made by it"
+        frontier.release(lease, READ, NOW)
+        page = record(frontier, page_id)[0]
+        assert (page.lastmod, page.payload, page.facts.is_seed) == (TOLD, b"new", True)
+    with opened(tmp_path, NOW + 8 * DAY) as frontier:
+        lease = next_lease(frontier, NOW + 8 * DAY)
+        assert lease is not None
+        frontier.note_lastmod(page_id, LISTED)
+        frontier.release(lease, UNMODIFIED, NOW + 8 * DAY)
+        assert frontier.renew(page_id, b"newer")
+        page = record(frontier, page_id)[0]
+        assert (page.lastmod, page.payload) == (LISTED, b"newer"), "a seed's request knows no lastmod"
 
 
 def test_while_the_crawl_waits_what_changed_is_due_now(tmp_path: Path) -> None:
@@ -1550,10 +1565,10 @@ def test_what_does_not_come_back_is_not_hastened(tmp_path: Path) -> None:
 
 
 def test_a_sitemap_is_a_hub_with_a_span_of_its_own_once_it_was_read(tmp_path: Path) -> None:
-    payload_of_one = b'{"meta":{"frontier_sitemap":{"for":"http://a.example","depth":0}}}'
+    of_sitemap = RequestFacts(is_sitemap=True)
     with opened(tmp_path) as frontier:
-        find(frontier, "sitemap", "guess", payload=payload_of_one)
-        find(frontier, "asked", payload=payload_of_one[:-2] + b',"frontier_shelf_life":3600}}')
+        find(frontier, "sitemap", "guess", facts=of_sitemap)
+        find(frontier, "asked", facts=of_sitemap._replace(shelf_life=HOUR))
         assert visit(frontier, NOW) is not None
         assert visit(frontier, NOW, MISSING) is not None
         visit_all(frontier, NOW)
@@ -1564,16 +1579,15 @@ def test_a_sitemap_is_a_hub_with_a_span_of_its_own_once_it_was_read(tmp_path: Pa
         assert "guess" not in visit_all(frontier, NOW + DAY, UNMODIFIED)
 
 
-LISTED = b'{"meta":{"frontier_lastmod":1}}'
-TOLD = b'{"meta":{"frontier_lastmod":2}}'
+LISTED, TOLD = 1, 2
 
 
 def test_what_was_told_of_a_page_counts_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
-        (told,) = find(frontier, "told", payload=LISTED)
+        (told,) = find(frontier, "told", lastmod=LISTED)
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + DAY) as frontier:
-        assert frontier.make_due(told, NOW + DAY, TOLD)
+        assert frontier.make_due(told, NOW + DAY)
         assert frontier.sitemaps_of("http://a.example").hints == ()
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
         assert record(frontier, told)[1].is_hinted
@@ -1587,19 +1601,19 @@ def test_what_was_told_of_a_page_counts_after_a_restart(tmp_path: Path) -> None:
 def test_a_site_that_tells_what_is_not_so_makes_nothing_due(tmp_path: Path) -> None:
     names = [f"page{number}" for number in range(12)]
     with opened(tmp_path) as frontier:
-        pages = find(frontier, *names, payload=LISTED)
+        pages = find(frontier, *names, lastmod=LISTED)
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + DAY) as frontier:
-        assert all(frontier.make_due(page_id, NOW + DAY, TOLD) for page_id in pages)
+        assert all(frontier.make_due(page_id, NOW + DAY) for page_id in pages)
         assert sorted(visit_all(frontier, NOW + DAY, UNMODIFIED)) == sorted(names)
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
-        assert not frontier.make_due(pages[0], NOW + 2 * DAY, LISTED)
+        assert not frontier.make_due(pages[0], NOW + 2 * DAY)
         assert record(frontier, pages[0])[1].is_hinted, "it may yet prove honest"
         assert visit_all(frontier, NOW + 2 * DAY) == []
-        (elsewhere,) = find(frontier, "page", host="b.example", payload=LISTED, now=NOW + 2 * DAY)
+        (elsewhere,) = find(frontier, "page", host="b.example", lastmod=LISTED, now=NOW + 2 * DAY)
         visit_all(frontier, NOW + 2 * DAY)
     with opened(tmp_path, NOW + 3 * DAY) as frontier:
-        assert frontier.make_due(elsewhere, NOW + 3 * DAY, TOLD), "another site"
+        assert frontier.make_due(elsewhere, NOW + 3 * DAY), "another site"
 
 
 def test_where_a_trusted_site_tells_nothing_its_pages_are_left_alone_for_longer(tmp_path: Path) -> None:
@@ -1607,7 +1621,7 @@ def test_where_a_trusted_site_tells_nothing_its_pages_are_left_alone_for_longer(
     now, rule = NOW, ADAPTIVE
     spans: dict[str, list[int]] = {"told": [], "untold": []}
     with opened(tmp_path, now, rule) as frontier:
-        ids = find(frontier, *[f"told{number}" for number in range(20)], host="told.example", payload=LISTED)
+        ids = find(frontier, *[f"told{number}" for number in range(20)], host="told.example", lastmod=LISTED)
         find(frontier, *[f"untold{number}" for number in range(20)], host="untold.example")
         versions: Counter[str] = Counter()
         while now < NOW + 150 * DAY:
@@ -1624,8 +1638,7 @@ def test_where_a_trusted_site_tells_nothing_its_pages_are_left_alone_for_longer(
                 each = number // 2 % 20
                 versions[f"told{ids[each] % 20}"] += 1
                 versions[f"untold{ids[each] % 20}"] += 1
-                payload = TOLD if number // 40 % 2 else LISTED
-                frontier.make_due(ids[each], now, payload)
+                frontier.make_due(ids[each], now)
     assert (
         sorted(spans["told"])[len(spans["told"]) // 2]
         > 1.5 * sorted(spans["untold"])[len(spans["untold"]) // 2]
@@ -1811,7 +1824,7 @@ def test_a_robots_txt_that_changes_while_due_rows_are_made_has_all_its_pages_jud
         find(frontier, *(f"page/{number}" for number in range(50, 100)))
         visit_all(frontier, NOW)
     now = NOW + DAY
-    frontier = Frontier(Store(tmp_path), now, FrontierOptions(revisits=SHORTER, read_payload=read))
+    frontier = Frontier(Store(tmp_path), now, FrontierOptions(revisits=SHORTER))
     frontier.load(now, 1)
     frontier.keep_robots_copy("http://a.example", ALLOWS)
     while not frontier.load(now, 5):
@@ -1825,7 +1838,7 @@ def test_what_a_sitemap_said_while_due_rows_are_made_anew_holds(tmp_path: Path) 
         find(frontier, *(f"page/{number}" for number in range(100)))
         visit_all(frontier, NOW)
     now = NOW + DAY
-    frontier = Frontier(Store(tmp_path), now, FrontierOptions(revisits=SHORTER, read_payload=read))
+    frontier = Frontier(Store(tmp_path), now, FrontierOptions(revisits=SHORTER))
     frontier.load(now, 1)
     assert all(frontier.make_due(number, now) for number in range(100))
     while not frontier.load(now, 1):
@@ -1839,6 +1852,6 @@ def test_a_pass_that_is_interrupted_before_it_began_looks_at_all_pages(tmp_path:
         find(frontier, "0", "1", "2")
         visit_all(frontier, NOW)
     now = NOW + 8 * DAY
-    Frontier(Store(tmp_path), now, FrontierOptions(revisits=WEEKLY, read_payload=read)).close()
+    Frontier(Store(tmp_path), now, FrontierOptions(revisits=WEEKLY)).close()
     with opened(tmp_path, now) as frontier:
         assert sorted(visit_all(frontier, now)) == ["0", "1", "2"]

@@ -91,22 +91,23 @@ def test_a_new_directory_becomes_a_frontier(tmp_path: Path) -> None:
     directory = tmp_path / "not" / "there"
     Store(directory, "scheme").close()
     store = Store(directory, "scheme")
-    assert store.get(keys.FORMAT) == b"2"
+    assert store.get(keys.FORMAT) == b"3"
     assert store.get(keys.SCHEME) == b"scheme"
     store.close()
 
 
-def test_a_newer_format_is_refused_with_a_remedy(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [b"2", b"99"])
+def test_another_format_is_refused_with_a_remedy(tmp_path: Path, other: bytes) -> None:
     write_pages(tmp_path)
     with plyvel.DB(str(tmp_path / "leveldb")) as db:
-        db.put(keys.FORMAT, b"99")
+        db.put(keys.FORMAT, other)
 
     with pytest.raises(FrontierVersion) as refused:
         Store(tmp_path)
 
     assert str(refused.value) == (
-        f"{tmp_path} was written in frontier format 99, this version of scrapy-frontier reads format "
-        "1 and 2: install the version that wrote it, or use another FRONTIER_DIR"
+        f"{tmp_path} was written in frontier format {other.decode()}, this version of scrapy-frontier reads "
+        "format 3: install the version that wrote it, or use another FRONTIER_DIR"
     )
     assert refused.value.reason == "frontier_version"
 

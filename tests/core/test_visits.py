@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import plyvel
 import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.revisits.policy import Fetched, as_given, differ, had_false_304, not_modified, read
-from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import NOT_BAD, BadVisits, Validators, Visits
 from scrapy_frontier.core.transitions import Event
@@ -132,40 +130,6 @@ def test_trust_is_kept_and_a_false_304_found_out() -> None:
         visits = not_modified(visits, None, NOW)
     visits = read(visits, PAGE._replace(digest=b"other"), NOW)
     assert had_false_304(visits.trust)
-
-
-# -- the format before --------------------------------------------------------------------------------------
-
-
-def test_a_store_of_the_format_before_goes_on_and_is_ours_from_the_first_row_on(tmp_path: Path) -> None:
-    """An older version must not meet rows that it cannot read: from then on it refuses the store."""
-    frontier = opened(tmp_path)
-    page_id = found(frontier)
-    frontier.release(leased(frontier), Outcome(Event.FETCHED, 200), NOW)
-    other = found(frontier, "http://a.example/other")
-    frontier.close()
-    with plyvel.DB(str(tmp_path / "leveldb")) as db:
-        db.put(keys.FORMAT, b"1")
-        db.put(keys.COUNTS, db.get(keys.COUNTS)[:-16])
-        host = keys.host_key("a.example")
-        db.put(host, db.get(host)[:-4])
-
-    store = Store(tmp_path)
-    assert store.get(keys.FORMAT) == b"1", "who only looks leaves it as it is"
-    store.close()
-
-    frontier = opened(tmp_path)
-    page = frontier.page(page_id)
-    assert page is not None
-    assert page.visits is None
-    lease = leased(frontier)
-    assert lease.page_id == other
-    frontier.release(lease, Outcome(Event.FETCHED, 200, fetched=PAGE), NOW)
-    assert visits_of(frontier, other).last == NOW
-    frontier.close()
-    store = Store(tmp_path)
-    assert store.get(keys.FORMAT) == str(keys.FORMAT_VERSION).encode()
-    store.close()
 
 
 def test_a_page_that_differ_is_no_longer_the_first_with_its_old_content(tmp_path: Path) -> None:

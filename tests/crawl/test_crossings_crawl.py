@@ -32,7 +32,6 @@ from scrapy_frontier.core.frontier import Frontier, PageId
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.payloads import own_of, with_meta, with_own
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -1109,18 +1108,6 @@ def test_a_shorter_way_into_a_chain_is_not_charged_the_longer_one(
         run(Plain, settings, url=changing.url(f"/{each}"))
         changing.clock.jump(changing.clock() + DAY)
     assert "/c" in [visit.path for visit in changing.visits]
-
-
-def test_what_a_sitemap_tells_between_two_tries_stays() -> None:
-    tried = with_own(b'{"meta":{"retry_times":1}}', b'{"meta":{"depth":1}}')
-    told = with_meta(tried, {"frontier_lastmod": 5})
-    assert told is not None
-    assert own_of(told) == b'{"meta":{"depth":1,"frontier_lastmod":5}}'
-    assert told.startswith(b'{"meta":{"retry_times":1,"frontier_lastmod":5}')
-    assert (
-        own_of(with_meta(with_own(b'{"meta":{"retry_times":1}}', b""), {"a": 1}) or b"")
-        == b'{"meta":{"a":1}}'
-    )
 
 
 # -- answers that are no page ------------------------------------------------------------------------------

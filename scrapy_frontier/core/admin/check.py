@@ -50,7 +50,7 @@ from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, NEUTRAL, State
 from ..store.leveldb import REPAIRED, REPAIRING, Lock
 from ..store.link_rows import encode_row
-from ..store.records import IN_MEMORY, QUEUED_AGAIN
+from ..store.records import QUEUED_AGAIN
 from . import facts
 from .facts import every_link
 from .salvage import discard, finish
@@ -613,7 +613,7 @@ def pages(work: Work) -> Iterator[Finding]:
             work.put(key, records.encode_page(page))
             yield work.found("page put aside that is not only seen", subject(page_id, page))
         work.enter(page_id, page)
-        if page.payload.startswith(IN_MEMORY) and not is_visit:
+        if page.is_in_memory and not is_visit:
             yield from _in_memory(work, page_id, page)
 
 

@@ -100,7 +100,7 @@ def why_unreadable(store: Store, page_id: PageId) -> str:
 
 def _queued(facts: Facts) -> str:
     place = facts.place
-    if facts.page.payload.startswith(records.IN_MEMORY):
+    if facts.page.is_in_memory:
         return (
             "It is queued, but its request could not be stored: if the crawl that has it in memory has "
             "ended, it is only known when its turn comes, unless a link or a seed brings it before."

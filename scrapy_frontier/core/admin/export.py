@@ -100,6 +100,10 @@ def _page_line(page_id: PageId, page: records.Page) -> Line:
     for name, value, default in zip(page._fields, page, plain, strict=True):
         if value != default:
             line[name] = value
+    if page.facts != records.NO_FACTS:
+        line["facts"] = {name: value for name, value in page.facts._asdict().items() if value}
+    if page.visit_payload:
+        line["visit_payload"] = b64encode(page.visit_payload).decode()
     if page.visits is not None:
         line["visits"] = exported(page.visits)
     if page.payload:
@@ -595,17 +599,39 @@ def _sort_key(line: Line, page_id: PageId) -> bytes:
     return queue_keys.sort_key(priority, bucket, arrival, page_id)
 
 
+def _facts_of(line: Line) -> records.RequestFacts:
+    def optional(name: str) -> float | None:
+        return real(line, name) if name in line else None
+
+    numbers = ("shelf_life", "refresh", "force")
+    switches = {name: line.get(name) is True for name in records.NO_FACTS._fields if name not in numbers}
+    facts = records.RequestFacts(**switches)
+    return facts._replace(
+        shelf_life=optional("shelf_life"), refresh=optional("refresh"), force=optional("force")
+    )
+
+
 def _page_of(line: Line) -> Page:
     payload = b""
     if "request" in line:
         payload = _dumps(line["request"]).encode("utf-8", "surrogatepass")
     elif "payload" in line:
         payload = b64decode(text(line, "payload"), validate=True)
-    numbers = ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
+    numbers = ("attempts", "priority", "discovered", "parent", "status", "changed", "target", "lastmod")
     given: Line = {name: number(line, name) for name in numbers if name in line}
     given |= {name: text(line, name) for name in ("host", "reason") if name in line}
     is_deferred = line.get("is_deferred") is True
     state = State[text(line, "state").upper()]
     visits = imported(fields(line, "visits")) if "visits" in line else None
-    page = Page(text(line, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)
+    page = Page(
+        text(line, "url"),
+        state,
+        payload=payload,
+        is_deferred=is_deferred,
+        visits=visits,
+        facts=_facts_of(fields(line, "facts")) if "facts" in line else records.NO_FACTS,
+        visit_payload=b64decode(text(line, "visit_payload"), validate=True)
+        if "visit_payload" in line
+        else b"",
+    )
     return Page._make((page._asdict() | given).values())

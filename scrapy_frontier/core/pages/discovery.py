@@ -15,7 +15,7 @@ from ..hosts.host import DELAYED, IDLE
 from ..store import keys, queue_keys, records
 from ..store.batch import MASK, PAIRS
 from ..store.keys import State
-from ..store.records import IN_MEMORY
+from ..store.records import NO_FACTS
 from .leases import Discovered, Fate, Link, new_answer, page_of_link
 from .traps import trap
 
@@ -171,7 +171,7 @@ class PageIndex:
         if page.is_only_seen:
             return Fate.SEEN
         is_waiting = page.state is State.QUEUED or page.is_deferred
-        return Fate.ABSENT if is_waiting and page.payload.startswith(IN_MEMORY) else Fate.KNOWN
+        return Fate.ABSENT if is_waiting and page.is_in_memory else Fate.KNOWN
 
 
 @dataclass(eq=False, repr=False)
@@ -273,7 +273,7 @@ class Discovery:
             return self._new(link, parent, now, page_id)
         if not link.again:
             return Discovered(fate, page_id)
-        if self._revisit_queue.take_over_due_visit(page_id, link.payload, now):
+        if self._revisit_queue.take_over_due_visit(page_id, link, now):
             return Discovered(Fate.VISIT, page_id)
         return self._queue_visit(link, page_id, parent, now)
 
@@ -285,9 +285,10 @@ class Discovery:
             bucket = bucket if link.is_placed else its_bucket
         fingerprint, priority, payload = link.fingerprint, link.priority, link.payload
         sort_key = batch.queue_new(host, fingerprint, link.url, priority, now, parent, payload, bucket)
-        if link.kept_host or payload.startswith(IN_MEMORY):
+        if not link.is_plain:
             batch.put_page(page_id, page_of_link(link, parent, now))
-            batch.index(fingerprint, page_id, link.is_in_memory)
+            if link.facts.is_in_memory:
+                batch.index(fingerprint, page_id, is_marked=True)
         if scores is not None and link.is_placed:
             scores.queued(host.name, sort_key)
         if host.tally is not None:
@@ -315,13 +316,18 @@ class Discovery:
         return Discovered(Fate.NEW, known)
 
     def _count_as_seen_no_more(self, link: Link, page_id: PageId, host: Host) -> None:
-        self._batch.index(link.fingerprint, page_id, link.is_in_memory)
+        self._batch.index(link.fingerprint, page_id, link.facts.is_in_memory)
         self._batch.count_ended(host, State.SEEN, -1)
 
     def _see(self, link: Link, parent: PageId | None, now: float) -> Discovered:
         """Make a page known without queueing it."""
         page = page_of_link(link, parent, now)._replace(
-            state=State.SEEN, payload=b"", changed=int(now), reason=link.only_seen
+            state=State.SEEN,
+            payload=b"",
+            changed=int(now),
+            reason=link.only_seen,
+            facts=NO_FACTS,
+            visit_payload=b"",
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
         if self._scores is not None:
@@ -345,7 +351,7 @@ class Discovery:
         bucket = link.bucket if link.is_placed else 0
         page = page_of_link(link, parent, now)
         if seen_id is None:
-            page_id = self._batch.add_page(link.fingerprint, page, link.is_in_memory)
+            page_id = self._batch.add_page(link.fingerprint, page, link.facts.is_in_memory)
             if self._scores is not None:
                 its_bucket = self._scores.discovered(page_id, parent, link.host, link.priority, link.weight)
                 self._scores.closed(page_id)

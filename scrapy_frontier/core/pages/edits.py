@@ -14,7 +14,7 @@ from ..errors import lenient
 from ..hosts.host import host_of_page, is_of_host, queues_with
 from ..store import keys, queue_keys, records
 from ..store.keys import State
-from ..store.records import IN_MEMORY, QUEUED_AGAIN, HostRow
+from ..store.records import NO_FACTS, QUEUED_AGAIN, HostRow
 from ..transitions import TABLE, Event
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.queue_keys import QueuePlace
-    from ..store.records import Page
+    from ..store.records import Page, RequestFacts
     from .discovery import PageIndex
     from .leases import Leases
     from .queue import Deferral, Queue
@@ -73,12 +73,15 @@ class Edits:
         payload: bytes | None = None,
         priority: int | None = None,
         fingerprint: bytes | None = None,
+        facts: RequestFacts | None = None,
+        visit_payload: bytes = b"",
     ) -> bool:
         """Queue a page again that is finished or only seen, its attempts forgotten; false for one that is
         queued or under way, and for one nobody knows.
 
         With its own request, as it was before its attempts, and its own priority where none are given. A
-        *payload* that begins with `IN_MEMORY` wants the *fingerprint* that the page is found by.
+        *payload* comes with its *facts*, and with the *visit_payload* that its next attempt is made by; one
+        that is in memory wants the *fingerprint* that the page is found by.
         Commits what was open before; its own rows go in the next batch. O(leases). Raises
         `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
@@ -92,10 +95,20 @@ class Edits:
         self._uncount_page(host, page_id, page)
         self._revisit_queue.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
-        payload = self._revisit_queue.own_of(page.payload) if payload is None else payload
         visits = None if page.visits is None else page.visits._replace(due=0)
-        about = page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload
-        self._batch.put_page(page_id, records.Page(*about, visits=visits))  # how it ended is forgotten
+        queued = records.Page(  # how it ended is forgotten
+            page.url,
+            priority=priority,
+            discovered=page.discovered,
+            parent=page.parent,
+            host=page.host,
+            payload=page.payload if payload is None else payload,
+            visits=visits,
+            facts=facts or (page.facts if payload is None else NO_FACTS),
+            lastmod=page.lastmod,
+            visit_payload=visit_payload,
+        )
+        self._batch.put_page(page_id, queued)
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
         if fingerprint is not None:  # else no link looks whether the request was lost with its process
             self._batch.index(fingerprint, page_id, is_marked=True)
@@ -103,16 +116,36 @@ class Edits:
             self._batch.commit()
         return True
 
-    def renew(self, page_id: PageId, payload: bytes, is_lost: bool = False) -> bool:
-        """Give a known page another request, in the open batch; false while it is leased, and for one nobody
-        knows, or whose request only a process has, unless it *is_lost* with that. O(leases). Raises
-        `UnreadableRow` where its row does not decode."""
+    def renew(
+        self,
+        page_id: PageId,
+        payload: bytes,
+        facts: RequestFacts | None = None,
+        is_lost: bool = False,
+    ) -> bool:
+        """Give a known page another request, in the open batch: whether its next visit is made by that.
+
+        False for a page under way, which has it when its visit ends; for one that is not known, or whose
+        request only a process has, unless it *is_lost* with that. O(leases). Raises `UnreadableRow` where
+        its row does not decode.
+        """
         stored = self._batch.get(keys.page_key(page_id))
         page = records.decode_page(stored) if stored is not None else None
-        if page is None or page_id in self._leased() or (page.payload.startswith(IN_MEMORY) and not is_lost):
+        if page is None or (page.is_in_memory and not is_lost):
             return False
-        page = page._replace(payload=payload)
+        visit_payload = b"" if page.state is State.QUEUED else page.visit_payload
+        return self._change(
+            page_id, page._replace(payload=payload, facts=facts or NO_FACTS, visit_payload=visit_payload)
+        )
+
+    def _change(self, page_id: PageId, page: Page) -> bool:
+        """Replace the record of a page, in the open batch, and that of the lease that it may be under, so
+        that what is learnt of a page under way stands when its visit ends. Whether no lease has it."""
         self._batch.put_page(page_id, page)
+        for lease in self._leases.values():
+            if lease.page_id == page_id:
+                lease.page = page
+                return False
         self._recompute_due.look(page_id, page)
         return True
 
@@ -121,14 +154,18 @@ class Edits:
 
     # -- make due, forget ------------------------------------------------------------------------------
 
-    def make_due(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
+    def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
+        """Keep when a sitemap says that a page changed last (POSIX seconds), in the open batch; also of one
+        under way. O(leases). Raises `UnreadableRow` where its row does not decode."""
+        stored = self._batch.get(keys.page_key(page_id))
+        if stored is not None:
+            self._change(page_id, records.decode_page(stored)._replace(lastmod=lastmod))
+
+    def make_due(self, page_id: PageId, now: float) -> bool:
         """Have a page be due, of which a sitemap tells that it has changed. Whether it is: only in a run in
-        which pages come back, if it was not visited since, and if the site is to be trusted. A *payload* is
-        its request from now on. In the open batch; some lookups. Raises `UnreadableRow` where its row does
-        not decode."""
-        if payload is not None and not self.renew(page_id, payload):
-            return False
-        return self._revisit_queue.make_due(page_id, now)
+        which pages come back, if it was not visited since, and if the site is to be trusted. One under way is
+        not. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
+        return page_id not in self._leased() and self._revisit_queue.make_due(page_id, now)
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page: as if it had never been seen. False for one that is under way,

@@ -17,7 +17,7 @@ from ..reasons import ATTEMPTS_USED_UP
 from ..revisits.policy import read
 from ..store import keys, queue_keys
 from ..store.keys import DONE, GONE, LEASED, NEUTRAL, QUEUED, REDIRECTED, State
-from ..store.records import Page, new_page, queued_page
+from ..store.records import Page, queued_page
 from ..transitions import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .leases import NO_LEASE, WRITTEN_WITHIN, Lease, Outcome, Released
 from .queue import PAGES_AT_A_TIME
@@ -171,24 +171,26 @@ class Endings:
         if event is FETCHED and outcome.fetched is not None:
             visits = read(visits, outcome.fetched, int(now))
         state = AFTER_LEASE[event] or after(LEASED, event)
-        payload = page.payload if outcome.payload is None else outcome.payload
-        about = (
-            page.url,
-            state,
-            attempts,
-            priority,
-            page.discovered,
-            page.parent,
-            page.host,
-            payload if state is QUEUED else self._revisit_queue.own_of(payload),
-            outcome.status,
-            int(now),
-            outcome.target,
-            reason,
-            False,
-            visits,
+        payload, facts = (page.payload, page.facts)
+        visit_payload = b""
+        if state is QUEUED:
+            visit_payload = page.visit_payload if outcome.visit_payload is None else outcome.visit_payload
+        elif outcome.request is not None:
+            payload, facts = outcome.request
+        return page._replace(
+            state=state,
+            attempts=attempts,
+            priority=priority,
+            payload=payload,
+            status=outcome.status,
+            changed=int(now),
+            target=outcome.target,
+            reason=reason,
+            is_deferred=False,
+            visits=visits,
+            facts=facts,
+            visit_payload=visit_payload,
         )
-        return new_page(about)
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, outcome: Outcome, now: float) -> None:
         """Queue the *page* of a lease once more, in the queue of *host*, which *outcome* may have named: not

@@ -15,10 +15,9 @@ from .. import reasons
 from ..hosts.host import FOREVER
 from ..hosts.politeness import UnderWay
 from ..revisits.policy import differ, may_send
-from ..store import records
 from ..store.keys import FIRST_VISIT, NEUTRAL, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
-from ..store.records import Page
+from ..store.records import NO_FACTS, Page
 from ..transitions import EXPIRED, RETRIED, Event
 from . import traps
 
@@ -31,16 +30,15 @@ if TYPE_CHECKING:
     from ..store.link_rows import PlainEdge
 
 if TYPE_CHECKING:
-    LinkFields = tuple[
-        bytes, str, str, int, bytes, int, float, int, str, bool, str, bool, str, int | None, int, bool
-    ]
+    from ..store.records import RequestFacts
 
 
 class Link(NamedTuple):
     """One link, from the callback to its row.
 
     ``host`` is the politeness key, repeated in ``kept_host`` where it is not the URL's own. ``payload``
-    is the frozen request, opaque here, or `IN_MEMORY` where only the caller's process has it. ``flags`` and
+    is the request, opaque here, ``facts`` what the frontier has to know of it; a first visit is made by
+    ``visit_payload``, if there is one (as `Page`). ``lastmod`` is as `Page` has it. ``flags`` and
     ``weight`` are those of the edge from the page it was found on; ``depth`` counts links from a seed.
     ``text`` is what `recognize` shall know it by: the URL as it was met, where that alone says who it is.
 
@@ -67,16 +65,15 @@ class Link(NamedTuple):
     parent: PageId | None = None
     bucket: int = NEUTRAL
     is_placed: bool = False
+    facts: RequestFacts = NO_FACTS
+    lastmod: int | None = None
+    visit_payload: bytes = b""
 
     @property
-    def is_in_memory(self) -> bool:
-        """Whether its request is in the memory of the caller's process alone: another run finds the page, not
-        that."""
-        return self.payload.startswith(records.IN_MEMORY)
-
-
-# `Link` of a tuple of all fields, in a third of the time: there is one for every new link of every page.
-new_link: Callable[[LinkFields], Link] = partial(tuple.__new__, Link)
+    def is_plain(self) -> bool:
+        """Whether its row has nothing but what `Batch.queue_new` writes."""
+        is_stored_alone = self.facts is NO_FACTS and self.lastmod is None
+        return is_stored_alone and not (self.kept_host or self.visit_payload)
 
 
 class Fate(Enum):
@@ -121,14 +118,18 @@ _TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED)
 
 def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
     """The record of a new page, queued at *now* (POSIX seconds), that *link* from *parent* leads to."""
-    return Page(link.url, State.QUEUED, 0, link.priority, int(now), parent, link.kept_host, link.payload)
+    return Page(
+        link.url,
+        priority=link.priority,
+        discovered=int(now),
+        parent=parent,
+        host=link.kept_host,
+        payload=link.payload,
+        facts=link.facts,
+        lastmod=link.lastmod,
+        visit_payload=link.visit_payload,
+    )
 
-
-if TYPE_CHECKING:
-    OutcomeFields = tuple[
-        Event, int, str, PageId | None, bytes | None, int | None, float, str, bool, int, float | None,
-        Result | None, Fetched | None, bool,
-    ]  # fmt: skip
 
 WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
 NO_LEASE = 0  # the id of a lease that none was granted for
@@ -186,7 +187,8 @@ class Lease(UnderWay):
 class Outcome(NamedTuple):
     """How a lease ended.
 
-    ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
+    ``visit_payload`` is the request of a retry, where that is another than before, and ``priority`` its
+    priority; ``request`` replaces the payload and the facts of the page when it has ended. ``delay`` is the
     backoff in seconds, a day at the most. ``target`` is the page a redirect led to. ``host`` is the one whose
     queue a page that is queued again belongs to, where that is another. If the page was read and the callback
     told all its links, or it led to another or is gone, it ``has_links`` that are known: those that gathered
@@ -202,7 +204,7 @@ class Outcome(NamedTuple):
     status: int = 0
     reason: str = ""
     target: PageId | None = None
-    payload: bytes | None = None
+    visit_payload: bytes | None = None
     priority: int | None = None
     delay: float = 0.0
     host: str = ""
@@ -212,6 +214,7 @@ class Outcome(NamedTuple):
     result: Result | None = None
     fetched: Fetched | None = None
     is_behind: bool = False
+    request: tuple[bytes, RequestFacts] | None = None
 
     def led_to(self, state: State) -> Sequence[PlainEdge]:
         """The link of a page that was not read, and is in *state* now: to where it led, with the ``flags``.
@@ -219,10 +222,6 @@ class Outcome(NamedTuple):
         if state is not State.REDIRECTED or self.target is None or self.target >= FIRST_VISIT:
             return ()
         return (Edge(self.target, REDIRECT | self.flags),)
-
-
-# `Outcome` of a tuple of all fields, in half the time.
-new_outcome: Callable[[OutcomeFields], Outcome] = partial(tuple.__new__, Outcome)
 
 
 def without_request(lease: Lease, cause: str) -> Outcome:

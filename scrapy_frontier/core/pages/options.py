@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..hosts.budgets import NO_LIMITS, Limits
 from ..hosts.host import CooldownRule, Politeness, ResponseDelay
 from ..hosts.ready_hosts import itself
-from ..revisits.plans import no_facts
 
 if TYPE_CHECKING:
     import random
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from ..hosts.giving_up import GiveUpRule
     from ..hosts.turns import DomainRates
     from ..ranking.scorer import Scorer
-    from ..revisits.plans import PayloadReader, RevisitRule
+    from ..revisits.plans import RevisitRule
     from ..store.batch import OnCommit
     from .traps import TrapLimits
 
@@ -39,8 +38,7 @@ class FrontierOptions:
     - ``rng``: draws the jitter of pauses; None draws the same in every run.
     - ``limits``: the budgets; pages over budget are deferred. ``traps``: URLs that are refused as endless.
     - ``scorer``: what a page is worth; None serves pages of one priority in the order of their discovery.
-    - ``revisits``: when finished pages come back; None: never. ``read_payload`` returns what a request says
-      about it, and ``own_of`` the payload that a page keeps when it has ended.
+    - ``revisits``: when finished pages come back; None: never.
     - ``on_commit``: called with the rows of each batch that was written; None stands for a deletion.
     - ``max_uncommitted_pages``: how many pages a kill may repeat. While fewer are leased, ends of pages are
       written together, by `Frontier.commit` at the latest; 0 writes each at once.
@@ -60,7 +58,5 @@ class FrontierOptions:
     traps: TrapLimits | None = None
     scorer: Scorer | None = None
     revisits: RevisitRule | None = None
-    read_payload: PayloadReader = no_facts
-    own_of: Callable[[bytes], bytes] = bytes
     on_commit: OnCommit | None = None
     max_uncommitted_pages: int = 0

@@ -171,7 +171,7 @@ class RevisitEndings:
         host = self._table.of_page(page)  # this visit may have had a slot or an address of its own
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
-        ended = self._judge(home, outcome._replace(payload=None), now)  # its own request stays
+        ended = self._judge(home, outcome._replace(request=None), now)  # its own request stays
         kept, added, removed = self._write_links(home, outcome, ended)
         self._revisit_queue.remove(page_id, page)
         after = self._write(home, ended, host, now)
@@ -183,7 +183,9 @@ class RevisitEndings:
     def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Revisited:
         event, revisit_queue = outcome.event, self._revisit_queue
         page, visits = _tried(lease.page, outcome)
-        page = page._replace(payload=revisit_queue.own_of(page.payload))
+        if outcome.request is not None:
+            page = page._replace(payload=outcome.request[0], facts=outcome.request[1])
+        page = page._replace(visit_payload=b"")
         is_on_its_way = event is Event.REDIRECTED and self._leads_back(lease.page_id, page, outcome)
         if event is Event.LOST or is_on_its_way:  # its callback may be there again, or its turn comes soon
             plan = revisit_queue.plan_of(lease.page_id, page, lease.host, visits, revisit_queue.weight(lease))
@@ -297,8 +299,8 @@ def _tried(page: Page, outcome: Outcome) -> tuple[Page, Visits]:
     and what of its visits is known by then."""
     visits = page.visits or Visits(page.changed, page.changed)
     attempts = min(page.attempts + (outcome.event not in UNCOUNTED), 255)
-    payload = page.payload if outcome.payload is None else outcome.payload
-    return page._replace(attempts=attempts, visits=visits, payload=payload), visits
+    payload = page.visit_payload if outcome.visit_payload is None else outcome.visit_payload
+    return page._replace(attempts=attempts, visits=visits, visit_payload=payload), visits
 
 
 def _after(

@@ -28,7 +28,7 @@ from ..revisits.budget import HubShare
 from ..revisits.policy import longest_rest, may_come_back, result_at_the_end
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, State
-from ..store.records import IN_MEMORY, NO_VISITS, QUEUED_AGAIN, Due, Visits
+from ..store.records import NO_VISITS, QUEUED_AGAIN, Due, Visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.records import Page
-    from .leases import Lease
+    from .leases import Lease, Link
 
 
 def is_forbidden(page: Page) -> bool:
@@ -129,8 +129,7 @@ class RevisitQueue:
 
     None is due before ``next`` (None: none at all); `next_due` says when one is. What is due is judged as of
     *opened_at*, unless the crawl waits; it was looked for last at ``looked_at``. ``score_of`` says what the
-    scorer thinks of a page now, about 1 for an average one; None where nobody knows. ``own_of`` a payload is
-    the one that its page comes back by: without what is for the tries of one visit.
+    scorer thinks of a page now, about 1 for an average one; None where nobody knows.
     """
 
     _batch: Batch
@@ -143,7 +142,6 @@ class RevisitQueue:
     score_of: Callable[[int], float | None]
     rule: RevisitRule
     revisits_pages: bool
-    own_of: Callable[[bytes], bytes]
     _opened_at: float
     next: float | None = field(default=None, init=False)
     _cursor = b""
@@ -331,10 +329,10 @@ class RevisitQueue:
         is_it = page is not None and page.visits is not None and page.state in FINISHED
         return page if is_it else None
 
-    def take_over_due_visit(self, page_id: PageId, payload: bytes, now: float) -> bool:
+    def take_over_due_visit(self, page_id: PageId, link: Link, now: float) -> bool:
         """Have the visit of a page that comes back in this run, and has not yet, be made by the request that
         is wanted now; false where there is none. A lookup where anything comes back."""
-        if not self.revisits_pages or payload.startswith(IN_MEMORY):
+        if not self.revisits_pages or link.facts.is_in_memory:
             return False
         page = self.finished(page_id)
         if page is None or page.visits is None:
@@ -347,8 +345,8 @@ class RevisitQueue:
             under_way = () if host is None else host.leased
             if any(queue_keys.sort_key_id(sort_key) == page_id for sort_key in under_way):
                 return False
-        if page.payload != payload:
-            self._batch.put_page(page_id, page._replace(payload=payload))
+        if (page.payload, page.facts) != (link.payload, link.facts):
+            self._batch.put_page(page_id, page._replace(payload=link.payload, facts=link.facts))
         return True
 
     def remove(self, page_id: PageId, page: Page, host: Host | None = None) -> None:
@@ -411,7 +409,7 @@ class RevisitQueue:
         host.drop_sort_key(sort_key)
         batch.count_queued_again(host, -1)
         self.put(Due(when, page_id, weight=records.weight_in(sort_key)))
-        page = page._replace(payload=self.own_of(page.payload), visits=visits._replace(due=when))
+        page = page._replace(visit_payload=b"", visits=visits._replace(due=when))
         batch.put_page(page_id, page)
 
     def weight(self, lease: Lease) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +18,6 @@ from w3lib.url import canonicalize_url
 from ..parse.urls import origin_of
 from ..store import keys, records
 from ..store.keys import State
-from ..store.records import IN_MEMORY
 from . import change_rates
 from .change_rates import (
     DAY,
@@ -34,6 +32,8 @@ from .change_rates import (
 from .policy import Bounds, age_value, due_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..hosts.sites import RobotsAndSitemaps
     from ..store.batch import Batch
     from ..store.keys import PageId
@@ -45,30 +45,6 @@ HUB_SPAN = 86400.0
 SEEDS = "seeds"
 _SHORTEST_OF_SITEMAPS = 3600.0  # seconds
 _MOST_REDIRECTS = 5  # that a hub is followed through
-
-
-class PayloadFacts(NamedTuple):
-    """What a request says of its page's revisits, as who writes the payloads reads them: spans in seconds, as
-    a hub (``refresh``) or not (``shelf_life``).
-
-    It ``is_plain`` where it may be made again without being told to, for it asks, and changes nothing. Its
-    page ``is_sitemap`` where it is read as one, and ``is_listed`` where one tells when it changed last.
-    """
-
-    refresh: float | None = None
-    shelf_life: float | None = None
-    is_plain: bool = True
-    is_sitemap: bool = False
-    is_listed: bool = False
-
-
-NO_FACTS = PayloadFacts()
-PayloadReader = Callable[[bytes], PayloadFacts]
-
-
-def no_facts(_: bytes) -> PayloadFacts:
-    """Reads payloads of which none says anything of revisits."""
-    return NO_FACTS
 
 
 class Plan(NamedTuple):
@@ -135,15 +111,12 @@ class RevisitRule(NamedTuple):
 
 
 class Plans:
-    """When pages come back by *rule*, as far as settings and requests say, which *read_payload* reads;
-    *page_of* finds a page by its id."""
+    """When pages come back by *rule*, as far as settings and requests say; *page_of* finds a page by its
+    id."""
 
-    def __init__(
-        self, rule: RevisitRule, page_of: Callable[[PageId], Page | None], read_payload: PayloadReader
-    ) -> None:
+    def __init__(self, rule: RevisitRule, page_of: Callable[[PageId], Page | None]) -> None:
         self._rule = rule
         self.page_of = page_of
-        self._read_payload = read_payload
         self._shelf_lives = [(_matcher(pattern), span) for pattern, span in rule.shelf_lives]
         self._hubs = [(_matcher(pattern), span) for pattern, span in rule.hubs if pattern != SEEDS]
         self._seeds = dict(rule.hubs).get(SEEDS)
@@ -153,16 +126,15 @@ class Plans:
         after the span that its request or a pattern names, or the shelf life of the rule.
 
         Never where only one process has its request, or where that changes something (no GET or HEAD, or a
-        body) and names no span. 1 us for most pages, 10 and more where the request has to be read; a lookup
-        for each page that leads to it, five at most, where the rule has hubs.
+        body) and names no span. 1 us; a lookup for each page that leads to it, five at most, where the rule
+        has hubs.
         """
-        if page.payload.startswith(IN_MEMORY):
-            return NEVER
-        refresh, shelf_life, is_plain, is_sitemap, _ = self._read_payload(page.payload)
-        if refresh is None and shelf_life is None and not is_plain:
+        facts = page.facts
+        refresh, shelf_life = facts.refresh, facts.shelf_life
+        if facts.is_in_memory or (refresh is None and shelf_life is None and facts.is_unsafe):
             return NEVER
         refresh = self._hub_span(page_id, page) if refresh is None else refresh
-        if refresh is None and shelf_life is None and is_sitemap and page.state is State.DONE:
+        if refresh is None and shelf_life is None and facts.is_sitemap and page.state is State.DONE:
             refresh = sitemap_span(page.visits, self._rule.shelf_life)
         if refresh is not None:
             return Plan(refresh, is_hub=True, is_fixed=True)
@@ -230,19 +202,15 @@ _NO_HINTS = HintAccuracy()
 
 
 class LearntChangeRates:
-    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were. Whether one lists a page
-    says *read_payload*.
+    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were.
 
     Rates of up to 10,000 hosts stay in memory, others cost a lookup each. What is learnt goes into the open
     batch.
     """
 
-    def __init__(
-        self, batch: Batch, sites: RobotsAndSitemaps, rule: RevisitRule, read_payload: PayloadReader
-    ) -> None:
+    def __init__(self, batch: Batch, sites: RobotsAndSitemaps, rule: RevisitRule) -> None:
         self._batch = batch
         self._sites = sites
-        self._read_payload = read_payload
         self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * DAY)
         self._hosts: dict[str, tuple[HostChangeRates, float, int]] = {}
@@ -294,7 +262,7 @@ class LearntChangeRates:
         teaches; in the open batch. *page* is as it was before."""
         before = page.visits
         assert before is not None
-        is_listed = self._read_payload(page.payload).is_listed
+        is_listed = page.lastmod is not None
         span = max(now - before.last, 1.0)
         seen = change_rates.Observation(span, has_changed, is_listed, before.is_hinted)
         hints = self.hints_of(page)
@@ -330,7 +298,7 @@ class LearntChangeRates:
     def hints_of(self, page: Page) -> HintAccuracy:
         """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none
         does, nothing follows from silence. A lookup for a page that is listed."""
-        if not self._read_payload(page.payload).is_listed:
+        if page.lastmod is None:
             return _NO_HINTS
         return HintAccuracy(*self._sites.sitemaps_of(origin_of(page.url) or "").hints)
 

@@ -97,8 +97,6 @@ class Batch:
         self.ends = 0
         self.link_rows = 0  # put in this run
         self.left: set[str] = set()
-        if store.get(keys.FORMAT) != str(keys.FORMAT_VERSION).encode():  # from the first batch on it is ours
-            self.rows[keys.FORMAT] = str(keys.FORMAT_VERSION).encode()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
         if stored is None and store.keys_of(keys.PAGE, b"", 1):  # counting from 0 would write over them

@@ -93,9 +93,7 @@ def number_of(coded: int) -> float:
 
 PageId = int  # opaque to callers of the frontier
 
-FORMAT_VERSION = 2
-# Of these the rows are read as they are, and written as those of `FORMAT_VERSION`.
-READABLE_FORMATS = (b"1", b"2")
+FORMAT_VERSION = 3
 
 FORMAT = b"mformat"
 SCHEME = b"mscheme"

@@ -39,7 +39,7 @@ from ..errors import (
     FrontierVersion,
 )
 from . import keys
-from .keys import FORMAT_VERSION, READABLE_FORMATS
+from .keys import FORMAT_VERSION
 from .leveldb_files import log_name, read_catalogue
 
 if TYPE_CHECKING:
@@ -406,12 +406,11 @@ class Store:
                 raise _missing(self.directory / DATABASE, "holds no rows")
             self.write(_format_rows(scheme), sync=True)
             return
-        if found not in READABLE_FORMATS:
-            readable = b" and ".join(READABLE_FORMATS).decode()
+        if found != str(FORMAT_VERSION).encode():
             raise FrontierVersion(
                 f"{self.directory} was written in frontier format {found.decode(errors='replace')}, this "
-                f"version of scrapy-frontier reads format {readable}: install the version that wrote it, or "
-                "use another FRONTIER_DIR"
+                f"version of scrapy-frontier reads format {FORMAT_VERSION}: install the version that wrote "
+                "it, or use another FRONTIER_DIR"
             )
         stored = (self.get(keys.SCHEME) or b"").decode(errors="replace")
         if scheme and stored and not _agree(stored, scheme):

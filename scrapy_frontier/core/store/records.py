@@ -228,11 +228,6 @@ def _validator_text(value: bytes, offset: int) -> tuple[bytes, int]:
     return value[offset + 1 : end], end
 
 
-if TYPE_CHECKING:
-    PageFields = tuple[
-        str, State, int, int, int, int | None, str, bytes, int, int, int | None, str, bool, Visits | None
-    ]
-
 _STATES = tuple(State)
 
 # State and flags, attempts, priority, discovered, parent + 1, length of the URL.
@@ -243,16 +238,50 @@ _HAS_HOST = 0x08  # the host is not the URL's hostname (``download_slot``) and s
 _HAS_ENDING = 0x10
 _IS_DEFERRED = 0x20
 _HAS_VISITS = 0x40
+_HAS_FACTS = 0x80
+_NUMBER = struct.Struct(">d")
+_HAS_VISIT_PAYLOAD = 1 << 11  # behind seven switches and four numbers
 _MAX_PRIORITY = (1 << 31) - 1
+
+
+class RequestFacts(NamedTuple):
+    """What the frontier knows of the request in a payload, which it does not read.
+
+    Whether it ``is_seed``, or leads on from one by redirects; ``insists`` on its visit, whatever is known
+    (``dont_filter``); asks for a page that ``is_sitemap``, or of which only some links are followed
+    (``has_pattern``); ``is_unsafe`` to be made again without being told to, for it changes something (no GET
+    or HEAD, or a body); ``is_in_memory`` of the process that has it, and the payload only identifies it;
+    ``is_added`` by the operator. Then what it asks for: to come back after ``shelf_life`` seconds, or after
+    ``refresh`` seconds as a hub; and to be fetched if the last visit was before ``force`` (POSIX seconds).
+    """
+
+    is_seed: bool = False
+    insists: bool = False
+    is_sitemap: bool = False
+    has_pattern: bool = False
+    is_unsafe: bool = False
+    is_in_memory: bool = False
+    is_added: bool = False
+    shelf_life: float | None = None
+    refresh: float | None = None
+    force: float | None = None
+
+
+NO_FACTS = RequestFacts()
+IN_MEMORY = RequestFacts(is_in_memory=True)
+_SWITCHES = 7  # fields of `RequestFacts` that are true or false
 
 
 class Page(NamedTuple):
     """What is known of a page.
 
-    ``payload`` is the frozen request, opaque here. ``discovered`` and ``changed`` are whole POSIX
-    seconds; ``parent`` is the id of the page that linked it first. The next four fields tell how the
-    page ended: HTTP status (0: none), why in words, and where it led. A page that is seen may be
-    ``deferred``: it waits for room in a budget. ``visits`` tells what was learnt of one that was read.
+    ``payload`` is its request, opaque here; ``visit_payload`` is the one that its next attempt is made by
+    where that is another (a retry, a redirect's target): it goes when the visit ends. ``discovered`` and
+    ``changed`` are whole POSIX seconds; ``parent`` is the id of the page that linked it first. The next four
+    fields tell how the page ended: HTTP status (0: none), when, where it led, and why in words. A page that
+    is seen may be ``deferred``: it waits for room in a budget. ``visits`` tells what was learnt of one that
+    was read, ``facts`` what its request asks for, ``lastmod`` when a sitemap says that it changed last (POSIX
+    seconds; None: no sitemap says so).
     """
 
     url: str
@@ -269,6 +298,9 @@ class Page(NamedTuple):
     reason: str = ""
     is_deferred: bool = False
     visits: Visits | None = None
+    facts: RequestFacts = NO_FACTS
+    lastmod: int | None = None
+    visit_payload: bytes = b""
 
     @property
     def is_only_seen(self) -> bool:
@@ -276,21 +308,25 @@ class Page(NamedTuple):
         return self.state is State.SEEN and not self.is_deferred
 
     @property
+    def is_in_memory(self) -> bool:
+        """Whether its next attempt can be made only by the process that has its request."""
+        return self.facts.is_in_memory and not self.visit_payload
+
+    @property
     def due(self) -> int:
         """When it comes back, as `Visits.due` says; 0 where it was never visited."""
         return 0 if self.visits is None else self.visits.due
 
 
-# `Page` of a tuple of all fields, in half the time.
-new_page: Callable[[PageFields], Page] = partial(tuple.__new__, Page)
-
-
 def encode_page(page: Page) -> bytes:
-    """The row of a page: 22 bytes, the URL, what it has of host, ending and visits, and its payload; see
-    ``format.md``."""
+    """The row of a page: 22 bytes, the URL, what it has of host, ending, visits and facts, and its payload;
+    see ``format.md``."""
     url = page.url.encode("utf-8", "surrogatepass")
     flags: int = page.state
     tail = page.payload
+    if page.facts != NO_FACTS or page.lastmod is not None or page.visit_payload:
+        flags |= _HAS_FACTS
+        tail = _facts(page.facts, page.lastmod, page.visit_payload) + tail
     if page.visits is not None:
         flags |= _HAS_VISITS
         tail = encode_visits(page.visits, page.discovered, page.changed) + tail
@@ -321,6 +357,45 @@ def queued_head(priority: int, discovered: int, parent: int | None) -> bytes:
     return _page_head(State.QUEUED, 0, priority, discovered, parent, 0)[:-URL_SIZE]
 
 
+@lru_cache(maxsize=256)
+def _facts(facts: RequestFacts, lastmod: int | None, visit_payload: bytes) -> bytes:
+    numbers = (*facts[_SWITCHES:], lastmod)
+    switches = (
+        *map(bool, facts[:_SWITCHES]),
+        *(number is not None for number in numbers),
+        visit_payload != b"",
+    )
+    flags = sum(1 << place for place, is_on in enumerate(switches) if is_on)
+    tail = b"".join(_NUMBER.pack(number) for number in numbers if number is not None)
+    if visit_payload:
+        tail += varint.encode(len(visit_payload)) + visit_payload
+    return varint.encode(flags) + tail
+
+
+def _decode_facts(value: bytes, offset: int) -> tuple[RequestFacts, int | None, bytes, int]:
+    """The facts, the ``lastmod`` and the payload of the next attempt at *offset*, and where they end."""
+    flags, offset = varint.decode(value, offset)
+    switches = (bool(flags & 1 << place) for place in range(_SWITCHES))
+    numbers: list[float | None] = []
+    for place in range(_SWITCHES, len(NO_FACTS) + 1):
+        number = None
+        if flags & 1 << place:
+            (number,) = _NUMBER.unpack_from(value, offset)
+            offset += _NUMBER.size
+            if number != number:
+                raise ValueError("a number is none")
+        numbers.append(number)
+    *spans, lastmod = numbers
+    visit_payload = b""
+    if flags & _HAS_VISIT_PAYLOAD:
+        size, offset = varint.decode(value, offset)
+        visit_payload, offset = value[offset : offset + size], offset + size
+        if offset > len(value):
+            raise ValueError("a payload ends early")
+    facts = RequestFacts(*switches, *spans)
+    return facts, None if lastmod is None else int(lastmod), visit_payload, offset
+
+
 @lru_cache(maxsize=256)  # most pages of a second end in the same way
 def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
     raw = reason.encode("utf-8", "replace")
@@ -348,7 +423,10 @@ def decode_page(value: bytes) -> Page:
         visits = None
         if flags & _HAS_VISITS:
             visits, offset = decode_visits(value, offset, discovered, changed)
-        about = (
+        facts, lastmod, visit_payload = NO_FACTS, None, b""
+        if flags & _HAS_FACTS:
+            facts, lastmod, visit_payload, offset = _decode_facts(value, offset)
+        return Page(
             url,
             _STATES[flags & _STATE_MASK],
             attempts,
@@ -363,9 +441,11 @@ def decode_page(value: bytes) -> Page:
             reason,
             bool(flags & _IS_DEFERRED),
             visits,
+            facts,
+            lastmod,
+            visit_payload,
         )
-        return new_page(about)
-    except (struct.error, ValueError, IndexError) as error:
+    except (struct.error, ValueError, IndexError, OverflowError) as error:
         raise UnreadableRow(f"page row of {len(value)} bytes: {error}") from error
 
 
@@ -525,7 +605,6 @@ def weight_in(sort_key: bytes) -> int:
 
 
 _HOST = struct.Struct(">IIIdIIfII")
-_HOSTS_BEFORE = struct.Struct(">IIIdIIfI"), struct.Struct(">IIIdIIf")  # the numbers they lack are 0
 COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")  # of its pages
 _LAST_SECOND = 1e12  # what is later is no time
 
@@ -594,11 +673,9 @@ def encode_host(row: HostRow) -> bytes:
 
 
 def decode_host(value: bytes) -> HostRow:
-    """The host row of this format or one before, where what it lacks is 0. Raises `UnreadableRow` on bytes
-    that are none, or whose times are no times."""
+    """The host row that `encode_host` made. Raises `UnreadableRow` on other bytes."""
     try:
-        layout = next((each for each in (_HOST, *_HOSTS_BEFORE) if len(value) >= each.size), _HOST)
-        row = HostRow(*layout.unpack_from(value))
+        row = HostRow(*_HOST.unpack_from(value))
     except struct.error as error:
         raise UnreadableRow(f"host row of {len(value)} bytes: {error}") from error
     if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
@@ -703,17 +780,13 @@ def decode_cooldown(value: bytes) -> Cooldown:
         raise UnreadableRow(f"cooldown row of {len(value)} bytes: {error}") from error
 
 
-IN_MEMORY = b'{"!":"memory"'  # so begins the payload of a page whose request only one process has
-
-
 def may_be_only_seen(page: Page) -> bool:
     """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
     not be when the process that has its request has ended."""
-    return page.is_only_seen or page.payload.startswith(IN_MEMORY)
+    return page.is_only_seen or page.is_in_memory
 
 
 _COUNTS = struct.Struct(f">QQQ{len(State)}QQQQ")
-_COUNTS_BEFORE = struct.Struct(f">QQQ{len(State)}QQ")  # the numbers it lacks are 0
 
 
 class Totals(NamedTuple):
@@ -771,11 +844,9 @@ def encode_counts(counts: Counts) -> bytes:
 
 
 def decode_counts(value: bytes) -> Counts:
-    """The counts of this format or the one before. Raises `UnreadableRow`, also where no id is left to
-    give."""
+    """The counts in a row. Raises `UnreadableRow`, also where no id is left to give."""
     try:
-        layout = _COUNTS if len(value) >= _COUNTS.size else _COUNTS_BEFORE
-        next_page, next_visit, attempts, *others = layout.unpack_from(value)
+        next_page, next_visit, attempts, *others = _COUNTS.unpack_from(value)
     except struct.error as error:
         raise UnreadableRow(f"counts row of {len(value)} bytes: {error}") from error
     if max(next_page, next_visit) >= keys.FIRST_VISIT:
