@@ -132,7 +132,6 @@ def commands(work, hub, last):
     yield "requeue --state done --host", ["requeue", "--state", "done", "--host", host]
     yield "forget URL", ["forget", last]
     yield "forget --host", ["forget", "--host", host]
-    yield "compact", ["compact"]
 
 
 ENTRY = "[scrapy.commands]\nfrontier = scrapy_frontier.commands:Command\n"

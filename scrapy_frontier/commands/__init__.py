@@ -63,8 +63,7 @@ COMMANDS: dict[str, Spec] = {
     "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1, ("yes",)),
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
     "check": Spec("maintain", "is everything as it must be?", options=("repair",)),
-    "compact": Spec("maintain", "rewrite the files without what was deleted"),
-    "export": Spec("maintain", "the whole frontier into one file", "FILE", 1, 1),
+    "export": Spec("maintain", "the frontier, or one host, into a file", "FILE", 1, 1, ("host",)),
     "import": Spec("maintain", "fill an empty directory from such a file", "FILE", 1, 1),
 }
 

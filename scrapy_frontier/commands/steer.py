@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.exceptions import UsageError
 
 from ..core.admin import explain, facts
-from ..core.admin.salvage import remove
-from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRow
+from ..core.admin.database_files import remove
+from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, NoFrontierInside, UnreadableRow
 from ..core.frontier import Fate, Link
 from ..core.parse.urls import host_of
 from ..core.store.records import RequestFacts
@@ -315,13 +315,16 @@ def unblock(call: Call) -> None:
 
 
 def reset(call: Call) -> int:
-    """Remove the whole frontier for good, once the answer is yes. Exit code 1 where it is not. Raises
-    `NoFrontier`."""
+    """Removes the whole frontier for good, if the answer is yes; else the exit code is 1.
+
+    Raises `NoFrontier` if there is none, and `NoFrontierInside` for the database of another program.
+    """
     project = call.project
     if not project.exists:
         raise NoFrontier(f"there is no frontier in {project.directory} to remove: write --dir DIR")
+    contents = _contents(project)
     if not call.options.yes:
-        question = f"This removes {_contents(project)} in {project.directory}, for good. Write yes: "
+        question = f"This removes {contents} in {project.directory}, for good. Write yes: "
         if not _agrees(question):
             print("Nothing was removed.", file=sys.stderr)
             return 1
@@ -335,6 +338,8 @@ def _contents(project: Project) -> str:
     try:
         with project.open() as store:
             return f"{facts.known(store):,} pages"
+    except NoFrontierInside:
+        raise
     except (FrontierVersion, FrontierUnreadable, UnreadableRow) as error:
         return f"a frontier that cannot be read ({error})"
 

@@ -42,6 +42,10 @@ class FrontierVersion(FrontierError):
     reason = "frontier_version"
 
 
+class NoFrontierInside(FrontierVersion):
+    """The directory holds a LevelDB database of another program; it was not changed."""
+
+
 class FrontierUnreadable(FrontierError):
     """The database cannot be opened or read: permissions, or damaged or missing files; nothing was
     changed."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import threading
 import time
 import weakref
@@ -145,13 +146,17 @@ def _read(first: Path) -> str:
 def _claim(first: Path, spider: str) -> str:
     """Whose *first* is from now on: of spiders that start at the same time, one's alone."""
     first.mkdir(parents=True, exist_ok=True)
-    with open(first / _OWNER, "a+", encoding="utf-8", errors="replace") as file:
+    with open(first / _OWNER, "a+", encoding="utf-8", errors="replace", opener=_without_links) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         owner = _read(first)
         if not owner:
             owner = _owner_in_store(first) or spider
             file.write(f"{owner}\n")
     return owner
+
+
+def _without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _owner_in_store(first: Path) -> str:
@@ -183,13 +188,6 @@ def forget_filter(directory: Path) -> None:
     """Have a dupe filter of the project's begin anew: what pages were forgotten it must not have seen. Which
     of its notes are theirs only the filter knows."""
     (filter_directory(directory) / "requests.seen").unlink(missing_ok=True)
-
-
-def repair_files(path: Path) -> None:
-    """`leveldb.repair_files`, which is loaded only now. Raises `FrontierError`."""
-    from ..core.store import leveldb
-
-    leveldb.repair_files(path)
 
 
 def spider_in(directory: Path) -> str:

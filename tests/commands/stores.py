@@ -52,7 +52,10 @@ def fingerprint(url: str) -> bytes:
 
 
 def fingerprint_of(page: Page) -> bytes | None:
-    return fingerprint(page.url) if page.url else None
+    try:
+        return fingerprint(page.url)
+    except ValueError:
+        return None
 
 
 def link(url: str, **kept: Any) -> Link:

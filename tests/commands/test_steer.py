@@ -400,7 +400,7 @@ def test_a_dupe_filter_has_not_seen_what_is_forgotten(frontier: Frontiers, seen:
 
 
 @pytest.mark.parametrize(
-    "command", ["forget http://h1.example/none", "requeue", "add http://h1.example/none", "check", "compact"]
+    "command", ["forget http://h1.example/none", "requeue", "add http://h1.example/none", "check"]
 )
 def test_a_dupe_filter_remembers_while_nothing_is_forgotten(
     frontier: Frontiers, seen: Path, command: str
@@ -549,22 +549,6 @@ def test_reset_removes_what_cannot_be_opened(frontier: Frontiers) -> None:
     assert frontier("stats").code == 1
     assert frontier("reset", "--yes").code == 0
     assert not list(frontier.directory.glob("leveldb*"))
-
-
-def test_reset_removes_a_database_that_lies_on_another_disk(frontier: Frontiers, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (frontier.directory / "leveldb").rename(elsewhere)
-    (frontier.directory / "leveldb").symlink_to(elsewhere)
-    assert frontier("reset", "--yes").code == 0
-    assert not list(frontier.directory.glob("leveldb*"))
-    assert not elsewhere.exists()
-
-
-def test_compact_loses_nothing(frontier: Frontiers) -> None:
-    before = rows(frontier.directory)
-    said = frontier("compact", "--json").json
-    assert said["bytes"] > 0
-    assert rows(frontier.directory) == before
 
 
 def test_a_page_is_added_to_the_queue_of_its_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

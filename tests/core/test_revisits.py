@@ -1464,13 +1464,13 @@ def damage(directory: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("lost", ["page without its due row"]),
-        ("doubled", ["due row that leads nowhere"]),
-        ("nowhere", ["due row that leads nowhere"]),
-        ("torn", ["due row that leads nowhere"]),
+        ("lost", ["missing row"]),
+        ("doubled", ["stray row"]),
+        ("nowhere", ["stray row"]),
+        ("torn", ["stray row"]),
         ("value", []),
-        ("counts", ["wrong counts"]),
-        ("rates", ["unreadable rates"]),
+        ("counts", ["wrong row"]),
+        ("rates", ["unreadable row"]),
     ],
 )
 def test_a_check_finds_and_mends_damaged_due_rows(tmp_path: Path, name: str, found: list[str]) -> None:
@@ -1496,9 +1496,7 @@ def test_a_check_mends_the_lost_queue_row_of_a_page_that_came_back(tmp_path: Pat
         for key in list(db.iterator(prefix=keys.QUEUE, include_value=False)):
             db.delete(key)
     store = Store(tmp_path)
-    assert [each.kind for each in Check(store, None, later, repair=True).run()] == [
-        "queued page without a row"
-    ]
+    assert [each.kind for each in Check(store, None, later, repair=True).run()] == ["missing row"]
     store.close()
     with opened(tmp_path, later) as frontier:
         assert visit_all(frontier, later) == ["page"]
@@ -1795,9 +1793,7 @@ def test_a_check_drops_rows_of_pages_that_are_not_forbidden(tmp_path: Path) -> N
     with plyvel.DB(str(tmp_path / "leveldb")) as db:
         db.put(keys.forbidden_prefix(SITE) + keys.id_bytes(99), b"")
     store = Store(tmp_path)
-    assert [each.kind for each in Check(store, None, NOW, repair=True).run()] == [
-        "forbidden row that leads nowhere"
-    ]
+    assert [each.kind for each in Check(store, None, NOW, repair=True).run()] == ["stray row"]
     assert list(Check(store, None, NOW).run()) == []
     store.close()
 

@@ -315,10 +315,9 @@ def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
 
 def test_a_directory_whose_name_is_no_text_is_one_like_any_other(tmp_path: Path) -> None:
     directory = tmp_path / os.fsdecode(b"j\xff")
-    for _ in range(2):
-        Store(directory, "scheme").close()
+    write_pages(directory)
     repair_files(directory / "leveldb")
-    Store(directory, "scheme").close()
+    Store(directory).close()
 
 
 def test_a_path_below_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
@@ -476,15 +475,13 @@ def test_a_database_that_somebody_removed_is_not_begun_anew(
     Store(tmp_path).close()
 
 
-@pytest.mark.parametrize(
-    "write", [lambda directory: Store(directory).close(), write_pages, kill_after_writing]
-)
+@pytest.mark.parametrize("write", [lambda directory: Store(directory).close(), write_pages])
 def test_a_log_that_somebody_removed_is_missed(tmp_path: Path, write: Callable[[Path], None]) -> None:
     """LevelDB does not miss it, and has nothing but what was in tables then; at first that is nothing."""
     write(tmp_path)
     log = only(tmp_path, "*.log")
     log.unlink()
-    with pytest.raises(FrontierDamaged, match=rf"its file {log.name} is missing.*check --repair --dir"):
+    with pytest.raises(FrontierDamaged, match=r"its log is missing.*check --repair --dir"):
         Store(tmp_path)
 
 

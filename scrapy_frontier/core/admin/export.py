@@ -1,637 +1,430 @@
-"""A whole frontier as a stream of lines; `importer` reads them back.
+"""Export and import: a frontier, or the part of it that belongs to one host, as lines of JSON.
 
-The lines carry requests, not fingerprints, and sort keys as numbers, so that another version, or a project
-with another fingerprinter, can read them; ``docs/internals/export.md`` describes them. Memory does not grow
-with the number of pages.
-
-The link graph, and what the scorer keeps, as plain lines of an export, and back.
-
-Out: damaged rows travel as bytes set aside, as a repair would leave them. In: links are packed as they come,
-4096 pages at a time.
-
-A whole frontier from the lines of an export.
-
-It streams: memory does not grow with the number of pages (about 300 bytes a host).
+Only what does not follow from other rows travels: `Check` makes index, queue, due and host rows of an
+imported frontier. There are no fingerprints in an export: the importing project makes its own from the
+requests. ``docs/internals/export.md`` describes the lines. Memory does not grow with the number of pages, but
+for the ids of one host's pages (`export_lines` with *host*) and four bytes a page of an import.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
+import math
 import struct
 from base64 import b64decode, b64encode
-from functools import cached_property
-from itertools import groupby, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from enum import Enum, EnumMeta
+from functools import cache
+from itertools import chain, groupby
+from operator import itemgetter
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from ..errors import FrontierError, lenient
-from ..hosts.host import host_of_page
-from ..pages.revisit_queue import is_forbidden
-from ..parse.urls import clean_host, origin_of
-from ..ranking import graph
-from ..store import keys, link_rows, queue_keys, records
-from ..store.keys import State
-from ..store.records import Page
+from ..errors import FrontierError, UnreadableRow
+from ..hosts.host import is_of_host
+from ..parse.urls import host_of
+from ..store import keys, records
+from ..store.link_rows import Edge, decode_row, encode_row
 from . import facts
-from .check import ROWS_AT_A_TIME, HostTally, gives_way, in_place_of, pages_led_on, salvage, settle
-from .facts import chunks
-from .page_visits import exported, fields, imported, number, real, several, text
+from .check import READERS, Check, read_page, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..pages.edits import FingerprintOf
-    from ..store.keys import PageId
     from ..store.leveldb import Store
-    from .page_visits import Line
 
-EXPORT_VERSION = 1
+    Line = dict[str, object]  # as JSON has it
 
+EXPORT_VERSION = 2
+_ROWS_AT_A_TIME = 1000
+_ANEW = "export it again, or copy it again"
+NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier export` wrote"
 
-def export_lines(store: Store, now: float) -> Iterator[Line]:
-    """Every line of an export, at *now* (POSIX seconds): the header first and the number of lines
-    last.
-
-    One pass over all rows, in order of kinds, which `Importer` needs; what cannot be read is given as bytes,
-    or left out. Raises `UnreadableRow` where the counts cannot be read.
-    """
-    count = 0
-    parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
-    for part in (*parts, _sites(store), _learnt(store), _bodies(store), graph_lines(store)):
-        for line in part:
-            count += 1
-            yield line
-    yield {"end": count}
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _header(store: Store, now: float) -> Iterator[Line]:
-    counts = records.read_counts(store)
-    yield {
-        "frontier": EXPORT_VERSION,
-        "format": keys.FORMAT_VERSION,
-        "scheme": (store.get(keys.SCHEME) or b"").decode(errors="replace"),
-        "exported": now,
-        "is_clean": store.get(keys.CLEAN) is not None,
-        "next_page": counts.next_page,
-        "next_visit": counts.next_visit,
-        "attempts": counts.attempts,
-        "pages": sum(counts.totals().states.values()),
-        "revisit": (store.get(keys.REVISIT) or b"").hex(),
+class BadExport(FrontierError):
+    """A file is no export of a frontier, or it is damaged or was changed; the message names the line."""
+
+    reason = "frontier_export"
+
+
+class Header(NamedTuple):
+    """The first line of an export: its version (``frontier``), the format and key scheme of the store, when
+    it was ``exported`` (POSIX seconds), which ``host`` alone (empty: all), and what no page says."""
+
+    frontier: int
+    format: int
+    scheme: str
+    exported: float
+    host: str
+    is_clean: bool
+    next_page: int
+    next_visit: int
+    attempts: int
+
+
+class HostClock(NamedTuple):
+    """What a host row knows besides its counts, which follow from the pages."""
+
+    visited: float = 0.0
+    response_time: float = 0.0
+
+
+class Kind(NamedTuple):
+    """A kind of row that an export spells out: its name in a line, and its record as bytes and back."""
+
+    name: str
+    prefix: bytes
+    record: type
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+def _encode_clock(clock: HostClock) -> bytes:
+    return records.encode_host(records.HostRow(visited=clock.visited, response_time=clock.response_time))
+
+
+def _decode_clock(stored: bytes) -> HostClock:
+    row = records.decode_host(stored)
+    return HostClock(row.visited, row.response_time)
+
+
+KINDS = (
+    Kind("page", keys.PAGE, records.Page, records.encode_page, read_page),
+    Kind("host", keys.HOST, HostClock, _encode_clock, _decode_clock),
+    Kind("orders", keys.ORDERS, records.Orders, records.encode_orders, records.decode_orders),
+    Kind("cooldown", keys.COOLDOWN, records.Cooldown, records.encode_cooldown, records.decode_cooldown),
+    Kind("robots", keys.ROBOTS, records.RobotsCopy, records.encode_copy, records.decode_copy),
+    Kind("sitemaps", keys.SITEMAPS, records.SiteSitemaps, records.encode_sitemaps, records.decode_sitemaps),
+)
+_BY_NAME = {kind.name: kind for kind in KINDS}
+_NUMBERS = (keys.RATES, keys.RATES_OF_ALL, keys.OPENED, keys.BODY, keys.CONTENT, keys.COLUMN)
+# Rows of numbers, which travel as bytes under the name that `READERS` has for them.
+_PLAIN = {READERS[prefix][0]: prefix for prefix in _NUMBERS}
+
+
+# -- records as JSON, and back -----------------------------------------------------------------------------
+
+
+def to_json(record: Any) -> Line:
+    """Returns the fields of a named tuple as JSON, without those that have their default."""
+    defaults = record._field_defaults
+    fields = record._asdict().items()
+    return {
+        name: _json_value(value) for name, value in fields if name not in defaults or value != defaults[name]
     }
 
 
-def _pages(store: Store, now: float) -> Iterator[Line]:
-    for key, value in store.scan(keys.PAGE):
-        page_id = keys.key_id(key)
-        page = lenient(records.decode_page, value)
-        if page is None:
-            if store.get(keys.aside_key(page_id)) is None:
-                yield {"aside": page_id, "bytes": b64encode(value).decode()}
-            if page_id >= keys.FIRST_VISIT:
-                continue
-            page = salvage(value, "", now)
-        yield _page_line(page_id, page)
+def _json_value(value: Any) -> object:
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if hasattr(value, "_fields"):
+        return to_json(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
-def _page_line(page_id: PageId, page: records.Page) -> Line:
-    line: Line = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
-    plain = records.Page(page.url, page.state, payload=page.payload, visits=page.visits)
-    for name, value, default in zip(page._fields, page, plain, strict=True):
-        if value != default:
-            line[name] = value
-    if page.facts != records.NO_FACTS:
-        line["facts"] = {name: value for name, value in page.facts._asdict().items() if value}
-    if page.visit_payload:
-        line["visit_payload"] = b64encode(page.visit_payload).decode()
-    if page.visits is not None:
-        line["visits"] = exported(page.visits)
-    if page.payload:
-        line.update(_request(page.payload))
-    return line
+def from_json(record: type, line: object) -> Any:
+    """Returns the named tuple of the class *record* in a *line* of `to_json`.
+
+    Raises `TypeError` or `ValueError`, which name the field, for values of another type, numbers that are not
+    finite, fields that there are not, and missing ones.
+    """
+    if not isinstance(line, dict):
+        raise TypeError(f"{record.__name__} is no JSON object")
+    types = _types_of(record)
+    if unknown := line.keys() - types.keys():
+        raise ValueError(f"there is no field {min(unknown)!r}")
+    return record(**{name: _value(types[name], value, name) for name, value in line.items()})
 
 
-def _request(payload: bytes) -> Line:
-    """The frozen request as the JSON object it is, or as bytes where it is none."""
-    with contextlib.suppress(ValueError):
-        request = json.loads(payload.decode("utf-8", "surrogatepass"))
-        if isinstance(request, dict):
-            return {"request": request}
-    return {"payload": b64encode(payload).decode()}
+@cache
+def _types_of(record: type) -> dict[str, Any]:
+    return get_type_hints(record, localns={"PageId": int})
 
 
-def _queues(store: Store) -> Iterator[Line]:
-    for key, value in store.scan(keys.QUEUE):
-        if place := queue_keys.split_queue_row(key, value):
-            yield {"queued": queue_keys.sort_key_id(place.sort_key), **_place(place)}
-    for place in queue_keys.waiting_places(store):
-        page_id = queue_keys.sort_key_id(place.sort_key)
-        yield {"waiting": page_id, "waits_until": place.waits_until, **_place(place)}
-    for key, value in store.scan(keys.DUE):
-        if records.is_due_key(key):
-            _, page_id, *rest = due = records.decode_due(key, value)
-            given = {name: value for name, value in zip(due._fields[2:], rest, strict=True) if value}
-            yield {"comes_back": page_id, "when": due.when, **given}
-    for key, value in store.scan(keys.DEFERRED):
-        deferred = keys.split_deferred_key(key)
-        if deferred is not None:
-            depth, bucket = records.decode_deferred(value)
-            given = {name: value for name, value in (("depth", depth), ("bucket", bucket)) if value}
-            yield {"deferred": deferred[1], "unit": deferred[0], **given}
+def _value(kind: Any, value: Any, name: str) -> Any:
+    if isinstance(kind, UnionType):
+        if value is None:
+            return None
+        kind = next(each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(_value(get_args(kind)[0], each, name) for each in value)
+    if hasattr(kind, "_fields"):
+        return from_json(kind, value)
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if kind in (int, bool, str) and type(value) is kind:
+        return value
+    if kind is bytes and isinstance(value, str):
+        return b64decode(value, validate=True)
+    if isinstance(kind, EnumMeta) and isinstance(value, str) and value.upper() in kind.__members__:
+        return kind[value.upper()]
+    raise TypeError(f"{name} is {_shortened(value)}")
 
 
-def _place(place: queue_keys.QueuePlace) -> Line:
-    """In which queue a page stands, and where; as bytes for one that comes back."""
-    if records.is_sort_key_of_due(place.sort_key):
-        return {"host": place.host, "sort_key": place.sort_key.hex()}
-    return {"host": place.host, **queue_keys.read_sort_key(place.sort_key)._asdict()}
-
-
-def _hosts(store: Store) -> Iterator[Line]:
-    for key, value in store.scan(keys.HOST):
-        row = facts.host_row(value)
-        name = key[1:].decode(errors="replace")
-        yield {"host": name, "visited": row.visited, "response_time": row.response_time}
-    for host, orders in records.all_orders(store):
-        yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
-    for key, value in store.scan(keys.COOLDOWN):
-        if cooldown := lenient(records.decode_cooldown, value):
-            yield {"cooldown": key[1:].decode(errors="replace"), **cooldown._asdict()}
-
-
-def _sites(store: Store) -> Iterator[Line]:
-    """Rows that cannot be read are left out: both are asked for again."""
-    for key, value in store.scan(keys.ROBOTS):
-        if copy := lenient(records.decode_copy, value):
-            kept = copy._asdict()
-            file, verdict = b64encode(kept.pop("body")).decode(), kept.pop("verdict").name.lower()
-            origin = key[1:].decode(errors="replace")
-            more = {} if store.get(keys.changed_key(origin)) is None else {"has_changed": True}
-            yield {"robots": origin, "verdict": verdict, **kept, "file": file, **more}
-    for key, value in store.scan(keys.SITEMAPS):
-        if sitemaps := lenient(records.decode_sitemaps, value):
-            yield {"sitemaps": key[1:].decode(errors="replace"), **sitemaps._asdict()}
-
-
-def _learnt(store: Store) -> Iterator[Line]:
-    """What the visits of pages taught of how often pages change, row by row."""
-    for prefix in (keys.RATES, keys.RATES_OF_ALL, keys.OPENED):
-        for key, value in store.scan(prefix):
-            yield {"learnt": key.decode(errors="replace"), "row": value.hex()}
-
-
-def _bodies(store: Store) -> Iterator[Line]:
-    for key, value in store.scan(keys.BODY):
-        host, _, digest = key[1:].partition(b"\0")
-        page_id = keys.id_in(value)
-        yield {"body": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
-
-
-def _aside(store: Store) -> Iterator[Line]:
-    for key, value in store.scan(keys.ASIDE):
-        if len(key) == len(keys.aside_key(0)):  # else of the link graph, and travels with it
-            yield {"aside": keys.key_id(key), "bytes": b64encode(value).decode()}
-
-
-GRAPH_KINDS = ("links", "scores", "content", "ranking", "aside_links")
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:50]} ..."
 
 
 # -- out ---------------------------------------------------------------------------------------------------
 
 
-def graph_lines(store: Store) -> Iterator[Line]:
-    """Links page by page, what the scorer keeps, the last ranking, links set aside; 4096 pages in memory at a
-    time. Raises `UnreadableRow` where the counts cannot be read."""
-    pages = records.read_counts(store).next_page
-    for chunk in chunks(store):
-        try:
-            links = graph.links_in(chunk, pages)
-        except (ValueError, IndexError):
-            chunk, damaged = _salvage(chunk, pages)
-            links = graph.links_in(chunk, pages)
-            yield from (_urls_beside(key, value) for key, value in damaged)
-        yield from _link_lines(links)
-    for key, value in store.scan(keys.COLUMN):
-        place = records.split_column_key(key)
-        if place is not None and value and not len(value) % 2:
-            yield {"scores": place[0], "first": place[1]} | _bytes(value)
-    for key, value in store.scan(keys.CONTENT):
-        score = records.decode_content(value)
-        if len(key) == 1 + keys.ID_BYTES and score is not None:
-            yield {"content": keys.key_id(key), "score": score}
-    ranking = records.last_ranking(store)
-    if ranking is not None:
-        yield {"ranking": ranking}
-    for key, value in store.scan(keys.ASIDE):
-        if len(key) != len(keys.aside_key(0)):
-            yield _urls_beside(key[1:], value)
+def export_lines(store: Store, now: float, host: str | None = None) -> Iterator[Line]:
+    """Yields the lines of an export at *now* (POSIX seconds): a header, the rows, and the number of lines.
 
-
-def _link_lines(links: graph.Links) -> Iterator[Line]:
-    rows = zip(*(part.tolist() for part in links), strict=True)
-    for source, group in groupby(rows, lambda row: row[0]):
-        _, targets, flags, weights = zip(*group, strict=True)
-        line: Line = {"links": source, "to": targets}
-        if any(flags):
-            line["flags"] = flags
-        if any(weight != 1 for weight in weights):
-            line["weights"] = weights
+    With *host* only pages in its queue or with that host in their URL, and what is kept of it; links keep
+    targets that are not exported. Raises `UnreadableRow` for a row that cannot be read: a repair comes first.
+    """
+    count, pages = 0, set[int]()
+    for line in chain(
+        [_header(store, now, host)], _spelled_out(store, host, pages), _plain_rows(store, host)
+    ):
+        count += 1
         yield line
+    for line in _links(store):
+        if host is None or line["links"] in pages:
+            count += 1
+            yield line
+    yield {"end": count}
 
 
-def _salvage(chunk: graph.Chunk, pages: int) -> tuple[graph.Chunk, list[tuple[bytes, bytes]]]:
-    """What can be read of a chunk, and the keys and bytes of what cannot."""
-    keyed = [(keys.link_key(page_id), row) for page_id, row in chunk.rows]
-    damaged = [(key, row) for key, row in keyed if not _is_sound(key, row, pages)]
-    lost = {keys.key_id(key) for key, _ in damaged}
-    good = [(page_id, row) for page_id, row in chunk.rows if page_id not in lost]
-    segment, key = chunk.segment, keys.segment_key(chunk.first)
-    if segment and not _is_sound(key, segment, pages):
-        damaged.append((key, segment))
-        segment = b""
-    return chunk._replace(rows=good, segment=segment), damaged
+def _header(store: Store, now: float, host: str | None) -> Line:
+    counts, scheme = records.read_counts(store), store.get(keys.SCHEME) or b""
+    header = Header(
+        frontier=EXPORT_VERSION,
+        format=keys.FORMAT_VERSION,
+        scheme=scheme.decode(errors="replace"),
+        exported=now,
+        host=host or "",
+        is_clean=store.get(keys.CLEAN) is not None,
+        next_page=counts.next_page,
+        next_visit=counts.next_visit,
+        attempts=counts.attempts if host is None else 0,  # then counted from the pages
+    )
+    return header._asdict()
 
 
-def _is_sound(key: bytes, value: bytes, pages: int) -> bool:
+def _spelled_out(store: Store, host: str | None, pages: set[int]) -> Iterator[Line]:
+    """Yields rows of `KINDS`; adds the ids of exported pages to *pages* if only those of a *host* are."""
+    for kind in KINDS:
+        for key, value in store.scan(kind.prefix):
+            record, name = kind.decode(value), _name_in(key)
+            if kind.prefix == keys.PAGE:
+                if host is not None and not is_of_host(record, host):
+                    continue
+                if host is not None:
+                    pages.add(name)
+            elif host is not None and host not in (name, host_of(name)):
+                continue
+            line: Line = {kind.name: name, **to_json(record)}
+            if kind.prefix == keys.PAGE:
+                _spell_out_request(line, record.payload)
+            yield line
+
+
+def _name_in(key: bytes) -> Any:
+    """Returns what a key names: a page id, or a host or an origin. Raises `UnreadableRow`."""
+    if key[:1] == keys.PAGE:
+        if len(key) != 1 + keys.ID_BYTES:
+            raise UnreadableRow(f"a page row has a key of {len(key)} bytes")
+        return keys.key_id(key)
     try:
-        return graph.highest_id(key, value) < pages
-    except (ValueError, IndexError):
-        return False
+        return key[1:].decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableRow(f"a key is no text: {key!r}") from error
 
 
-def _urls_beside(key: bytes, value: bytes) -> Line:
-    return {"aside_links": b64encode(key).decode(), **_bytes(value)}
+def _spell_out_request(line: Line, payload: bytes) -> None:
+    """Puts the request in place of its bytes where these are just that JSON object."""
+    with suppress(ValueError, RecursionError):
+        request = json.loads(payload.decode("utf-8", "surrogatepass"))
+        if isinstance(request, dict) and _payload_of(request) == payload:
+            del line["payload"]
+            line["request"] = request
 
 
-def _bytes(value: bytes) -> Line:
-    return {"bytes": b64encode(value).decode()}
+def _payload_of(request: object) -> bytes:
+    return _dumps(request).encode("utf-8", "surrogatepass")
+
+
+def _plain_rows(store: Store, host: str | None) -> Iterator[Line]:
+    for name, prefix in _PLAIN.items():
+        for key, value in store.scan(prefix):
+            if why := unreadable(key, value):
+                raise UnreadableRow(why)
+            names_host = prefix in (keys.RATES, keys.BODY)
+            if host is None or not names_host or key[1:].partition(b"\0")[0] == host.encode():
+                yield {"row": name, "key": key[len(prefix) :].hex(), "value": b64encode(value).decode()}
+
+
+def _links(store: Store) -> Iterator[Line]:
+    for links in facts.every_link(store):
+        rows = zip(*(part.tolist() for part in links), strict=True)
+        for source, group in groupby(rows, itemgetter(0)):
+            targets, *others = list(zip(*group, strict=True))[1:]
+            line: Line = {"links": source, "to": targets}
+            for name, values in zip(Edge._fields[1:], others, strict=True):
+                if any(value != Edge._field_defaults[name] for value in values):
+                    line[name] = values
+            yield line
 
 
 # -- in ----------------------------------------------------------------------------------------------------
 
 
-class GraphImporter:
-    """Puts the rows of lines by *put*; `finish` it after the last.
-
-    *merged* are pages that turned out to be one with another: links to them lead there, their own go.
-    """
-
-    def __init__(self, put: Callable[[bytes, bytes], None], merged: dict[int, int]) -> None:
-        self._put = put
-        self._merged = merged
-        self._first = -1
-        self._rows: list[tuple[int, bytes]] = []
-
-    def take(self, line: Line) -> None:
-        """Put the rows of a *line* of one of `GRAPH_KINDS`; those with links in order of the pages.
-
-        Raises what nonsense in a line raises: `KeyError`, `TypeError`, `ValueError` and the like.
-        """
-        if "links" in line:
-            self._links(line)
-        elif "scores" in line:
-            value = b64decode(text(line, "bytes"), validate=True)
-            self._put(records.column_key(text(line, "scores"), number(line, "first")), value)
-        elif "content" in line:
-            score = records.encode_content(real(line, "score"))
-            self._put(keys.content_key(number(line, "content")), score)
-        elif "ranking" in line:
-            self._put(keys.RANKING, records.encode_ranking(fields(line, "ranking")))
-        else:
-            key, value = (b64decode(text(line, name), validate=True) for name in ("aside_links", "bytes"))
-            self._put(keys.ASIDE + key, value)
-
-    def _links(self, line: Line) -> None:
-        source = number(line, "links")
-        if source in self._merged:
-            return
-        targets = [self._merged.get(target, target) for target in several(line, "to", int)]
-        flags: Iterable[int] = several(line, "flags", int) if line.get("flags") else repeat(0)
-        weights: Iterable[float] = several(line, "weights", float) if line.get("weights") else repeat(1.0)
-        edges = zip(targets, flags, weights, strict=False)
-        first = source // keys.SEGMENT * keys.SEGMENT
-        if first != self._first:
-            self.finish()
-            self._first = first
-        self._rows.append((source, link_rows.encode_row(source, edges)))
-
-    def finish(self) -> None:
-        """Pack the links that are not yet, of 4096 pages at most. Nothing the second time."""
-        if self._rows:
-            self._put(keys.segment_key(self._first), link_rows.pack(self._first, b"", self._rows))
-            self._rows = []
-
-
-_PLACES = ("queued", "waiting", "deferred", "comes_back")  # of pages that came before, if not merged
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier export` wrote"
-_ANEW = "export it anew, or copy it again"
-
-
-class BadExport(FrontierError):
-    """What should be an export is none, or is damaged; the message names the line."""
-
-    reason = "frontier_export"
-
-
-# -- in ------------------------------------------------------------------------------------------------------
-
-
 class Imported(NamedTuple):
-    """How an import ended: pages and hosts now there, pages that turned out to be one with another under
-    this project's fingerprinter, pages whose request could not be rebuilt, lines of unknown kinds."""
+    """How an import ended: pages and hosts that are there now, pages that were another one under this
+    project's fingerprinter, and pages whose request this project cannot rebuild, which have no index row."""
 
     pages: int
     hosts: int
     merged: int
     not_rebuilt: int
-    unknown: int
 
 
-class Importer:
-    """Fills an empty *store* with the lines of an export; `run` it once. *fingerprint_of* tells how this
-    project identifies the request of a page, None where it cannot.
+def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: FingerprintOf, now: float) -> Imported:
+    """Fills an empty *store* with the *lines* of an export; a thousand rows in a batch.
 
-    The caller throws the store away if that raises `BadExport`: half a frontier is none.
+    *fingerprint_of* says how this project identifies the request of a page, None where it cannot. Raises
+    `BadExport` for a line that is not what an export writes, and `FrontierUnwritable`; then *store* is half
+    full.
     """
-
-    def __init__(self, store: Store, fingerprint_of: FingerprintOf) -> None:
-        self._store = store
-        self._fingerprint_of = fingerprint_of
-        self._rows: dict[bytes, bytes | None] = {}  # to be written
-        self._tally = HostTally()
-        self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
-        self._not_rebuilt = 0
-        self._unknown = 0
-        self._to_place = 0  # queued and deferred pages less the rows that lead to them
-
-    def run(self, lines: Iterable[Line]) -> Imported:
-        """Take in the *lines*, in the order in which `export_lines` gave them, and tell what came
-        of it.
-
-        All rows are on their way to the disk when this returns, a thousand in a batch; a page that is there
-        already under this project's fingerprints is merged with it, and links, redirects and parents lead on.
-        Lines of kinds nobody knows are counted and passed over. Raises `BadExport` where a line makes no
-        sense, the end is missing or anything follows it, and `FrontierUnwritable`.
-        """
-        place = 0
-        header: Line = {}
-        lines = iter(lines)
-        for place, line in enumerate(lines, 1):
-            try:
-                if place == 1:
-                    header = self._header(line)
-                elif "end" in line:
-                    break
-                else:
-                    self._take(line)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-                raise BadExport(
-                    f"line {place} makes no sense ({error!r}): {str(line)[:80]}; {_ANEW}"
-                ) from error
-        else:
-            raise BadExport(f"it ends after {place} lines without an end: the file is cut off; {_ANEW}")
-        if line["end"] != place - 1:
-            raise BadExport(
-                f"it holds {place - 1} lines and says it has {line['end']}: some are missing; {_ANEW}"
-            )
-        if next(lines, None) is not None:
-            raise BadExport(f"more follows its end, line {place}: another export, perhaps; import one alone")
-        if self._to_place:
-            raise BadExport(
-                f"the queues do not fit the pages ({self._to_place}): run `scrapy frontier check --repair` "
-                f"where it came from, and {_ANEW}"
-            )
-        return self._finish(header)
-
-    def _header(self, line: Line) -> Line:
-        version = line.get("frontier")
-        if version is None:
-            raise BadExport(NO_EXPORT)
-        if version != EXPORT_VERSION:
-            raise BadExport(
-                f"this is an export of version {version}, and only {EXPORT_VERSION} can be read here: import "
-                "it with the version of scrapy-frontier that wrote it"
-            )
-        counts, names = self._tally.counts, ("next_page", "next_visit", "attempts")
-        counts.next_page, counts.next_visit, counts.attempts = (number(line, name) for name in names)
-        if revisit := str(line.get("revisit", "")):
-            self._put(keys.REVISIT, bytes.fromhex(revisit))
-        return line
-
-    def _take(self, line: Line) -> None:
-        kind = next((kind for kind in self._KINDS if kind in line), "")
-        if not kind:
-            self._unknown += 1
-        elif kind not in _PLACES or line[kind] not in self._merged:
-            self._KINDS[kind](self, line)
-            self._to_place -= kind in _PLACES
-
-    def _put(self, key: bytes, value: bytes) -> None:
-        self._rows[key] = value
-        if len(self._rows) >= ROWS_AT_A_TIME:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._store.write(self._rows)
-        self._rows.clear()
-
-    def _page(self, line: Line) -> None:
-        page_id, page = number(line, "page"), _page_of(line)
-        if page_id < keys.FIRST_VISIT:
-            entered = self._enter(page_id, page)
-            if entered is None:
-                return
-            page = entered
-        self._put(keys.page_key(page_id), records.encode_page(page))
-        if is_forbidden(page):
-            self._put(keys.forbidden_prefix(origin_of(page.url) or "") + keys.id_bytes(page_id), b"")
-        is_back = bool(self._tally.enter(host_of_page(page), page))
-        self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
-
-    def _enter(self, page_id: PageId, page: Page) -> Page | None:
-        """Write the index row of a page, and tell its record; None if the same page is there already, and
-        does not give way."""
-        fingerprint = self._fingerprint_of(page)
-        if fingerprint is None:
-            self._not_rebuilt += 1
-            known = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
-            fingerprint = hashlib.sha256(known).digest()[:20]  # nobody asks for it again, but it is kept
-        key = keys.INDEX + fingerprint
-        twin = self._row(key)
-        if twin is not None:
-            twin_id = keys.id_in(twin)
-            older = records.decode_page(self._row(keys.page_key(twin_id)) or b"")
-            if not gives_way(twin_id, older, page_id, page):
-                self._merged[page_id] = twin_id
-                return None
-            self._remove(twin_id, older, page_id)
-            page = in_place_of(older, page)
-        self._put(key, keys.index_value(page_id, records.may_be_only_seen(page)))
-        return page
-
-    def _row(self, key: bytes) -> bytes | None:
-        return self._rows.get(key) or self._store.get(key)
-
-    def _remove(self, page_id: PageId, page: Page, kept: PageId) -> None:
-        self._rows[keys.page_key(page_id)] = None
-        comes_back = bool(self._tally.enter(host_of_page(page), page, -1))
-        self._to_place -= comes_back  # whose row is passed over when it comes
-        self._merged[page_id] = kept
-
-    @cached_property
-    def _graph(self) -> GraphImporter:
-        """Made when all pages are there: only then it is known which stayed of those that are one."""
-        settle(self._merged)
-        return GraphImporter(self._put, self._merged)
-
-    def _queued(self, line: Line) -> None:
-        sort_key = _sort_key(line, number(line, "queued"))
-        self._put(queue_keys.queue_prefix(text(line, "host")) + sort_key, b"")
-
-    def _waiting(self, line: Line) -> None:
-        page_id = number(line, "waiting")
-        # A quarter of a microsecond more, or the float just below a whole one would lose it.
-        key = queue_keys.waiting_key(real(line, "waits_until") + 2.5e-7, page_id)
-        self._put(key, queue_keys.pack_sort_key(_sort_key(line, page_id), text(line, "host")))
-
-    def _due(self, line: Line) -> None:
-        weight, rate = (number(line, name) if name in line else 0 for name in ("weight", "rate"))
-        when, page_id = number(line, "when"), number(line, "comes_back")
-        due = records.Due(when, page_id, line.get("is_hub") is True, weight, rate)
-        self._put(records.due_key(when, page_id), records.encode_due(due))
-
-    def _deferred(self, line: Line) -> None:
-        depth, bucket = (number(line, name) if name in line else 0 for name in ("depth", "bucket"))
-        key = keys.deferred_key(text(line, "unit"), number(line, "deferred"))
-        self._put(key, records.encode_deferred(depth, bucket))
-
-    def _body(self, line: Line) -> None:
-        key = keys.body_key(clean_host(text(line, "host")), bytes.fromhex(text(line, "digest")))
-        self._put(key, keys.id_bytes(number(line, "body")))
-
-    def _host(self, line: Line) -> None:
-        row = self._tally.of(text(line, "host"))
-        times = (real(line, name) if name in line else 0.0 for name in ("visited", "response_time"))
-        row.visited, row.response_time = times
-
-    def _orders(self, line: Line) -> None:
-        delay = None if line["delay"] is None else real(line, "delay")
-        blocked = None if line["blocked"] is None else number(line, "blocked")
-        orders = records.encode_orders(records.Orders(delay, blocked))
-        self._put(keys.orders_key(text(line, "orders")), orders)
-
-    def _cooldown(self, line: Line) -> None:
-        rest = real(line, "until"), number(line, "strikes"), real(line, "since")
-        is_answering = line.get("is_answering") is True
-        cooldown = records.Cooldown(*rest, text(line, "reason"), is_answering)
-        self._put(keys.cooldown_key(text(line, "cooldown")), records.encode_cooldown(cooldown))
-
-    def _robots(self, line: Line) -> None:
-        fetched, ask_at, failing_since = (real(line, name) for name in ("fetched", "ask_at", "failing_since"))
-        status, failures = (number(line, name) for name in ("status", "failures"))
-        etag, modified = (str(line.get(name, "")) for name in ("etag", "modified"))
-        verdict = records.Verdict[text(line, "verdict").upper()]
-        body = b64decode(text(line, "file"), validate=True)
-        asked = fetched, ask_at, failing_since, failures
-        copy = records.RobotsCopy(verdict, status, *asked, body, etag, modified)
-        self._put(keys.robots_key(text(line, "robots")), records.encode_copy(copy))
-        if line.get("has_changed"):
-            self._put(keys.changed_key(text(line, "robots")), b"")
-
-    def _learnt(self, line: Line) -> None:
-        key = text(line, "learnt").encode()
-        if not (key.startswith(keys.RATES) or key in (keys.RATES_OF_ALL, keys.OPENED)):
-            raise ValueError("no row of what was learnt")
-        self._put(key, bytes.fromhex(text(line, "row")))
-
-    def _sitemaps(self, line: Line) -> None:
-        listed, refused = (tuple(several(line, name, str)) for name in ("listed", "refused"))
-        hints = tuple(several(line, "hints", float)) if "hints" in line else ()
-        if len(hints) not in (0, 4):
-            raise ValueError("hints are four numbers")
-        sitemaps = records.SiteSitemaps(listed, bool(line["is_contacted"]), refused, hints)
-        self._put(keys.sitemaps_key(text(line, "sitemaps")), records.encode_sitemaps(sitemaps))
-
-    def _aside(self, line: Line) -> None:
-        self._put(keys.aside_key(number(line, "aside")), b64decode(text(line, "bytes"), validate=True))
-
-    _KINDS: dict[str, Callable[[Importer, Line], None]] = {
-        "page": _page,
-        "queued": _queued,
-        "waiting": _waiting,
-        "deferred": _deferred,
-        "comes_back": _due,
-        "orders": _orders,
-        "cooldown": _cooldown,
-        "robots": _robots,
-        "sitemaps": _sitemaps,
-        "learnt": _learnt,
-        "aside": _aside,
-        "body": _body,
-        **dict.fromkeys(GRAPH_KINDS, lambda self, line: self._graph.take(line)),
-        "host": _host,
-    }
-
-    def _finish(self, header: Line) -> Imported:
-        self._graph.finish()
-        self._flush()
-        for key, value in pages_led_on(self._store, self._merged):
-            self._put(key, value)
-        counts, hosts = self._tally.counts, self._tally.hosts
-        for name, row in hosts.items():
-            self._put(keys.host_key(name), records.encode_host(row))
-        counts.hosts = len(hosts)
-        self._put(keys.COUNTS, records.encode_counts(counts))
-        if header.get("is_clean"):
-            self._put(keys.CLEAN, b"")
-        self._flush()
-        pages = sum(counts.totals().states.values())
-        return Imported(pages, counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
-
-
-def _sort_key(line: Line, page_id: PageId) -> bytes:
-    """The sort key in a line of a queue."""
-    if "sort_key" in line:
-        return bytes.fromhex(text(line, "sort_key"))
-    priority, bucket, arrival = (number(line, name) for name in ("priority", "bucket", "arrival"))
-    return queue_keys.sort_key(priority, bucket, arrival, page_id)
-
-
-def _facts_of(line: Line) -> records.RequestFacts:
-    def optional(name: str) -> float | None:
-        return real(line, name) if name in line else None
-
-    numbers = ("shelf_life", "refresh", "force")
-    switches = {name: line.get(name) is True for name in records.NO_FACTS._fields if name not in numbers}
-    facts = records.RequestFacts(**switches)
-    return facts._replace(
-        shelf_life=optional("shelf_life"), refresh=optional("refresh"), force=optional("force")
+    lines = iter(lines)
+    header = _read_header(next(lines, {}))
+    rows: dict[bytes, bytes | None] = {}
+    number = 1
+    for number, line in enumerate(lines, 2):
+        if "end" in line:
+            break
+        try:
+            key, value = _row_of(line, header)
+        except (TypeError, ValueError, OverflowError, RecursionError, KeyError, struct.error) as error:
+            raise BadExport(f"line {number} makes no sense ({error}): {_shortened(line)}; {_ANEW}") from error
+        rows[key] = value
+        if len(rows) >= _ROWS_AT_A_TIME:
+            store.write(rows)
+            rows.clear()
+    else:
+        raise BadExport(f"it ends after {number} lines without an end: the file is cut off; {_ANEW}")
+    if line["end"] != number - 1:
+        raise BadExport(
+            f"it has {number - 1} lines, and its end counts {line['end']}: some are missing; {_ANEW}"
+        )
+    if next(lines, None) is not None:
+        raise BadExport(f"more follows its end, line {number}: another export, perhaps; import one alone")
+    counts = records.Counts.none()
+    counts.next_page, counts.next_visit, counts.attempts = (
+        header.next_page,
+        header.next_visit,
+        header.attempts,
     )
+    store.write({**rows, keys.COUNTS: records.encode_counts(counts)})
+    return _generate(store, fingerprint_of, now, header)
 
 
-def _page_of(line: Line) -> Page:
-    payload = b""
-    if "request" in line:
-        payload = _dumps(line["request"]).encode("utf-8", "surrogatepass")
-    elif "payload" in line:
-        payload = b64decode(text(line, "payload"), validate=True)
-    numbers = ("attempts", "priority", "discovered", "parent", "status", "changed", "target", "lastmod")
-    given: Line = {name: number(line, name) for name in numbers if name in line}
-    given |= {name: text(line, name) for name in ("host", "reason") if name in line}
-    is_deferred = line.get("is_deferred") is True
-    state = State[text(line, "state").upper()]
-    visits = imported(fields(line, "visits")) if "visits" in line else None
-    page = Page(
-        text(line, "url"),
-        state,
-        payload=payload,
-        is_deferred=is_deferred,
-        visits=visits,
-        facts=_facts_of(fields(line, "facts")) if "facts" in line else records.NO_FACTS,
-        visit_payload=b64decode(text(line, "visit_payload"), validate=True)
-        if "visit_payload" in line
-        else b"",
-    )
-    return Page._make((page._asdict() | given).values())
+def _generate(store: Store, fingerprint_of: FingerprintOf, now: float, header: Header) -> Imported:
+    """Makes the rows that follow from the pages, as a repair does."""
+    merged = not_rebuilt = 0
+    for finding in Check(store, fingerprint_of, now, repair=True).run():
+        if finding.kind == "unreadable row":
+            raise BadExport(f"{finding.subject} makes no sense ({finding.detail}); {_ANEW}")
+        merged += finding.kind == "page twice"
+        not_rebuilt += not finding.is_mended
+    if header.is_clean:
+        store.write({keys.CLEAN: b""})
+    counts = records.read_counts(store)
+    return Imported(sum(counts.totals().states.values()), counts.hosts, merged, not_rebuilt)
+
+
+def _read_header(line: Line) -> Header:
+    version = line.get("frontier")
+    if version is None:
+        raise BadExport(NO_EXPORT)
+    if version != EXPORT_VERSION:
+        raise BadExport(
+            f"this is an export of version {version}, and only {EXPORT_VERSION} can be read here: import it "
+            "with the version of scrapy-frontier that wrote it"
+        )
+    try:
+        header: Header = from_json(Header, line)
+        if not (0 <= header.next_page < keys.FIRST_VISIT and 0 <= header.next_visit < keys.FIRST_VISIT):
+            raise ValueError("no frontier has so many pages")
+        if not 0 <= header.attempts < 1 << 63:
+            raise ValueError("no frontier has so many attempts")
+    except (TypeError, ValueError) as error:
+        raise BadExport(f"line 1 makes no sense ({error}); {_ANEW}") from error
+    return header
+
+
+def _row_of(line: Line, header: Header) -> tuple[bytes, bytes]:
+    """Returns key and value of the row in a line; raises what bent values raise, in words that name them."""
+    if "links" in line:
+        return _link_row(line, header)
+    if "row" in line:
+        return _plain_row(line)
+    kind = _BY_NAME.get(next(iter(line), ""))
+    if kind is None:
+        raise ValueError("no kind of line that an export has")
+    fields = dict(line)
+    name: Any = fields.pop(kind.name)
+    if kind.prefix == keys.PAGE:
+        key = keys.page_key(_page_id(name, header))
+        if "request" in fields:
+            fields["payload"] = b64encode(_payload_of(fields.pop("request"))).decode()
+    else:
+        key = kind.prefix + _value(str, name, kind.name).encode()
+        if b"\0" in key:
+            raise ValueError(f"{kind.name} is {_shortened(name)}")
+    record = from_json(kind.record, fields)
+    stored = kind.encode(record)
+    if kind.decode(stored) != record:  # it was clamped, cut off or rounded
+        raise ValueError(f"{kind.name} {name} holds a value beyond what is kept")
+    return key, stored
+
+
+def _page_id(name: object, header: Header) -> int:
+    page_id: int = _value(int, name, "page")
+    is_visit = 0 <= page_id - keys.FIRST_VISIT < header.next_visit
+    if not (0 <= page_id < header.next_page or is_visit):
+        raise ValueError(f"there was no page {page_id}")
+    return page_id
+
+
+def _list(value: object, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is {_shortened(value)}")
+    return value
+
+
+def _link_row(line: Line, header: Header) -> tuple[bytes, bytes]:
+    fields = {name: value for name, value in line.items() if name not in ("links", "to")}
+    source, targets = _page_id(line["links"], header), _list(line["to"], "to")
+    columns = []
+    for name in Edge._fields[1:]:
+        column = [Edge._field_defaults[name]] * len(targets)
+        if name in fields:
+            column = [_value(_types_of(Edge)[name], each, name) for each in _list(fields.pop(name), name)]
+        columns.append(column)
+    edges = [Edge(_page_id(target, header), *more) for target, *more in zip(targets, *columns, strict=True)]
+    if fields:
+        raise ValueError(f"there is no field {min(fields)!r}")
+    stored = encode_row(source, edges)
+    if decode_row(source, stored) != edges:
+        raise ValueError("the links are in disorder, or weigh what no link can")
+    return keys.link_key(source), stored
+
+
+def _plain_row(line: Line) -> tuple[bytes, bytes]:
+    prefix = _PLAIN.get(str(line["row"]))
+    if prefix is None or line.keys() != {"row", "key", "value"}:
+        raise ValueError("no row of numbers that an export has")
+    key = prefix + bytes.fromhex(_value(str, line["key"], "key"))
+    stored: bytes = _value(bytes, line["value"], "value")
+    if why := unreadable(key, stored):
+        raise ValueError(why)
+    return key, stored

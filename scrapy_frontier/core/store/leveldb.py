@@ -37,10 +37,10 @@ from ..errors import (
     FrontierUnreadable,
     FrontierUnwritable,
     FrontierVersion,
+    NoFrontierInside,
 )
 from . import keys
 from .keys import FORMAT_VERSION
-from .leveldb_files import log_name, read_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -150,8 +150,7 @@ def _map(path: Path) -> int:
 
 
 DATABASE = "leveldb"
-# What a repair works in beside the database (a directory like the frontier's), and the copy once it is whole.
-REPAIRING, REPAIRED = f"{DATABASE}.repairing", f"{DATABASE}.repaired"
+REPAIRING = f"{DATABASE}.repairing"  # the copy that a repair works on
 
 CRAWL = "a crawl"
 _LOCK = "frontier.lock"
@@ -160,9 +159,8 @@ _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, err
 
 
 def has_database(directory: Path) -> bool:
-    """Whether *directory* holds one, or a repaired copy that is to take its place, or held one that somebody
-    removed: a `Store` says what is the matter."""
-    if any((directory / name).exists() for name in (DATABASE, REPAIRED)):
+    """Tells whether *directory* holds a database, or held one that was removed; then opening it raises."""
+    if (directory / DATABASE).exists():
         return True
     try:
         return _is_marked_made((directory / _LOCK).read_text(encoding="utf-8", errors="replace"))
@@ -262,15 +260,36 @@ os.register_at_fork(after_in_child=_let_go_in_fork)
 
 def _open_lock(directory: Path) -> IO[str]:
     path = directory / _LOCK
+    refuse_links(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         # Not "a", which writes at the end wherever one stands.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if is_full(error):
             raise FrontierUnwritable(full_disk(directory, error.strerror)) from error
         raise FrontierUnreadable(no_directory(path, error, "FRONTIER_DIR")) from error
     return open(descriptor, "r+", encoding="utf-8", errors="replace")
+
+
+def refuse_links(directory: Path) -> None:
+    """Raises `FrontierUnreadable` for a symbolic link where a file of the frontier should be.
+
+    A directory from a stranger may have one, and a write, or a removal, would go to what it points to.
+    """
+    database = directory / DATABASE
+    suspects = [directory, directory / _LOCK, database, directory / REPAIRING]
+    with (
+        contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError),
+        os.scandir(database) as files,
+    ):
+        suspects += [Path(file.path) for file in files if file.is_symlink()]
+    for path in suspects:
+        if path.is_symlink():
+            raise FrontierUnreadable(
+                f"{path} is a symbolic link, and nothing is opened, written or removed through one: put what "
+                "it points to in its place, or use another FRONTIER_DIR"
+            )
 
 
 def no_directory(path: Path, error: OSError, setting: str) -> str:
@@ -397,7 +416,7 @@ class Store:
         found = self.get(keys.FORMAT)
         if found is None:
             if next(self.scan(b"", limit=1), None) is not None:
-                raise FrontierVersion(
+                raise NoFrontierInside(
                     f"{self.directory} holds a LevelDB database that is not a frontier: use another "
                     "FRONTIER_DIR; or if it was one before LevelDB repaired it, let `scrapy frontier check "
                     "--repair` write anew what is lost"
@@ -604,40 +623,43 @@ def _missing(path: Path, state: str) -> FrontierUnreadable:
     )
 
 
-def _missing_log(path: Path) -> str | None:
-    """The log with the newest rows, where it is gone: LevelDB does not miss it."""
-    try:
-        manifest = path / (path / "CURRENT").read_text(encoding="ascii").strip()
-        catalogue = read_catalogue(manifest.read_bytes(), is_checked=False)
-    except (OSError, ValueError):
-        return None  # LevelDB says what is the matter
-    name = log_name(catalogue.log) if catalogue is not None and catalogue.log else None
-    return name if name is not None and not (path / name).exists() else None
-
-
 def repair_files(path: Path) -> None:
-    """Have LevelDB save what it can of the database in *path*, in place; what it cannot use moves into a
-    directory ``lost`` in it. Raises `FrontierError`.
+    """Has LevelDB save what it can of the damaged database in *path*, in place.
 
-    By default it leaves a damaged block where it is, and the database as unreadable as it was.
+    By default it leaves a damaged block where it is, and the database as unreadable as it was. Raises
+    `FrontierUnreadable` if no page is left, and what opening raises.
     """
     try:
         plyvel.repair_db(os.fsencode(path), **_TABLES)
+        with (
+            contextlib.closing(plyvel.DB(os.fsencode(path), **_TABLES)) as database,  # which begins a log
+            contextlib.closing(database.raw_iterator(verify_checksums=True)) as rows,
+        ):
+            rows.seek(keys.PAGE)
+            has_pages = rows.valid() and rows.key().startswith(keys.PAGE)
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error
+    if not has_pages:
+        raise FrontierUnreadable(
+            f"{path.with_name(DATABASE)} is damaged, and LevelDB's repair finds not one page, if this is a "
+            f"frontier at all: nothing was changed; restore it from a copy, or remove {path.parent} to begin "
+            "anew"
+        )
 
 
 def _open(path: Path, had_database: bool) -> Database:
     if not (path / "CURRENT").exists() and not path.is_file():
-        if path.with_name(REPAIRED).exists():
-            raise _damaged(path, FileNotFoundError(f"a repair was interrupted, and left {REPAIRED}"))
+        if path.with_name(REPAIRING).exists():
+            raise _damaged(path, FileNotFoundError("a repair was interrupted"))
         # Without CURRENT LevelDB takes a directory for a new database, and removes the tables in it.
         if any(path.glob("*.ldb")) | any(path.glob("*.log")):
             raise _damaged(path, FileNotFoundError("its file CURRENT is missing"))
         if had_database:
             raise _missing(path, "is empty" if path.exists() else "is missing")
-    if (log := _missing_log(path)) is not None:
-        raise _damaged(path, FileNotFoundError(f"its file {log} is missing"))
+    # LevelDB always has a log, and does not miss one that was removed, nor the rows that were in it.
+    is_old = had_database or any(path.glob("*.ldb"))
+    if is_old and (path / "CURRENT").exists() and not any(path.glob("*.log")):
+        raise _damaged(path, FileNotFoundError("its log is missing, with the newest rows"))
     try:
         buffers = {"write_buffer_size": WRITE_BUFFER, "lru_cache_size": CACHE}
         database: Database = plyvel.DB(os.fsencode(path), create_if_missing=True, **buffers, **_TABLES)

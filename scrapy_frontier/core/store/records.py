@@ -712,7 +712,7 @@ def decode_orders(value: bytes) -> Orders:
         if delay is not None and not 0 <= float(delay) < float("inf"):
             raise ValueError(f"a delay of {delay}")
         return Orders(None if delay is None else float(delay), None if blocked is None else int(blocked))
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise UnreadableRow(f"orders row of {len(value)} bytes: {error}") from error
 
 
@@ -885,7 +885,7 @@ def last_ranking(store: Store) -> LastRanking | None:
     """What is kept of the last ranking; None if there was none, or none that can be read. One lookup."""
     try:
         found: LastRanking | None = json.loads(store.get(keys.RANKING) or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -1059,5 +1059,5 @@ def decode_sitemaps(value: bytes) -> SiteSitemaps:
         listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
         hints = tuple(map(float, found.get("signals", ())))
         return SiteSitemaps(listed, bool(found.get("contacted")), refused, hints if len(hints) == 4 else ())
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableRow(f"sitemaps row of {len(value)} bytes: {error}") from error

@@ -1,0 +1,128 @@
+"""Replaces the database of a stopped frontier as a whole: filled by an import, repaired in a copy, or
+removed.
+
+Each of these happens as a whole or not at all; an interruption leaves the database as it was, or the finished
+one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from contextlib import closing, contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from ..errors import FrontierUnreadable, FrontierUnwritable
+from ..store.leveldb import DATABASE, REPAIRING, Lock, is_full, repair_files, system_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LEVELDB_FILE = re.compile(r"CURRENT|LOCK|LOG|LOG\.old|MANIFEST-\d+|\d+\.(ldb|sst|log|dbtmp)|lost")
+_OUR_FILES = ("requests.seen", "own-files")
+
+
+@contextmanager
+def filling(directory: Path) -> Iterator[Path]:
+    """Yields a directory for a new database, which moves into *directory* when the block ends well.
+
+    If the block raises, it is removed, and *directory* is as before. Raises `FrontierLocked` while another
+    import is at work, `FrontierUnwritable` for a full disk, and `OSError` if a database is there already.
+    """
+    beside = directory.with_name(f"{directory.name}.importing")
+    new = beside / "frontier"
+    try:
+        with closing(Lock(beside, "scrapy frontier import")):
+            try:
+                if new.exists():  # an import was killed
+                    shutil.rmtree(new)
+                yield new
+                directory.mkdir(parents=True, exist_ok=True)
+                (new / DATABASE).rename(directory / DATABASE)
+            finally:
+                shutil.rmtree(beside, ignore_errors=True)
+    except FrontierUnwritable as error:  # it names a directory that is gone
+        raise FrontierUnwritable(
+            f"cannot import into {directory} ({system_words(error.__cause__ or error)}): nothing was left "
+            "there; free some space or fix the disk, then give the same command again"
+        ) from error
+
+
+def refuse_held(directory: Path, user: str) -> None:
+    """Raises `FrontierLocked` if a process has the frontier in *directory* open."""
+    Lock(directory, user).close()
+
+
+def repair(directory: Path, user: str, now: float) -> Path | None:
+    """Puts in place of a damaged database what LevelDB's own repair makes of a copy; returns where the
+    damaged one is kept. None: an interrupted repair was finished.
+
+    The copy needs as much space as the database. Raises `FrontierLocked`, `FrontierUnwritable` and
+    `FrontierUnreadable`; then nothing was changed.
+    """
+    database, copy = directory / DATABASE, directory / REPAIRING
+    with closing(Lock(directory, user)):
+        if copy.exists() and not database.exists():  # it was whole, or the database would be in its place
+            copy.rename(database)
+            return None
+        try:
+            shutil.rmtree(copy, ignore_errors=True)
+            copy.mkdir()
+            for kind in ("*.ldb", "*.log", "MANIFEST-*", "CURRENT"):
+                for file in database.glob(kind):
+                    shutil.copyfile(file, copy / file.name)
+            repair_files(copy)
+        except OSError as error:
+            shutil.rmtree(copy, ignore_errors=True)
+            if not is_full(error):
+                raise
+            raise FrontierUnwritable(
+                f"{directory} cannot be repaired there ({system_words(error)}): the copy needs as much space "
+                "as the database; nothing was changed; free some space, or copy the directory to a disk that "
+                "has it"
+            ) from error
+        except BaseException:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise
+        shutil.rmtree(copy / "lost", ignore_errors=True)
+        os.sync()  # LevelDB does not wait for what its repair writes
+        kept = _free_name(directory, now)
+        database.rename(kept)
+        copy.rename(database)
+        return kept
+
+
+def _free_name(directory: Path, now: float) -> Path:
+    stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    name = f"{DATABASE}.damaged-{stamp}"
+    taken = len(list(directory.glob(f"{name}*")))
+    return directory / (f"{name}-{taken + 1}" if taken else name)
+
+
+def remove(directory: Path, user: str) -> None:
+    """Removes the database, also one that cannot be opened, and what an interrupted repair left.
+
+    Raises `FrontierLocked`, `PermissionError`, and `FrontierUnreadable` for a directory that holds files of
+    others; then nothing was removed.
+    """
+    found = [path for path in (directory / DATABASE, directory / REPAIRING) if path.exists()]
+    for path in (directory, *found):
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    with closing(Lock(directory, user)) as lock:
+        for path in found:
+            for file in path.iterdir() if path.is_dir() else [path]:
+                if not _LEVELDB_FILE.fullmatch(file.name) and file.name not in _OUR_FILES:
+                    raise FrontierUnreadable(
+                        f"{file} is no file of a frontier: nothing was removed; move it away, or remove "
+                        f"{path} by hand"
+                    )
+        for path in found:  # at once: nobody finds half a database
+            path.rename(path.with_name(f"{path.name}.removed-{os.getpid()}"))
+        lock.database_removed()
+    for path in found:
+        shutil.rmtree(path.with_name(f"{path.name}.removed-{os.getpid()}"))
