@@ -10,6 +10,7 @@ from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, page
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import HostRow, encode_host
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,7 +139,7 @@ def test_a_page_whose_row_is_missing_gets_one_and_comes_back(frontier: Frontiers
 
 def test_a_wrong_count_of_what_waits_is_counted_anew(frontier: Frontiers) -> None:
     key = keys.host_key("deep.example")
-    change(frontier.directory, {key: bytes(32)})
+    change(frontier.directory, {key: encode_host(HostRow())})
     (finding,) = check(frontier.directory)
     assert (finding.kind, finding.detail) == ("wrong row", "deferred 0, in truth 1")
     check(frontier.directory, repair=True)
@@ -161,7 +162,7 @@ def test_why_says_by_which_limit_a_url_is_a_trap(frontier: Frontiers, url: str, 
 
 
 def test_why_looks_behind_a_session_identifier(frontier: Frontiers) -> None:
-    assert why(frontier, f"{URLS[0]}?sid=0123456789abcdef") == (
+    assert why(frontier, f"{URLS[0]}?sid=0123456789abcdef0123456789abcdef") == (
         f"Without its session identifier it is {URLS[0]}. "
         "It was fetched on 2023-11-14 22:13:20 UTC with HTTP 200, at the first attempt."
     )

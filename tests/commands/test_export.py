@@ -41,8 +41,7 @@ from scrapy_frontier.core.store.keys import cooldown_key, robots_key, sitemaps_k
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.codec import Codec
-from scrapy_frontier.crawl.payloads import with_own
-from scrapy_frontier.crawl.queued import memory_payload
+from scrapy_frontier.crawl.payloads import memory_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +242,7 @@ def test_a_page_that_is_tried_again_by_a_changed_request_stays_the_page_it_is(
     before, now = map(codec.encode, tried)
     its = RequestFingerprinter().fingerprint(tried[0])
     frontier.discover([link("http://a.example/")._replace(fingerprint=its, payload=before)], NOW)
-    fetch(frontier, Outcome(Event.RETRIED, payload=with_own(now, before)))
+    fetch(frontier, Outcome(Event.RETRIED, visit_payload=now))
     frontier.close()
     moved(tmp_path, capsys)
     assert rows(tmp_path / "new")[keys.INDEX + its] == keys.index_value(0)
@@ -255,8 +254,8 @@ def test_pages_whose_requests_were_in_memory_travel_as_what_they_are(
     """A form and the page that shows it have one URL, and only the page's can be told from that."""
     url, form = "http://a.example/", b"form".rjust(20, b".")
     frontier = start(tmp_path / "old")
-    kept = memory_payload(Request(url, method="POST"), form)
-    frontier.discover([link(url), link(url)._replace(fingerprint=form, payload=kept)], NOW)
+    kept = link(url)._replace(fingerprint=form, payload=memory_payload(form), facts=records.IN_MEMORY)
+    frontier.discover([link(url), kept], NOW)
     frontier.close()
     moved(tmp_path, capsys)
     assert rows(tmp_path / "new")[keys.INDEX + form] == keys.index_value(1, is_seen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.exceptions import UsageError
-from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
+from stores import NOW, Frontiers, change, fetch, link, pages, start
 
 from scrapy_frontier.commands import page as show
 from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
@@ -217,22 +217,3 @@ def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontier
     assert (host["queued"], host["queued_again"], host["ok"]) == (0, 1, 3)
     (row,) = returning("dump", "--what", "queue").lines
     assert (row["comes_back"], row["priority"]) == (True, None)
-
-
-def test_what_comes_back_does_so_in_a_copy_too(returning: Frontiers, tmp_path: Path) -> None:
-    assert returning("export", tmp_path / "x.gz").code == 0
-    said = Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz")
-    assert said.code == 0, said.err
-    assert check(tmp_path / "copy") == []
-    assert rows(tmp_path / "copy") == rows(returning.directory)
-
-
-def test_a_visit_that_is_tried_again_waits_in_a_copy_too(returning: Frontiers, tmp_path: Path) -> None:
-    found = start(returning.directory, now=NOW, revisits=RevisitRule(shelf_life=7 * DAY))
-    fetch(found, Outcome(Event.RETRIED, 503, "HTTP 503", delay=60.0))
-    found.close()
-    assert returning("export", tmp_path / "x.gz").code == 0
-    assert Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz").code == 0
-    assert rows(tmp_path / "copy") == rows(returning.directory)
-    (row,) = (row for row in returning("dump", "--what", "queue").lines if row["waits_until"])
-    assert row["comes_back"]

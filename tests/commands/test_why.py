@@ -23,7 +23,7 @@ from scrapy_frontier.core.parse.directives import REFUSALS, ChainRefusal
 from scrapy_frontier.core.reasons import REASONS, reason_of
 from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.records import IN_MEMORY, Page, encode_page
+from scrapy_frontier.core.store.records import IN_MEMORY, Page, RequestFacts, encode_page
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.host_trouble import error_of
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
@@ -361,7 +361,7 @@ def test_a_redirect_to_a_page_that_was_forgotten(frontier: Frontiers) -> None:
 def test_a_page_that_a_sitemap_listed(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     sitemap = "http://a.example/sitemap.xml"
-    pages.discover([link(sitemap, payload=b'{"meta":{"frontier_sitemap":{}}}')], NOW)
+    pages.discover([link(sitemap, facts=RequestFacts(is_sitemap=True))], NOW)
     pages.discover([link(URL, parent=0), link("http://a.example/linked", parent=1)], NOW)
     pages.close()
     sentence = f"It was first listed in the sitemap {sitemap}."
@@ -372,8 +372,7 @@ def test_a_page_that_a_sitemap_listed(frontier: Frontiers) -> None:
 
 def test_a_page_that_a_sitemap_was_redirected_to_was_not_listed_in_it(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
-    payload = b'{"meta":{"frontier_sitemap":{}}}'
-    pages.discover([link("http://a.example/sitemap.xml", payload=payload)], NOW)
+    pages.discover([link("http://a.example/sitemap.xml", facts=RequestFacts(is_sitemap=True))], NOW)
     lease = pages.lease(NOW)
     assert lease is not None
     (landing,) = pages.discover([link(URL, parent=0), link("http://a.example/listed", parent=0)], NOW)[:1]
