@@ -237,9 +237,9 @@ def test_what_is_queued_again_by_force_keeps_its_request(visited: Frontiers) -> 
     kept = b'{"callback":"parse_page","meta":{"depth":1}}'
     change(visited.directory, {keys.page_key(0): encode_page(read._replace(payload=kept))})
     assert "Queued 1 pages again" in visited("requeue", "--state", "done", "--force").out
-    state, payload = requests(visited)["read"]
-    assert state is State.QUEUED
-    assert payload.startswith(kept[:-2] + b',"frontier_force":')
+    page = pages(visited.directory)[0]
+    assert (page.state, page.payload) == (State.QUEUED, kept)
+    assert page.facts.force is not None
     assert check(visited.directory) == []
 
 
