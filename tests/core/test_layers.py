@@ -68,7 +68,13 @@ CLOCKS = {
     "utcnow",
     "today",
 }
-PRIVATE_OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public, by their documentation
+PRIVATE_OF_NAMED_TUPLES = {
+    "_replace",
+    "_asdict",
+    "_fields",
+    "_field_defaults",
+    "_make",
+}  # public, by their documentation
 
 
 def name_of(file: Path) -> str:
