@@ -191,6 +191,7 @@ def run(arguments: list[str]) -> None:
     more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in more if path not in sys.path]
     sys.argv = arguments[is_module:]
+    sys.orig_argv = [sys.executable, *arguments]
     if is_module:
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:

@@ -1,26 +1,20 @@
-"""A crawl is put together here: every part is made once, with what it needs, and nothing is filled in later.
+"""Puts the parts of a crawl together: each is made once, with what it needs.
 
-What Scrapy itself makes (middlewares, extensions) is a `Component`, and finds the crawl by `crawl_of` when
-the spider is opened.
-
-What earlier runs left comes into memory beside the crawl, in slices of the event loop's time.
+Middlewares and extensions, which Scrapy makes, are a `Component`, and find the crawl by `crawl_of` when the
+spider is opened.
 """
 
 from __future__ import annotations
 
-import gc
-import logging
 import os
 import shutil
 import sys
 import tempfile
-import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, finalize
 
 from scrapy import Spider, signals
@@ -37,7 +31,6 @@ from .choose_scorer import make_scorer
 from .clock import Standstill, boot_time, never_back, steady_clock
 from .directory import OwnFiles, Upkeep, filter_directory, open_store
 from .dupefilters import DupeFilter
-from .engine_watch import Alarm, Watch
 from .enqueue import Intake, Refusals, RefusedFollowUps, Seeds, WantedAgain
 from .fingerprints import Identities
 from .in_flight import Flights, FollowUps
@@ -45,6 +38,7 @@ from .log import CrawlLog
 from .politeness_key import PolitenessKeys, read_suffixes, registered_domain
 from .queued import QueuedRequests
 from .revisits import Revisits
+from .timers import CommitTimer, EngineTimer, Recovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,96 +52,26 @@ if TYPE_CHECKING:
     from .robots_fetch import Gate
     from .sitemaps import Sitemaps
 
-LOADING_AT_ONCE = 5  # hosts, 0.1 to 0.4 ms
-LOADING_FIRST = 0.005  # seconds the first requests may wait
-LOADING_SLICE = 0.001  # seconds the loop is held up at a time; a slice may take one step longer
-LOADING_BREATH = 0.002  # seconds between two slices, for all else the loop has to do
-LOADING_AFTER_FAILURE = 1.0  # seconds
-
-
-@dataclass(eq=False, repr=False)
-class Loading:
-    """Loads *frontier*; *failed* is called with what goes wrong. While nothing is under way nobody else needs
-    the loop. It ``is_by_hand`` while something is left and the engine is a stand-in, which need not have a
-    loop: then whoever asks for a request calls `step`."""
-
-    _crawler: Crawler
-    _frontier: Frontier
-    _clock: Callable[[], float]
-    _flights: Flights
-    _failed: Callable[[Exception], None]
-    _timer: Any = field(default=None, init=False)
-    is_by_hand = False
-
-    def begin(self) -> None:
-        """Load for `LOADING_FIRST` seconds, and go on beside the crawl if that was not all. Raises
-        `FrontierError`."""
-        if self._load(LOADING_FIRST):
-            return
-        if scrapy_internals.in_progress(self._crawler) is None:
-            self.is_by_hand = True
-        else:
-            self._timer = scrapy_internals.call_later(0, self._slice)
-
-    def step(self) -> None:
-        """Load for `LOADING_SLICE` seconds more, where it ``is_by_hand``, which is false once all is loaded.
-        Raises `FrontierError`."""
-        self.is_by_hand = not self._load(LOADING_SLICE)
-
-    def stop(self) -> None:
-        """Load no more; to be called before the frontier is closed."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _load(self, seconds: float) -> bool:
-        begin = time.perf_counter()
-        while not self._frontier.load(self._clock(), LOADING_AT_ONCE):
-            if time.perf_counter() - begin >= seconds:
-                return False
-        return True
-
-    def _slice(self) -> None:
-        try:
-            if not self._load(LOADING_SLICE):
-                self._timer = scrapy_internals.call_later(
-                    LOADING_BREATH if len(self._flights) else 0, self._slice
-                )
-        except Exception as error:
-            self._timer = scrapy_internals.call_later(LOADING_AFTER_FAILURE, self._slice)
-            self._failed(error)
-        scrapy_internals.wake(self._crawler)
-
-
-# What is not made where the component that needs it is not at work.
+# Parts that need a component are made only if it is enabled.
 SPIDER_MIDDLEWARE = "FrontierSpiderMiddleware"
 ROBOTS = "FrontierRobotsTxtMiddleware"
 SITEMAPS = "SitemapsMiddleware"
 
-closing = object()  # Scrapy sends it: the frontier is about to be closed, and to be let go of
+closing = object()  # a signal of ours: the frontier is about to be closed
 
 _crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
 
 
 def crawl_of(crawler: Crawler) -> Crawl | None:
-    """The parts of the crawl of *crawler*; None before the frontier is open, after it is closed, and with
-    another scheduler."""
+    """The parts of the crawl of *crawler*; None while its frontier is not open."""
     return _crawls.get(crawler)
 
 
-def _close_left() -> None:
-    """Close the frontiers of crawls that were left in their middle, as by Ctrl-C in a notebook: what ran them
-    has ended, and they would be locked until the process ends. Their pages under way stay queued."""
-    for crawl in [crawl for crawl in _crawls.values() if crawl.loop.has_ended()]:
-        words = "The crawl before was left in its middle: its frontier is closed, pages under way stay queued"
-        crawl.reporter.log(logging.INFO, words)
-        crawl.end("shutdown")
-
-
 class Component:
-    """What Scrapy makes for a crawl: middlewares and extensions.
+    """Base class of our middlewares and extensions.
 
-    ``crawl`` is there from when the spider is opened until the frontier is closed; None with another
-    scheduler. ``flights`` are its own, none without it.
+    ``crawl`` is there from `spider_opened` until the frontier is closed, unless it could not be opened;
+    ``flights`` are its requests under way, none without it.
     """
 
     crawl: Crawl | None = None
@@ -162,23 +86,22 @@ class Component:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """As Scrapy makes it. Raises `NotConfigured` where the settings do not ask for it."""
+        """Makes the component. Raises `NotConfigured` if the settings do not ask for it."""
         return cls(crawler)
 
     def is_wanted(self) -> bool:
-        """Whether the settings ask for it; else it is left out, in silence: that is the usual case."""
+        """Whether the settings ask for this component."""
         return True
 
     def await_crawl(self, crawler: Crawler) -> None:
-        """Have ``crawl`` and ``flights`` set when the spider is opened, and taken back when the frontier is
-        closed."""
+        """Has ``crawl`` and ``flights`` set while the frontier is open."""
         crawler.signals.connect(self._find_crawl, signals.spider_opened)
         crawler.signals.connect(self._let_go_of_crawl, closing)
 
     @contextmanager
     def left_to_scheduler(self) -> Iterator[None]:
-        """Ends in silence where the frontier cannot be read or written: the scheduler, which is woken, meets
-        the same error, logs it and closes the spider."""
+        """Suppresses a `FrontierError`: the scheduler, which is woken, meets the same error, logs it and
+        closes the spider."""
         try:
             yield
         except FrontierError:
@@ -194,24 +117,15 @@ class Component:
 
 
 class Crawl:
-    """The parts of a crawl, open from construction until `close`; what is not wanted is None.
+    """The parts of a crawl, made from construction until `close`; a part that is not wanted is None.
 
-    *failed* is called with what may not be raised into the engine; ``end``, which raises nothing, with the
-    reason where nobody else ends the crawl. Raises `FrontierError` where the frontier cannot be opened.
+    Errors in timers go to *failed*. Raises `FrontierError` if the frontier cannot be opened.
     """
 
     def __init__(
-        self,
-        crawler: Crawler,
-        spider: Spider,
-        reporter: Reporter,
-        failed: Callable[[Exception], None],
-        end: Callable[[str], None],
+        self, crawler: Crawler, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]
     ) -> None:
-        _close_left()
-        self._crawler = crawler
-        self.loop = scrapy_internals.Loop(crawler)
-        self.end = end
+        self.crawler = crawler
         self.reporter = reporter
         settings = self.settings = FrontierSettings(crawler.settings)
         clock = settings.clock
@@ -226,21 +140,17 @@ class Crawl:
         with ExitStack() as undo:
             if directory is None:
                 directory = tempfile.mkdtemp(prefix="frontier-")
-                # at the latest when the interpreter ends: after a second Ctrl-C nobody closes anything
+                # At the latest when the interpreter ends: after a second Ctrl-C nothing is closed.
                 undo.callback(finalize(self, _remove, directory, os.getpid()))
             self.frontier = self._open_frontier(directory, spider, undo)
             self._make_parts(spider, failed)
             self._let_go = undo.pop_all().close
-        # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
-        # stands still: spare it what is there for good. Beside other crawls what these leave would stay, too.
-        if not _crawls:
-            gc.freeze()
         read_suffixes(after=1.0)
         _crawls[crawler] = self
 
     def _open_frontier(self, directory: str, spider: Spider, undo: ExitStack) -> Frontier:
-        """The frontier in *directory*, whose files *undo* lets go of."""
-        crawler, settings = self._crawler, self.settings
+        """Opens the frontier in *directory*; *undo* closes it."""
+        crawler, settings = self.crawler, self.settings
         store = open_store(directory, self.identities.scheme)
         undo.callback(store.close)
         self._dupefilter = DupeFilter(crawler, self.reporter, filter_directory(store.directory))
@@ -276,7 +186,7 @@ class Crawl:
         return frontier
 
     def _make_parts(self, spider: Spider, failed: Callable[[Exception], None]) -> None:
-        crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
+        crawler, settings, frontier, clock = self.crawler, self.settings, self.frontier, self.clock
         identities, reporter, self.flights = self.identities, self.reporter, Flights()
         files = self._own_files
         about = spider, identities, reporter, self.is_temporary
@@ -309,34 +219,15 @@ class Crawl:
         self._make_parts_for_links()
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, reporter)
-        self.alarm = Alarm(crawler)
-        self.loading = Loading(crawler, frontier, clock, self.flights, failed)
-        self.watch = self._make_watch(failed)
-        self.output = CallbackOutput(crawler, self.watch.write_soon)
+        self.engine_timer = EngineTimer(crawler)
+        self.commit_timer = CommitTimer(frontier, failed)
+        self.recovery = Recovery(crawler, frontier, clock, lambda: not self.flights, failed)
+        self.output = CallbackOutput(crawler, self.commit_timer.start)
         self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
 
-    def _make_watch(self, failed: Callable[[Exception], None]) -> Watch:
-        return Watch(
-            self._crawler,
-            self.frontier,
-            self.clock,
-            self.flights,
-            self.intake,
-            self.requests,
-            self.seeds,
-            self.refused,
-            self.links,
-            self.revisits,
-            self.alarm,
-            self.reporter,
-            failed,
-            self.settings.replays,
-            self.sitemaps is not None,
-        )
-
     def _make_parts_for_links(self) -> None:
-        """What takes down and follows the links of pages, for the middleware that is at work."""
-        crawler, settings, reporter = self._crawler, self.settings, self.reporter
+        """Makes what collects and follows the links of pages."""
+        crawler, settings, reporter = self.crawler, self.settings, self.reporter
         self.links: Outlinks | None = None
         if self.keeps_links:
             from .outlinks import Outlinks
@@ -358,8 +249,8 @@ class Crawl:
             )
 
     def _make_parts_for_sites(self) -> None:
-        """What asks for sitemaps and robots.txt, for the middlewares that are at work."""
-        crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
+        """Makes what fetches sitemaps and robots.txt."""
+        crawler, settings, frontier, clock = self.crawler, self.settings, self.frontier, self.clock
         self.sitemaps: Sitemaps | None = None
         if scrapy_internals.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
@@ -375,17 +266,14 @@ class Crawl:
             self.gate = Gate(RobotsServices(crawler, *about))
 
     def close(self, reason: str) -> None:
-        """Close the frontier; a temporary one is removed. To be called once. Raises `FrontierError` if the
-        end was not clean; all is let go of even then."""
-        self._crawler.signals.send_catch_log(closing)
-        self.alarm.cancel()
-        self.loading.stop()
-        self.watch.close()
+        """Closes the frontier, and removes a temporary one. To be called once. Raises `FrontierError` if that
+        fails; all is let go of even then."""
+        self.crawler.signals.send_catch_log(closing)
+        for timer in (self.engine_timer, self.commit_timer, self.recovery):
+            timer.cancel()
         if self.gate is not None:
             self.gate.close()
-        _crawls.pop(self._crawler, None)
-        if not _crawls:  # else another crawl of this process would pay for it
-            gc.unfreeze()
+        _crawls.pop(self.crawler, None)
         try:
             self._let_go()
         finally:
@@ -393,12 +281,12 @@ class Crawl:
 
 
 def _remove(directory: str, process: int) -> None:
-    if os.getpid() == process:  # and no worker that was forked meanwhile
+    if os.getpid() == process:  # not in a worker that was forked meanwhile
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:
-    """Where the frontier lies; None for a temporary one."""
+    """The directory of the frontier; None for a temporary one."""
     if scrapy_internals.is_inspecting(crawler):
         return None
     if settings.directory is None and settings.jobdir is not None:

@@ -1,8 +1,8 @@
 """Scrapy's scheduler contract over the frontier.
 
-What becomes of a page is the frontier's to decide. Here lives what only Scrapy needs: requests are handed
-over to `enqueue_requests`; one that is handed out is told its retries, its slot and its last visit; and the
-engine hears whether it shall go on. Nothing is raised into it. The parts are made in `assembly`.
+The frontier decides what becomes of a page. This file does only what Scrapy needs: it passes requests in,
+prepares the requests that are handed out, and tells the engine whether to go on. It raises nothing into the
+engine.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from scrapy.core.scheduler import BaseScheduler
 
 from ..core import reasons
 from ..core.errors import FrontierError
+from ..core.hosts.host import OPERATOR
 from ..core.pages.leases import without_request
 from ..core.transitions import Event
 from . import scrapy_internals
 from .assembly import Crawl
 from .codec import Unreadable, copied
+from .engine_watch import Watch
 from .enqueue import Listed
 from .in_flight import Flight, describe, use_up_retries
 from .log import Reporter
@@ -37,35 +39,37 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_UNDER_WAY = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
+MOST_UNDER_WAY = 1000  # requests under way at once if CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
-_MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms
+_MOST_PASSED_OVER = 50  # pages in one call that wait for robots.txt, or have no request; about 2 ms
 
 
 class FrontierScheduler(BaseScheduler):
     """A scheduler whose queue and seen set are one durable frontier: best first, polite, crash-proof.
 
-    Set ``SCHEDULER = "scrapy_frontier.FrontierScheduler"``. The frontier lies in ``FRONTIER_DIR``, or in
+    Set ``SCHEDULER = "scrapy_frontier.FrontierScheduler"``. The frontier is in ``FRONTIER_DIR``, or in
     ``<JOBDIR>/frontier``, or else in a temporary directory.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self._crawl: Crawl | None = None  # while the frontier is open
+        self._watch: Watch  # once the frontier was opened
         self._error: FrontierError | None = None
         self._reporter = Reporter(logger)
         self._tally = self._reporter.tally
-        self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
-        self._left = 0  # when it was closed
-        self.df: BaseDupeFilter | None = None  # for spiders that look at it; from when it is opened
-        self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
+        self._enqueue: Callable[[Request], bool] = _refuse  # while the frontier is not open
+        self._left = 0  # requests that were queued when it was closed
+        self.df: BaseDupeFilter | None = None  # for spiders that look at it, once the frontier was opened
+        # Pages that no other run can fetch, to be handed out at the end of the crawl
+        self._last: list[Lease] = []
         self._sweeper: Any = None
-        self._stirred = -1  # all that was counted until the last sweep
+        self._seen = -1  # the sum of all counts at the last sweep
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or MOST_UNDER_WAY
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """As Scrapy makes it; nothing is opened yet."""
+        """Makes the scheduler; `open` opens the frontier."""
         return cls(crawler)
 
     def __len__(self) -> int:
@@ -74,21 +78,20 @@ class FrontierScheduler(BaseScheduler):
     # -- Scrapy's contract ---------------------------------------------------------------------------
 
     def open(self, spider: Spider) -> None:
-        """Open the frontier; if that fails, say why and close the spider, with exit code 1. Raises
+        """Opens the frontier; if that fails, logs why and closes the spider, with exit code 1. Raises
         nothing."""
         self.spider = self._reporter.spider = spider
         try:
             self._open(spider)
         except FrontierError as error:
-            scrapy_internals.forget_spider_state(self.crawler)
             self._fail(error)
         except Exception as error:
             self._reporter.log(logging.ERROR, "Cannot open the frontier: see below", exc_info=True)
-            words = f"cannot open the frontier ({describe(error)}): mend what raised it, or report it"
+            words = f"cannot open the frontier ({describe(error)}): fix what raised it, or report it"
             self._fail(FrontierError(words))
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take *request* in; False for what is known, refused, or only made known. Raises nothing."""
+        """Takes *request* in; False if it is known, refused, or only made known. Raises nothing."""
         try:
             return self._enqueue(request)
         except Exception as error:
@@ -96,8 +99,8 @@ class FrontierScheduler(BaseScheduler):
             return False
 
     def next_request(self) -> Request | None:
-        """The best request whose host can take it now, or None; then a timer wakes the engine in time. Raises
-        nothing."""
+        """Returns the best request whose host can take it now, or None: then a timer wakes the engine in
+        time. Raises nothing."""
         try:
             return self._next()
         except Exception as error:
@@ -105,8 +108,8 @@ class FrontierScheduler(BaseScheduler):
             return None
 
     def has_pending_requests(self) -> bool:
-        """Whether the crawl is to stay open: pages wait, or may be about to. A timer wakes the engine when
-        one can be had, or the crawl ends without them. Raises nothing."""
+        """Whether the crawl stays open: pages wait, or may be about to. A timer wakes the engine when one can
+        be had, or when the crawl ends without them. Raises nothing."""
         try:
             return self._has_pending()
         except Exception as error:
@@ -120,7 +123,7 @@ class FrontierScheduler(BaseScheduler):
         now, end_wait = crawl.clock(), crawl.settings.end_wait
         end = crawl.frontier.ends_at(now, end_wait)
         crawl.log.log_news()
-        crawl.alarm.set(crawl.frontier.wake_at(), now)
+        crawl.engine_timer.set(crawl.frontier.wake_at(), now)
         if end is None:
             return True
         if end > now:
@@ -129,8 +132,8 @@ class FrontierScheduler(BaseScheduler):
         return self._ends_in_memory(crawl, now)
 
     def close(self, reason: str) -> None:
-        """Write what is open and close the frontier; requests under way are fetched by the next run. Raises
-        nothing: what goes wrong is logged."""
+        """Writes what is open and closes the frontier; the next run fetches what is still under way. Raises
+        nothing: errors are logged."""
         if self._sweeper is not None and self._sweeper.running:
             self._sweeper.stop()
         crawl = self._crawl
@@ -142,6 +145,7 @@ class FrontierScheduler(BaseScheduler):
         crawl.log.log_known_seeds(crawl.seeds.left, crawl.seeds.first)
         self._left = crawl.frontier.pending
         self._crawl, self._enqueue = None, _refuse
+        self._watch.close()
         try:
             crawl.close(reason)
         except FrontierError as error:
@@ -156,38 +160,37 @@ class FrontierScheduler(BaseScheduler):
     # -- opening and failing ---------------------------------------------------------------------------
 
     def _open(self, spider: Spider) -> None:
-        crawl = self._crawl = Crawl(self.crawler, spider, self._reporter, self._failed, self.close)
+        crawl = Crawl(self.crawler, spider, self._reporter, self._failed)
+        self._crawl, self._watch = crawl, Watch(crawl, self._failed)
         self.df = crawl.df
-        crawl.loading.begin()
+        crawl.recovery.start()
         crawl.log.log_start(spider, self.crawler.settings)
         self._enqueue = crawl.intake.enqueue
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
-        scrapy_internals.steady_downloader(self.crawler, crawl.frontier.ordered_delay)
+        scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
-        if crawl.watch.begin():
-            self._sweeper = scrapy_internals.create_looping_call(self._sweep)
-            self._sweeper.start(SWEEP_INTERVAL, now=False)
-            crawl.standstill.look()
+        self._sweeper = scrapy_internals.create_looping_call(self._sweep)
+        self._sweeper.start(SWEEP_INTERVAL, now=False)
+        crawl.standstill.look()
 
     def _failed(self, error: Exception) -> None:
-        """Nothing may be raised into the engine: it would lose the request, or hang."""
+        """Counts and logs *error*: raised into the engine it would lose the request, or hang the crawl."""
         if isinstance(error, FrontierError):
             self._fail(error)
             return
         self._tally["frontier/errors"] += 1
-        words = "The frontier met an error nobody foresaw; counted as frontier/errors, please report it"
+        words = "Unexpected error in the frontier; counted as frontier/errors, please report it"
         self._reporter.log_once(f"error {type(error).__name__}", logging.ERROR, words, exc_info=True)
 
     def _fail(self, error: FrontierError) -> None:
-        """Close the spider because the frontier cannot be used, with exit code 1; said once."""
+        """Closes the spider, with exit code 1, because the frontier cannot be used; logged once."""
         if self._error is not None:
             return
         self._error, self._enqueue = error, _refuse
         self._reporter.log(logging.ERROR, "%s", error)
         scrapy_internals.fail(self.crawler)
-        if scrapy_internals.engine_of(self.crawler) is not None:
-            scrapy_internals.close_spider(self.crawler, error.reason)
+        scrapy_internals.close_spider(self.crawler, error.reason)
 
     # -- requests out -----------------------------------------------------------------------------------
 
@@ -196,10 +199,8 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None or self._error is not None:
             return None
         frontier, now = crawl.frontier, crawl.clock()
-        if len(crawl.flights) >= self._most and not crawl.watch.is_held_up(now, self._most):
+        if len(crawl.flights) >= self._most and not self._watch.is_held_up(now, self._most):
             return None
-        if crawl.loading.is_by_hand:
-            crawl.loading.step()
         if now >= crawl.standstill.next:
             crawl.standstill.look()
         if self._last:
@@ -211,7 +212,7 @@ class FrontierScheduler(BaseScheduler):
                 return None
             request = self._request(lease, crawl)
             if request is not None:
-                if crawl.gate is None or lease.given_up is not None:  # then nobody is asked for anything
+                if crawl.gate is None or lease.given_up is not None:  # then nothing is sent
                     return self._hand_out(request, lease, crawl)
                 decision = crawl.gate.admit(request, lease, now)
                 if decision is not None:
@@ -222,51 +223,55 @@ class FrontierScheduler(BaseScheduler):
         return None
 
     def _come_back(self, crawl: Crawl, now: float) -> None:
-        """Have the engine ask again when there may be a request."""
+        """Has the engine ask again when there may be a request."""
         wake_at = crawl.frontier.wake_at()
-        if wake_at is not None and wake_at < crawl.alarm.at:
-            crawl.alarm.set(wake_at, now)
+        if wake_at is not None and wake_at < crawl.engine_timer.at:
+            crawl.engine_timer.set(wake_at, now)
         if crawl.is_temporary and not crawl.flights and scrapy_internals.stays_open(self.crawler):
-            self._has_pending()  # somebody waits for the page, and wants to hear that it was given up
+            self._has_pending()  # the user of the shell waits for the page, which may be given up
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
+        """The request for the page of *lease*; None if there is none any more: then the lease is released."""
         page, requests = lease.page, crawl.requests
         request = requests.in_memory.get(lease.page_id)
         if request is None and lease.page_id in requests.live:
             request = requests.take(lease.page_id)
-        if request is None:
+        if request is not None:
+            # The engine cannot tell an object that it has already from itself.
+            return copied(request) if self._watch.is_under_way(request) else request
+        cause = ""
+        if not page.is_in_memory:
+            payload = page.visit_payload or page.payload
             try:
-                if not page.is_in_memory:
-                    payload = page.visit_payload or page.payload
-                    return crawl.requests.codec.decode(page.url, page.priority, payload)
-                cause = ""
+                return requests.codec.decode(page.url, page.priority, payload)
             except Unreadable as error:
                 self._tally["frontier/unreadable"] += 1
                 cause = str(error)
-            outcome = without_request(lease, cause)
-            if outcome.event is Event.LOST:
-                remedy = "; it comes back when that is there again" if cause else ""
-                level = logging.WARNING if cause else logging.INFO
-                words = "%s is known, but not fetched: %s%s (said once)"
-                self._reporter.log_once("lost", level, words, page.url, cause or reasons.LOST(), remedy)
-            else:
-                words = "Set aside %s: %s; mend that and `scrapy frontier requeue` it"
-                self._reporter.log(logging.ERROR, words, page.url, cause)
-            now = crawl.clock()
-            crawl.frontier.skip_visit(lease, now)
-            crawl.frontier.release(lease, outcome, now)
-            for code in reasons.codes_in(outcome.reason):
-                self._tally[f"frontier/reasons/{code}"] += 1
-            return None
-        if crawl.watch.is_under_way(request):
-            return copied(request)  # the engine cannot tell one object from itself
-        return request
+        self._end_without_request(lease, cause, crawl)
+        return None
+
+    def _end_without_request(self, lease: Lease, cause: str, crawl: Crawl) -> None:
+        outcome = without_request(lease, cause)
+        url, log = lease.page.url, self._reporter
+        if outcome.event is Event.LOST:
+            remedy = "; it comes back when that is there again" if cause else ""
+            level = logging.WARNING if cause else logging.INFO
+            words = "%s is known, but not fetched: %s%s (said once)"
+            log.log_once("lost", level, words, url, cause or reasons.LOST(), remedy)
+        else:
+            log.log(logging.ERROR, "Set aside %s: %s; fix that and `scrapy frontier requeue` it", url, cause)
+        now = crawl.clock()
+        crawl.frontier.skip_visit(lease, now)
+        crawl.frontier.release(lease, outcome, now)
+        for code in reasons.codes_in(outcome.reason):
+            self._tally[f"frontier/reasons/{code}"] += 1
 
     def _hand_out(
         self, request: Request, lease: Lease, crawl: Crawl, robots: Decision | None = None
     ) -> Request:
-        is_sending = bool(lease.delay) and crawl.watch.sees_sent
-        is_sending = is_sending and crawl.frontier.sending(lease, lease.leased_at)
+        is_sending = bool(lease.delay) and crawl.frontier.sending(lease, lease.leased_at)
+        if OPERATOR in lease.asked:
+            scrapy_internals.set_slot_delay(self.crawler, lease.host, lease.delay)
         last_visit = 0
         if lease.node is None:
             fingerprint = crawl.requests.fingerprint_of(lease.page, request)
@@ -274,10 +279,8 @@ class FrontierScheduler(BaseScheduler):
         flight = crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
-        if self._sweeper is None:  # else with the pages that come
-            crawl.watch.report_requests(lease.leased_at)
         meta = request.meta
-        for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
+        for name in OF_ONE_VISIT:  # of the page before, if a spider handed its meta on
             meta.pop(name, None)
         if lease.comes_back:
             if not lease.page.attempts:  # those of another visit
@@ -313,16 +316,16 @@ class FrontierScheduler(BaseScheduler):
         crawl.requests.ended(lease.page_id)
         return None if request is None else self._hand_out(request, lease, crawl)
 
-    # -- telling ----------------------------------------------------------------------------------------
+    # -- every few seconds --------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        """Release what left the engine unseen, write, report. Runs every `SWEEP_INTERVAL` seconds."""
+        """Releases what left the engine unseen, commits, reports. Runs every `SWEEP_INTERVAL` seconds."""
         crawl = self._crawl
         if crawl is None:
             return
         try:
             crawl.standstill.look()
-            crawl.watch.sweep()
+            self._watch.sweep()
             if not self._sleeps(crawl):
                 self._report(crawl)
                 crawl.log.log_progress(crawl.clock())
@@ -333,8 +336,8 @@ class FrontierScheduler(BaseScheduler):
 
     def _sleeps(self, crawl: Crawl) -> bool:
         """Whether there is nothing to do, and nothing was done since this was asked last."""
-        before, self._stirred = self._stirred, sum(self._tally.values())
-        return before == self._stirred and not crawl.flights and not crawl.frontier.pending
+        before, self._seen = self._seen, sum(self._tally.values())
+        return before == self._seen and not crawl.flights and not crawl.frontier.pending
 
     def _report(self, crawl: Crawl) -> None:
         crawl.log.log_news()

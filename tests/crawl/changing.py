@@ -226,7 +226,7 @@ class Jumps:
 
     def _look(self) -> None:
         crawl = crawl_of(self._crawler)
-        if crawl is None or scrapy_internals.in_progress(self._crawler) or crawl.frontier.is_refilling:
+        if crawl is None or scrapy_internals.slot_of(self._crawler).inprogress or crawl.frontier.is_refilling:
             return
         frontier, now = crawl.frontier, clock()
         when = frontier.wake_at() if frontier.pending else frontier.next_due()

@@ -25,12 +25,6 @@ URL = "http://a.example/"
 LINKS = 6_000
 
 
-@pytest.fixture(autouse=True)
-def _asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest Scrapy asks for a reactor; here is a loop and no reactor."""
-    monkeypatch.setattr(scrapy_internals, "is_asyncio_available", lambda: True)
-
-
 def a_crawler() -> Crawler:
     return Crawler(Spider, Settings())
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 
-from scrapy_frontier.crawl import assembly
+from scrapy_frontier.crawl import timers
 from scrapy_frontier.crawl.assembly import crawl_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class WatchedSpider(ManyHostsSpider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> WatchedSpider:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        assembly.LOADING_FIRST = 0.0  # else a fast machine has loaded all before anybody watches
+        timers.FIRST_SLICE = 0.0  # else a fast machine has loaded all before anybody watches
         crawler.signals.connect(spider.watch, signals.spider_opened)
         return spider  # type: ignore[return-value]
 
