@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
@@ -18,7 +17,6 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 _BUILT_IN = "scrapy.downloadermiddlewares"
-_SPIDER_STATE = "scrapy.extensions.spiderstate.SpiderState"
 # Ours, and the one of Scrapy in whose place it comes.
 REPLACED = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_BUILT_IN}.robotstxt.RobotsTxtMiddleware",
@@ -73,18 +71,6 @@ class Addon:
         for name, components in COMPONENTS.items():
             for path, order in components.items():
                 settings.setdefault_in_component_priority_dict(name, load_object(path), order)
-        _spare_spider_state(settings)
-
-
-def _spare_spider_state(settings: BaseSettings) -> None:
-    """Leave Scrapy's SpiderState out where the JOBDIR cannot be had: it would end the crawl in a traceback
-    before our scheduler can say what is wrong."""
-    try:
-        if settings["JOBDIR"]:
-            Path(settings["JOBDIR"]).mkdir(parents=True, exist_ok=True)
-    except OSError:
-        kept = {**settings.getdict("EXTENSIONS"), _SPIDER_STATE: None}
-        settings.set("EXTENSIONS", kept, settings.getpriority("EXTENSIONS") or 0)
 
 
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
@@ -99,5 +85,5 @@ def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
     settings.setdefault_in_component_priority_dict(name, ours, order)
     if chosen.get(ours, order) is not None:
         kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not theirs}
-        kept[path] = None  # under the name it has in the base, or older versions of Scrapy run both
+        kept[path] = None  # under the name it has in the base
         settings.set(name, kept, settings.getpriority(name) or 0)
