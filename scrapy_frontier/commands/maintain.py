@@ -17,7 +17,7 @@ from ..core.admin.check import KINDS, Check
 from ..core.admin.export import NO_EXPORT, BadExport, export_lines, import_lines
 from ..core.errors import FrontierDamaged, size
 from ..core.store import keys
-from ..crawl.directory import forget_filter, open_store
+from ..crawl.directory import open_store
 from .output import CountedFile, printable, progress, replacing
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from ..core.frontier import Fate, Link
 from ..core.parse.urls import host_of
 from ..core.store.records import RequestFacts
 from ..crawl.codec import meta_payload
-from ..crawl.directory import forget_filter
 from ..crawl.meta_keys import FORCE, PATTERN
 from ..crawl.payloads import is_forced, meta_to_force
 from .call import host_argument
@@ -188,8 +187,6 @@ def forget(call: Call) -> int:
     with project.open(identified=True) as store, project.frontier(store) as frontier:
         host = call.host(store)
         page_id = project.find(store, call.arguments[0]) if host is None else None
-        if host is not None or page_id is not None:
-            forget_filter(project.directory)  # first: whatever interrupts us, no page is only there
         if host is None:
             count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
         else:

@@ -29,9 +29,9 @@ from . import scrapy_internals
 from .callback_requests import CallbackOutput
 from .choose_scorer import make_scorer
 from .clock import Standstill, boot_time, never_back, steady_clock
-from .directory import OwnFiles, Upkeep, filter_directory, open_store
+from .directory import OwnFiles, Upkeep, open_store
 from .dupefilters import DupeFilter
-from .enqueue import Intake, Refusals, RefusedFollowUps, Seeds, WantedAgain
+from .enqueue import RequestEnqueuer
 from .fingerprints import Identities
 from .in_flight import Flights, FollowUps
 from .log import CrawlLog
@@ -153,7 +153,7 @@ class Crawl:
         crawler, settings = self.crawler, self.settings
         store = open_store(directory, self.identities.scheme)
         undo.callback(store.close)
-        self._dupefilter = DupeFilter(crawler, self.reporter, filter_directory(store.directory))
+        self._dupefilter = DupeFilter(crawler, self.reporter)
         self._own_files = OwnFiles(store.directory)
         politeness = default_politeness(crawler.settings, spider)
         rates = (settings.domain_rate, settings.domain_rate_max)
@@ -175,7 +175,6 @@ class Crawl:
                 domain_of=registered_domain,
                 give_up_rule=settings.give_up_rule if self.is_temporary else None,
                 revisits=settings.revisits,
-                on_commit=self._dupefilter.written if self._dupefilter.is_own else None,
                 max_uncommitted_pages=sys.maxsize
                 if self.is_temporary
                 else crawler.settings.getint("CONCURRENT_REQUESTS"),
@@ -192,27 +191,19 @@ class Crawl:
         about = spider, identities, reporter, self.is_temporary
         requests = self.requests = QueuedRequests(*about, files.schemes, files.note)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
-        refusals = Refusals(reporter)
         have_fail = partial(scrapy_internals.have_fail, crawler)
         self.follow_ups = follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
-        is_inspecting = scrapy_internals.is_inspecting(crawler)
-        self.seeds = Seeds(frontier, clock, requests, follow_ups, settings.comes_back, is_inspecting)
-        self.intake = Intake(
+        self.intake = RequestEnqueuer(
             settings,
             frontier,
             clock,
-            identities,
-            self.politeness_keys,
-            self._dupefilter,
             requests,
+            self._dupefilter,
+            self.politeness_keys,
             self.flights,
             follow_ups,
-            self.seeds,
-            WantedAgain(requests.codec.callbacks, self._dupefilter, self.seeds),
-            refusals,
-            reporter,
+            scrapy_internals.is_inspecting(crawler),
         )
-        self.refused = RefusedFollowUps(frontier, clock, self.intake, follow_ups, refusals)
         self.df = self._dupefilter.for_spiders(identities, frontier, self.intake.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self.standstill = Standstill(frontier, clock, boot_time, timeout)

@@ -26,7 +26,7 @@ import logging
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
@@ -62,11 +62,26 @@ if TYPE_CHECKING:
     from .callback_requests import CallbackOutput
     from .codec import Codec
     from .dupefilters import DupeFilter
-    from .enqueue import Intake, Refusing
+    from .enqueue import RequestEnqueuer
     from .in_flight import Flight, Flights
     from .link_extractor import Anchor
     from .log import Reporter
     from .outlinks import LinkCollector, Outlinks
+
+
+class Refusing(Protocol):
+    """Says which links of one page are not followed: `find_refused` first, then the others."""
+
+    def find_refused(self) -> Iterator[None]:
+        """Look for them, once; yields whenever others should have a turn of the event loop."""
+
+    @property
+    def refuses_none(self) -> bool:
+        """Whether `refusal` says nothing of any link."""
+
+    def refusal(self, url: str) -> str:
+        """Why a link to *url* is not followed, which is counted; empty where it is."""
+
 
 LARGE_PAGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
 
@@ -336,7 +351,7 @@ class PageFollowing:
 
     _crawler: Crawler
     _built_ins: BuiltIns
-    _intake: Intake
+    _intake: RequestEnqueuer
     _codec: Codec
     _tally: defaultdict[str, int]
     _links: Outlinks | None
@@ -481,21 +496,22 @@ class PageFollowing:
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
         payload = b"" if only_seen else self._payload(clean, way, anchor)
         depth = (self._depth.of_links or 0) if intake.has_depth else 0
-        link = Link(
-            fingerprint,
-            clean,
-            key,
-            priority,
-            payload,
-            flags,
-            weight,
-            depth,
-            text=url if is_told else "",
-            again=again,
-            kept_host="" if key == host else key,
-            only_seen=only_seen,
+        self._new.append(
+            Link(
+                fingerprint=fingerprint,
+                url=clean,
+                host=key,
+                kept_host="" if key == host else key,
+                priority=priority,
+                payload=payload,
+                flags=flags,
+                weight=weight,
+                depth=depth,
+                text=url if is_told else "",
+                again=again,
+                only_seen=only_seen,
+            )
         )
-        self._new.append(link)
         if len(self._new) >= TOGETHER:
             self._hand_over()
 
@@ -574,7 +590,7 @@ class Follow:
     _codec: Codec
     _dupefilter: DupeFilter
     _flights: Flights
-    _intake: Intake
+    _intake: RequestEnqueuer
     _links: Outlinks | None
     _reporter: Reporter
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
@@ -688,7 +704,7 @@ class Follow:
             return "the engine is none of Scrapy's"
         if self._dupefilter.is_own:
             return "the project has a DUPEFILTER_CLASS of its own"
-        if self._dupefilter.hears_of_dropped:
+        if self._dupefilter.is_debugging:
             return "DUPEFILTER_DEBUG has each named that is dropped"
         for middleware in scrapy_internals.spider_middlewares(self._crawler):
             name = type(middleware).__name__

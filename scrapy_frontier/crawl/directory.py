@@ -178,18 +178,6 @@ def open_store(
     return Store(directory, scheme, restored_scheme, user)
 
 
-def filter_directory(directory: Path) -> Path:
-    """Where a dupe filter of the project's writes down what it has seen of the frontier in *directory*: with
-    the database, so that it goes with that, however it goes."""
-    return directory / DATABASE
-
-
-def forget_filter(directory: Path) -> None:
-    """Have a dupe filter of the project's begin anew: what pages were forgotten it must not have seen. Which
-    of its notes are theirs only the filter knows."""
-    (filter_directory(directory) / "requests.seen").unlink(missing_ok=True)
-
-
 def spider_in(directory: Path) -> str:
     """The spider that the database in *directory* says it belongs to; empty where nobody used it so far.
     Opens and closes it; raises what `Store` does."""

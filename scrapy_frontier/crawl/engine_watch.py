@@ -20,7 +20,7 @@ from ..core.transitions import FETCHED, Event
 from . import scrapy_internals
 from .host_trouble import CACHED
 from .in_flight import CONDITIONAL, Flight, describe, outcome_of
-from .meta_keys import POSTPONED, POSTPONED_FOR, SITEMAP, START, UNSET
+from .meta_keys import POSTPONED, POSTPONED_FOR, SITEMAP, UNSET
 from .revisits import with_result
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Watch:
         if self._is_closed:
             return ""
         try:
-            return self._crawl.refused.reason(flight, follow_up)
+            return self._crawl.intake.refusal_of_follow_up(flight, follow_up)
         except Exception as error:
             self._failed(error)
             return ""
@@ -227,8 +227,6 @@ class Watch:
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             crawl.commit_timer.start()
-        if START in flight.request.meta and outcome.event is not FETCHED and not released.is_queued:
-            crawl.seeds.visited(lease.page_id)
         if released.visit is not None:
             crawl.revisits.report(outcome, released.visit)
         if outcome.reason:

@@ -13,6 +13,8 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProtocol
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
+from ..core.parse.urls import host_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -158,6 +160,11 @@ class Identities:
         """The fingerprint of *request*: of a plain GET in a tenth of the time."""
         fingerprint = plain_fingerprint(request.url) if self.is_plain(request) else None
         return fingerprint or self.fingerprint(request)
+
+    def with_host(self, request: Request) -> tuple[bytes, str]:
+        """Returns the fingerprint of *request* and the host of its URL."""
+        identity = plain_identity(request.url) if self.is_plain(request) else None
+        return identity or (self.fingerprint(request), host_of(request.url))
 
     def is_plain(self, request: Request) -> bool:
         """Whether the URL alone says who *request* is: a plain GET, to Scrapy's own fingerprinter."""

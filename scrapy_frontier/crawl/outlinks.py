@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..settings import FrontierSettings
-    from .enqueue import Intake
+    from .enqueue import RequestEnqueuer
     from .log import Reporter
 
 MOST_LINKS = 10_000  # links of one page
@@ -46,7 +46,7 @@ class Outlinks:
 
     _settings: FrontierSettings
     _frontier: Frontier
-    _intake: Intake
+    _intake: RequestEnqueuer
     _flights: Flights
     _reporter: Reporter
 
@@ -92,8 +92,7 @@ class Outlinks:
                 flags |= NOFOLLOW
         by_text = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
         if not by_text or not self._recognize(url, flight.lease, flags, weight):
-            found.yielded[id(request)] = request, flags, weight
-            self._flights.by_link[id(request)] = flight.lease, found.yielded
+            self._flights.note_link(request, Link(url=url, flags=flags, weight=weight), found)
             return True
         if ending is None or found.count == 1 or again or (meta and meta_keys.FORCE in meta):
             return True
@@ -151,21 +150,21 @@ class Outlinks:
 
     def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
         """Links whose requests never came to the scheduler, or were none."""
-        for request, flags, weight in found.yielded.values():
+        for request, link in found.yielded.items():
             by_text = not request.body and not request.meta.get("verbatim_url")
-            if not by_text or not self._recognize(request.url, flight.lease, flags, weight, only_seen=True):
-                yield from self._link(*self._identify_request(request), flags, weight)
+            about = request.url, flight.lease, link.flags, link.weight
+            if not by_text or not self._recognize(*about, only_seen=True):
+                yield from self._seen(link, *self._identify_request(request))
         for url, flags in found.anchors:
             if not self._recognize(url, flight.lease, flags, only_seen=True):
-                yield from self._link(*self._identify(self._intake.without_session(url)), flags, 1.0)
+                yield from self._seen(Link(flags=flags), *self._identify(self._intake.without_session(url)))
 
-    def _link(self, fingerprint: bytes | None, url: str, flags: int, weight: float) -> Iterator[Link]:
+    def _seen(self, link: Link, fingerprint: bytes | None, url: str) -> Iterator[Link]:
         if fingerprint is not None:
             is_told = self._intake.knows_texts and fingerprint not in self._intake.unfiltered
-            text = url if is_told else ""
-            about = fingerprint, url, host_of(url), 0
-            why = reasons.OUT_OF_SCOPE()
-            yield Link(*about, flags=flags, weight=weight, text=text, only_seen=why)
+            link.fingerprint, link.url, link.host = fingerprint, url, host_of(url)
+            link.text, link.only_seen = url if is_told else "", reasons.OUT_OF_SCOPE()
+            yield link
 
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""

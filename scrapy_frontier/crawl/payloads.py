@@ -24,7 +24,7 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from ..core import reasons
-from ..core.pages.entered_again import after_visits_until, was_visited_before
+from ..core.pages.seed_policy import after_visits_until, was_visited_before
 from ..core.reasons import LONGEST_URL
 from ..core.store.records import NO_FACTS, RequestFacts
 from .codec import TAG, dump
@@ -177,13 +177,15 @@ TOLD_BY_META = frozenset((START, SITEMAP, PATTERN, SHELF_LIFE, REFRESH, LASTMOD)
 def facts_of(request: Request, is_stored: bool = True) -> RequestFacts:
     """What the frontier keeps of *request* beside its payload; only this process has it unless it
     *is_stored*. A span in its meta that is none is told."""
-    meta = request.meta
+    meta, is_unsafe = request.meta, request.method not in ("GET", "HEAD") or bool(request.body)
+    if is_stored and not (is_unsafe or request.dont_filter) and TOLD_BY_META.isdisjoint(meta):
+        return NO_FACTS
     return RequestFacts(
         is_seed=START in meta,
         insists=request.dont_filter,
         is_sitemap=meta.get(SITEMAP) not in UNSET,
         has_pattern=meta.get(PATTERN) not in UNSET,
-        is_unsafe=request.method not in ("GET", "HEAD") or bool(request.body),
+        is_unsafe=is_unsafe,
         is_in_memory=not is_stored,
         shelf_life=seconds(SHELF_LIFE, meta.get(SHELF_LIFE)),
         refresh=seconds(REFRESH, meta.get(REFRESH)),

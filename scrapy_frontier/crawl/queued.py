@@ -48,8 +48,8 @@ class QueuedRequests:
         on_open: Callable[[str], None] | None = None,
     ) -> None:
         self.codec = Codec(spider, opened, on_open)
-        self._identities = identities
-        self._reporter = reporter
+        self.identities = identities
+        self.reporter = reporter
         self._is_temporary = is_temporary
         self._is_copy_logged = False
         self.live: dict[PageId, Request] = {}
@@ -96,23 +96,23 @@ class QueuedRequests:
                         "changes in it, others do not see. Pass it from request to request in a chain, or "
                         "run without JOBDIR and FRONTIER_DIR (said once)"
                     )
-                    self._reporter.log(logging.INFO, words, request, shared)
+                    self.reporter.log(logging.INFO, words, request, shared)
                 return payload, True
-        return memory_payload(self._identities.of(request)), False
+        return memory_payload(self.identities.of(request)), False
 
     def _report_unstorable(self, request: Request, reason: Unstorable) -> None:
         if not self._is_temporary:
-            self._reporter.tally["scheduler/unserializable"] += 1
+            self.reporter.tally["scheduler/unserializable"] += 1
             words = (
                 "Unable to serialize request: %s - reason: %s; it does not survive a restart: give it "
                 "methods of the spider as callbacks, and plain data or items (said once)"
             )
-            self._reporter.log_once("unstorable", logging.WARNING, words, request, reason)
+            self.reporter.log_once("unstorable", logging.WARNING, words, request, reason)
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
         """*request* is queued as that page: counts it and keeps the object, in memory unless it
         *is_stored*."""
-        self._reporter.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
+        self.reporter.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
         if is_stored:
             self.keep(page_id, request)
         else:
@@ -124,7 +124,7 @@ class QueuedRequests:
         if page.visit_payload:
             with suppress(Unreadable):
                 request = self.codec.decode(page.url, page.priority, without_callbacks(page.payload))
-        return self._identities.of(request)
+        return self.identities.of(request)
 
     def is_missing(self, answer: Discovered) -> bool:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""

@@ -142,7 +142,7 @@ class FrontierScheduler(BaseScheduler):
         self._report(crawl)
         crawl.revisits.log_summary()
         crawl.log.log_left_over(reason)
-        crawl.log.log_known_seeds(crawl.seeds.left, crawl.seeds.first)
+        crawl.log.log_known_seeds(crawl.intake.seeds_left, crawl.intake.first_left)
         self._left = crawl.frontier.pending
         self._crawl, self._enqueue = None, _refuse
         self._watch.close()

@@ -24,7 +24,7 @@ from ..core.parse.urls import absolute, escaped_fragment, host_of, origin_of
 from ..core.store.records import NO_FACTS
 from . import payloads, revisits, scrapy_internals
 from .codec import meta_payload
-from .enqueue import Intake, Listed
+from .enqueue import Listed, RequestEnqueuer
 from .in_flight import Consumed, Flight, ended_with, fetched_of
 from .link_extractor import digest_of
 from .meta_keys import LASTMOD, SITEMAP
@@ -51,7 +51,7 @@ class Sitemaps:
     _crawler: Crawler
     _frontier: Frontier
     _clock: Callable[[], float]
-    _intake: Intake
+    _intake: RequestEnqueuer
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)

@@ -233,7 +233,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if role is RefreshRole.FORBIDDEN:
             self.crawler.stats.inc_value("frontier/nofollow/links")
             target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
-        elif reason := crawl.refused.reason_of_refresh(target):
+        elif reason := crawl.intake.refusal_of_refresh(target):
             flight.note(reason)
             return
         else:

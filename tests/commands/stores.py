@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -115,7 +116,7 @@ def crawl(directory: Path, pages: int = 60, hosts: int = 5, ended: int = 24) -> 
     links = [link(url, priority=number % 3) for number, url in enumerate(urls[1:], 1)]
     assert [each.page_id for each in frontier.discover([link(urls[0])], NOW)] == [0]
     fetch(frontier)
-    frontier.discover([each._replace(parent=0) for each in links], NOW)
+    frontier.discover([replace(each, parent=0) for each in links], NOW)
     for number in range(ended):
         fetch(frontier, ENDINGS[number % len(ENDINGS)], NOW)
     target = frontier.find(fingerprint(urls[-1]))

@@ -8,6 +8,7 @@ import json
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from errno import ENOSPC
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
@@ -241,7 +242,7 @@ def test_a_page_that_is_tried_again_by_a_changed_request_stays_the_page_it_is(
     tried = [Request("http://a.example/", method="POST", body=f"token={number}") for number in (1, 2)]
     before, now = map(codec.encode, tried)
     its = RequestFingerprinter().fingerprint(tried[0])
-    frontier.discover([link("http://a.example/")._replace(fingerprint=its, payload=before)], NOW)
+    frontier.discover([replace(link("http://a.example/"), fingerprint=its, payload=before)], NOW)
     fetch(frontier, Outcome(Event.RETRIED, visit_payload=now))
     frontier.close()
     moved(tmp_path, capsys)
@@ -254,7 +255,7 @@ def test_pages_whose_requests_were_in_memory_travel_as_what_they_are(
     """A form and the page that shows it have one URL, and only the page's can be told from that."""
     url, form = "http://a.example/", b"form".rjust(20, b".")
     frontier = start(tmp_path / "old")
-    kept = link(url)._replace(fingerprint=form, payload=memory_payload(form), facts=records.IN_MEMORY)
+    kept = replace(link(url), fingerprint=form, payload=memory_payload(form), facts=records.IN_MEMORY)
     frontier.discover([link(url), kept], NOW)
     frontier.close()
     moved(tmp_path, capsys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -384,7 +385,7 @@ def test_a_page_that_a_sitemap_was_redirected_to_was_not_listed_in_it(frontier: 
 
 
 def test_a_page_that_was_asked_for_by_post_is_not_denied(frontier: Frontiers) -> None:
-    posted = link(URL, payload=b'{"method":"POST"}')._replace(fingerprint=b"posted" * 3 + b"..")
+    posted = replace(link(URL, payload=b'{"method":"POST"}'), fingerprint=b"posted" * 3 + b"..")
     pages = start(frontier.directory)
     pages.discover([posted], NOW)
     pages.close()

@@ -1,6 +1,7 @@
 """Short ways to ask a frontier, for tests that care about pages and not about all it answers."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from scrapy_frontier.core.frontier import Discovered, Frontier, Lease, Link, Outcome, PageId
 from scrapy_frontier.core.store.keys import State
@@ -14,7 +15,7 @@ def ids(found: Iterable[Discovered]) -> list[PageId | None]:
 
 def see(frontier: Frontier, links: Iterable[Link], now: float) -> list[PageId | None]:
     """Make pages known and no more: their ids, also of those known before; None for a trap."""
-    found = [link._replace(only_seen="out of scope") for link in links]
+    found = [replace(link, only_seen="out of scope") for link in links]
     return [each.page_id for each in frontier.discover(found, now)]
 
 

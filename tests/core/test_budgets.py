@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -546,7 +547,7 @@ def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
     assert dict(frontier._store.scan(b"")) == before
     named = Link(urls[0].encode(), urls[0], "a.example", is_named=True)
     assert ids(frontier.discover([named], NOW)) == [0], "what the user names is fetched"
-    known = frontier.discover([named._replace(is_named=False)], NOW)
+    known = frontier.discover([replace(named, is_named=False)], NOW)
     assert known == [Discovered(Fate.KNOWN, 0)], "a known page is looked at no more"
     frontier.close()
 
@@ -556,7 +557,7 @@ def test_what_would_be_refused_is_what_is_refused(tmp_path: Path) -> None:
     see(frontier, [page(99)], NOW)
     deep = Link(b"deep", "http://a.example/1/2/3", "a.example")
     named = Link(b"named", "http://a.example/1/2/3/4", "a.example", is_named=True)
-    links = [deep, *pages(14), page(99), named, named._replace(is_named=False), page(3), page(0, "b.example")]
+    links = [deep, *pages(14), page(99), named, replace(named, is_named=False), page(3), page(0, "b.example")]
     foretold, found = [], []
     for link in links:
         before = frontier.totals()

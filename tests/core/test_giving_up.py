@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,7 +109,7 @@ def crawl(
         host = where.partition("//")[2].partition(":")[0]
         for number in range(pages):
             link = page(f"{where}{number}"[-20:], host)
-            links.append(link._replace(url=f"{where}/{number}"))
+            links.append(replace(link, url=f"{where}/{number}"))
     frontier.discover(links, NOW)
     return Crawl(frontier, ways).run()
 

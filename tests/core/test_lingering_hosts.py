@@ -3,6 +3,7 @@ whatever happens to them meanwhile is written."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,7 +94,7 @@ def test_hosts_of_pages_that_another_slot_visits_leave_the_memory(tmp_path: Path
         frontier.release(lease, FETCHED, NOW)
     for number, link in enumerate(links):
         now = NOW + 1 + number
-        frontier.discover([link._replace(**SLOT)], now)
+        frontier.discover([replace(link, **SLOT)], now)
         lease = leased(frontier, now, 1)["slot"]
         frontier.identify(lease, link.fingerprint)
         frontier.release(lease, FETCHED, now)

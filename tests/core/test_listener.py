@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
@@ -122,7 +123,7 @@ class Busy:
         page_id = self.frontier.find(self.link().fingerprint)
         if page_id is not None:
             self.did["requeued"] += self.frontier.requeue(page_id, self.now, b"again", 1)
-        self.frontier.discover([self.link()._replace(again=True)], self.now)
+        self.frontier.discover([replace(self.link(), again=True)], self.now)
         host, what = f"h{self.rng.randrange(HOSTS)}.example", self.rng.random()
         if page_id is not None and what < 0.2:
             self.did["forgotten"] += self.frontier.forget(page_id, fingerprint_of, self.now)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from zlib import crc32
@@ -1041,7 +1042,7 @@ def test_a_page_that_is_visited_again_right_now_is_not_queued_anew(tmp_path: Pat
 def test_a_revisit_that_goes_to_the_queue_of_another_host_takes_its_counts_along(tmp_path: Path) -> None:
     """As where hosts are told apart by address, and the address of a name has changed."""
     with opened(tmp_path) as frontier:
-        frontier.discover([link("page")._replace(host="10.0.0.1", kept_host="10.0.0.1")], NOW)
+        frontier.discover([replace(link("page"), host="10.0.0.1", kept_host="10.0.0.1")], NOW)
         visit_all(frontier, NOW)
     later = NOW + 8 * DAY
     with opened(tmp_path, later) as frontier:
@@ -1062,7 +1063,7 @@ def test_a_visit_beside_its_page_in_a_slot_of_its_own_counts_for_the_host_of_the
         visit_all(frontier, NOW)
         assert frontier.requeue(page_id, NOW)
         visit_all(frontier, NOW, MISSING)
-        frontier.discover([link("page", again=True)._replace(host="slot", kept_host="slot")], NOW)
+        frontier.discover([replace(link("page", again=True), host="slot", kept_host="slot")], NOW)
         lease = next_lease(frontier, NOW)
         assert lease is not None
         assert lease.host == "slot"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -261,7 +262,7 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
     )
     frontier.discover([index._replace(bucket=FILE_BUCKET)], 0)
     listed = [(low, bucket_of(0.2, 1.0)), (high, bucket_of(1.0, 1.0)), (sitemap, FILE_BUCKET)]
-    frontier.discover([link._replace(parent=0, bucket=bucket) for link, bucket in listed], 0)
+    frontier.discover([replace(link, parent=0, bucket=bucket) for link, bucket in listed], 0)
     leased = [frontier.lease(0) for _ in range(4)]
     assert [lease and lease.page.url for lease in leased] == [index.url, sitemap.url, high.url, low.url]
     for lease in filter(None, leased):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -41,7 +42,7 @@ def test_what_is_met_again_stays_and_the_rest_is_forgotten(monkeypatch: pytest.M
 def test_a_page_that_is_only_seen_may_be_queued_later(tmp_path: Path) -> None:
     with closing(Frontier(Store(tmp_path), 0.0)) as frontier:
         link = Link(b"1" * 20, URL, "example.com", text=URL)
-        frontier.discover([link._replace(only_seen="nofollow")], 0.0)
+        frontier.discover([replace(link, only_seen="nofollow")], 0.0)
         assert frontier.recognize(URL, only_seen=True)
         assert not frontier.recognize(URL)
         assert not frontier.is_recent(URL)

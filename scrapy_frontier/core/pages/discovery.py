@@ -16,7 +16,7 @@ from ..store import keys, queue_keys, records
 from ..store.batch import MASK, PAIRS
 from ..store.keys import State
 from ..store.records import NO_FACTS
-from .leases import Discovered, Fate, Link, new_answer, page_of_link
+from .leases import Discovered, Fate, Link, page_of_link
 from .traps import trap
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class Discovery:
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.state is not DELAYED) or host.state is IDLE:
             self._hosts.put(host, now)
-        return new_answer((_NEW, page_id, is_head, "", ""))
+        return Discovered(_NEW, page_id, is_head)
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue one more visit of the *known* page."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +21,7 @@ from ..transitions import EXPIRED, RETRIED, Event
 from . import traps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..hosts.host import Host, Trouble
     from ..revisits.policy import Fetched, Result, VisitEnd
@@ -33,25 +32,26 @@ if TYPE_CHECKING:
     from ..store.records import RequestFacts
 
 
-class Link(NamedTuple):
-    """One link, from the callback to its row.
+@dataclass(slots=True)
+class Link:
+    """One link, from the callback that yields it to its row.
 
-    ``host`` is the politeness key, repeated in ``kept_host`` where it is not the URL's own. ``payload``
-    is the request, opaque here, ``facts`` what the frontier has to know of it; a first visit is made by
-    ``visit_payload``, if there is one (as `Page`). ``lastmod`` is as `Page` has it. ``flags`` and
-    ``weight`` are those of the edge from the page it was found on; ``depth`` counts links from a seed.
-    ``text`` is what `recognize` shall know it by: the URL as it was met, where that alone says who it is.
+    A crawl makes it with the URL and, for the edge from its page, ``flags`` and ``weight``, and fills in the
+    rest when its request comes to the scheduler. ``host`` is the politeness key, repeated in ``kept_host`` if
+    it is not the host of the URL. ``payload`` is the request, opaque here, and ``facts`` is what the frontier
+    has to know of it; a first visit is made by ``visit_payload`` if there is one. ``lastmod`` is as in
+    `Page`. ``depth`` counts links from a seed. ``text`` is the URL as it was met, if that alone identifies
+    the page: `recognize` knows the page by it.
 
-    ``again`` asks for a visit even of a known page (``dont_filter``). What ``is_named`` by the user is no
-    trap, whatever it looks like, and is always kept. ``only_seen``, if not empty, is the reason for which the
-    page is made known and not queued. ``parent`` stands for the source where there is none to gather edges.
-    ``bucket`` is its place among equals where no scorer gives one; if it ``is_placed``, until the scorer has
-    learnt more than who the parent is.
+    ``again`` queues a further visit of a known page. ``is_named``: the user named the URL; it is never
+    refused. ``only_seen``, if not empty, is why the page is made known and not queued. ``parent`` is the page
+    it is on if there is no lease to gather edges. ``bucket`` is its place among equals without a scorer; if
+    it ``is_placed``, also until the scorer knows more than the parent.
     """
 
-    fingerprint: bytes
-    url: str
-    host: str
+    fingerprint: bytes = b""
+    url: str = ""
+    host: str = ""
     priority: int = 0
     payload: bytes = b""
     flags: int = 0
@@ -110,9 +110,6 @@ class Discovered(NamedTuple):
         return traps.WORDS.get(self.kind, self.reason)
 
 
-# `Discovered` of a tuple of all fields.
-new_answer: Callable[[tuple[Fate, PageId | None, bool, str, str]], Discovered]
-new_answer = partial(tuple.__new__, Discovered)
 _TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED)
 
 

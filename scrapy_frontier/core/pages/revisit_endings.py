@@ -18,7 +18,6 @@ from ..store.keys import State
 from ..store.link_rows import difference
 from ..store.records import NO_VALIDATORS, NOT_BAD, QUEUED_AGAIN, BadVisits, Visits
 from ..transitions import UNCOUNTED, Event, event_at
-from .entered_again import goes_round
 from .leases import Lease, Outcome, Released
 from .revisit_queue import is_forbidden
 
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Pair = tuple[bytes, bytes]
 
+_MOST_STEPS = 20  # redirects that are followed from page to page
 _FALSE_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
 
 
@@ -219,8 +219,13 @@ class RevisitEndings:
     def _leads_back(self, page_id: PageId, page: Page, outcome: Outcome) -> bool:
         """Whether a page that was there sends away, to where the way led back from: for a cookie, say. What
         comes of that, another visit shows."""
-        sent_away = page._replace(state=State.REDIRECTED, target=outcome.target)
-        return page.state is State.DONE and goes_round(page_id, sent_away, self._batch.read_page, False)
+        target = outcome.target if page.state is State.DONE else None
+        for _ in range(_MOST_STEPS):
+            if target is None or target == page_id:
+                break
+            led_to = self._batch.read_page(target)
+            target = led_to.target if led_to is not None and led_to.state is State.REDIRECTED else None
+        return target == page_id
 
     def _learn(self, lease: Lease, before: Visits, after: Visits, result: Result, now: float) -> Visits:
         """The visits with what the last taught: nothing where none can tell whether the page has changed."""

@@ -9,11 +9,6 @@ from scrapy import Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_frontier.core.frontier import Discovered, Fate
-from scrapy_frontier.crawl import enqueue
-from scrapy_frontier.crawl.codec import Callbacks
-from scrapy_frontier.crawl.enqueue import WantedAgain
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -146,17 +141,3 @@ def test_a_later_run_fetches_nothing_more(web: Web, run: Callable[..., Crawl]) -
     assert len(web.visits) == 5
     run(Listing, ADDON, start_urls=[web.url("/page/1")])
     assert len(web.visits) == 5
-
-
-def test_only_so_many_pages_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enqueue, "MOST", 2)
-    spider: Any = Token("http://site.example/")
-    wanted = WantedAgain(Callbacks(spider), *[spider] * 2)
-    request = Request(spider.url, spider.parse, dont_filter=True)
-    for number in range(3):
-        wanted.note(request, bytes([number]), Discovered(Fate.NEW, number))
-    assert [wanted.hides(bytes([number]), False) for number in range(3)] == [True, True, False]
-    assert not wanted.hides(b"other", request.dont_filter)
-    assert wanted.is_for_other(b"\0", spider.parse_page, None)
-    assert not wanted.is_for_other(b"\1", None, None)
-    assert not wanted.unfiltered
