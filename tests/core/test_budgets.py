@@ -276,7 +276,7 @@ def test_what_is_too_deep_takes_no_room_from_what_waits_for_its_turn(
     tmp_path: Path, limits: dict[str, int]
 ) -> None:
     frontier = start(tmp_path, depth=1, **limits)
-    frontier.discover([each._replace(depth=2) for each in pages(200)], NOW)
+    frontier.discover([replace(each, depth=2) for each in pages(200)], NOW)
     assert kinds(frontier.discover(pages(8, first=200), NOW)) == {"deferred": 7}
     assert sorted(drain(frontier)) == [*range(200, 208)]
     frontier.close()
@@ -353,7 +353,7 @@ def test_a_page_that_was_seen_before_it_was_a_trap_is_not_queued(tmp_path: Path)
     frontier = start(tmp_path, TrapLimits(depth=1))
     assert frontier.discover([deep], NOW) == [Discovered(Fate.REFUSED, kind="depth", reason="depth")]
     assert reason(frontier, 0) == "out of scope"
-    assert ids(frontier.discover([deep._replace(is_named=True)], NOW)) == [0]
+    assert ids(frontier.discover([replace(deep, is_named=True)], NOW)) == [0]
     assert frontier.pending == 1
     frontier.close()
 

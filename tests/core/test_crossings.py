@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -288,7 +289,7 @@ def test_a_page_nobody_waits_for_any_more_is_the_same_after_it_was_put_back(tmp_
 def test_a_visit_beside_a_queued_page_leaves_its_place_to_the_rankings(tmp_path: Path, event: Event) -> None:
     frontier = a_frontier(tmp_path, scorer=Mixed())
     frontier.discover([page(0, A)], NOW)
-    frontier.discover([page(0, A)._replace(again=True, priority=9)], NOW)
+    frontier.discover([replace(page(0, A), again=True, priority=9)], NOW)
     visit = take(frontier)
     assert visit.page_id >= keys.FIRST_VISIT
     frontier.identify(visit, page(0, A).fingerprint)

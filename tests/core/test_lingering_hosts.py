@@ -57,7 +57,7 @@ def visited_beside(directory: Path) -> Frontier:
     first = page(1)
     frontier.discover([first], NOW)
     frontier.release(leased(frontier, NOW, 1)["a.example"], Outcome(Event.GONE, 404), NOW)
-    frontier.discover([first._replace(**SLOT), page(1, "b.example"), page(2, "b.example")], NOW + 5)
+    frontier.discover([replace(first, **SLOT), page(1, "b.example"), page(2, "b.example")], NOW + 5)
     lease = leased(frontier, NOW + 9.8, 2)["slot"]
     frontier.identify(lease, first.fingerprint)
     frontier.commit()

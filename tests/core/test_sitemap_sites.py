@@ -260,7 +260,7 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
     index, low, high, sitemap = (
         Link(bytes([n]) * 20, f"{A}/{n}", "a.example", is_placed=True) for n in range(4)
     )
-    frontier.discover([index._replace(bucket=FILE_BUCKET)], 0)
+    frontier.discover([replace(index, bucket=FILE_BUCKET)], 0)
     listed = [(low, bucket_of(0.2, 1.0)), (high, bucket_of(1.0, 1.0)), (sitemap, FILE_BUCKET)]
     frontier.discover([replace(link, parent=0, bucket=bucket) for link, bucket in listed], 0)
     leased = [frontier.lease(0) for _ in range(4)]
