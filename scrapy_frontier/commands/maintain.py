@@ -84,8 +84,6 @@ def _examine(project: Project, repair: bool, is_salvaged: bool = False) -> _Exam
     shown: list[Finding] = []
     mended = 0
     with project.open(restore=repair) as store:
-        if repair:
-            forget_filter(project.directory)  # pages may be forgotten
         checking = Check(store, _fingerprint_of(project, store), project.now, repair)
         for finding in progress(checking.run(), "things found"):
             found[finding.kind] += 1

@@ -44,7 +44,6 @@ from scrapy_frontier.core.store.records import (
     encode_page,
     read_counts,
 )
-from scrapy_frontier.crawl.directory import filter_directory
 from scrapy_frontier.crawl.payloads import is_forced
 
 if TYPE_CHECKING:
@@ -55,14 +54,6 @@ if TYPE_CHECKING:
 def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     crawl(tmp_path)
     return Frontiers(tmp_path, capsys)
-
-
-@pytest.fixture
-def seen(frontier: Frontiers) -> Path:
-    """What a dupe filter of the project's has noted."""
-    file = filter_directory(frontier.directory) / "requests.seen"
-    file.write_bytes(b"seen")
-    return file
 
 
 def in_state(frontier: Frontiers, state: State) -> set[str]:
@@ -380,25 +371,6 @@ def test_forget_wants_one_thing(frontier: Frontiers) -> None:
     for wrong in (("forget",), ("forget", "http://h1.example/1", "--host", "h1.example")):
         with pytest.raises(UsageError):
             frontier(*wrong)
-
-
-@pytest.mark.parametrize(
-    "command", ["forget http://h1.example/1", "forget --host h1.example", "reset --yes", "check --repair"]
-)
-def test_a_dupe_filter_has_not_seen_what_is_forgotten(frontier: Frontiers, seen: Path, command: str) -> None:
-    """By itself it would drop every link to that, in all runs to come."""
-    frontier(*command.split())
-    assert not seen.exists()
-
-
-@pytest.mark.parametrize(
-    "command", ["forget http://h1.example/none", "requeue", "add http://h1.example/none", "check"]
-)
-def test_a_dupe_filter_remembers_while_nothing_is_forgotten(
-    frontier: Frontiers, seen: Path, command: str
-) -> None:
-    frontier(*command.split())
-    assert seen.exists()
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
