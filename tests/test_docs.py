@@ -205,7 +205,7 @@ def test_the_codes_of_reasons_are_listed() -> None:
 def test_every_meta_key_is_in_the_table() -> None:
     code = SOURCE[ROOT / "scrapy_frontier/crawl/meta_keys.py"]
     ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
-    assert meta_keys.AUTO_SLOT in ours
+    assert meta_keys.LAST_VISIT in ours
     assert first_cells(page("meta-keys")) == ours | {"download_slot"}
 
 

@@ -31,7 +31,7 @@ from scrapy.http.headers import Headers
 from scrapy.utils.python import global_object_name
 
 from . import scrapy_internals
-from .meta_keys import AUTO_SLOT, NOT_STORED, SLOT, chosen_slot
+from .meta_keys import NOT_STORED, SLOT, chosen_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -502,7 +502,7 @@ def dump(fields: dict[str, Any]) -> bytes:
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """Returns *meta* without the keys of ours, and without a download slot that the user did not choose."""
     ours = NOT_STORED
-    if AUTO_SLOT in meta and chosen_slot(meta) is None:
+    if SLOT in meta and chosen_slot(meta) is None:
         ours |= {SLOT}
     return {key: item for key, item in meta.items() if key not in ours}
 

@@ -20,7 +20,7 @@ from ..core.transitions import FETCHED, Event
 from . import scrapy_internals
 from .host_trouble import CACHED
 from .in_flight import CONDITIONAL, Flight, describe, outcome_of
-from .meta_keys import POSTPONED, POSTPONED_FOR, SITEMAP, UNSET
+from .meta_keys import SITEMAP, SLOT, UNSET, AutomaticSlot
 from .revisits import with_result
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ class Watch:
                 flight.error = scrapy_internals.http_error_of(self._crawler, result, request)
         if flight.follow_up is not None:
             self._flights.await_follow_up(flight)
+        if flight.has_automatic_slot and SLOT in request.meta:
+            request.meta[SLOT] = AutomaticSlot(request.meta[SLOT])  # for what a spider makes of this meta
         if not self._is_closed:
             try:
                 self._off_wire(flight, result, response_time)
@@ -169,9 +171,9 @@ class Watch:
 
     def _refusal(self, flight: Flight, follow_up: Request) -> str:
         """Why *flight* ends with an error instead of *follow_up*; empty if it goes on with that."""
-        meta = follow_up.meta
-        if flight.lease.is_last and meta.get(POSTPONED_FOR):  # the page is not waited for any longer
-            return str(meta.get(POSTPONED))
+        postponed = flight.postponement
+        if postponed is not None and flight.lease.is_last and postponed.outcome.delay:
+            return postponed.outcome.reason  # the crawl does not wait for the page any longer
         if self._is_closed:
             return ""
         try:

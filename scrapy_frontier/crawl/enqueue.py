@@ -21,7 +21,7 @@ from .codec import copied, meta_payload
 from .fingerprints import plain_identity
 from .in_flight import is_answer, is_once_more, is_seed, not_followed, only_its_retry_insists, times
 from .log import refusal_stat
-from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, ONLY_SEEN, PATTERN, SLOT, UNSET, chosen_slot
+from .meta_keys import EVERY_RUN, FORCE, ONLY_SEEN, PATTERN, SLOT, UNSET, chosen_slot
 from .payloads import facts_of, facts_of_listed, is_forced, lastmod_of, other_payload
 
 if TYPE_CHECKING:
@@ -354,13 +354,13 @@ class RequestEnqueuer:
         """Returns the download slot that the user chose, else the politeness key of the URL, whose host is
         *url_host*. Takes an inherited slot off the request."""
         meta = request.meta
-        slot = chosen_slot(meta, None if flight is None else flight.request.meta)
-        key = None
-        if slot is not None:
-            key = clean_host(str(slot)) or None
-        elif AUTO_SLOT in meta or meta.get(SLOT) == "":
+        slot, key = chosen_slot(meta), None
+        if flight is not None and flight.has_automatic_slot and slot == flight.request.meta.get(SLOT):
+            slot = None  # it is of the downloader, or of a middleware: a proxy's name, say
+        if slot is None:
             meta.pop(SLOT, None)
-        meta.pop(AUTO_SLOT, None)
+        else:
+            key = clean_host(str(slot)) or None
         return self.politeness_key_of(request.url, url_host) if key is None else key
 
     def without_session(self, url: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
@@ -31,13 +31,9 @@ from .fingerprints import is_same_page
 from .host_trouble import CACHED
 from .link_extractor import digest_of, of_content
 from .meta_keys import (
-    AUTO_SLOT,
     DUPLICATE,
     LATENCY,
-    MOVED,
     NOT_BEFORE,
-    POSTPONED,
-    POSTPONED_FOR,
     REDIRECTED_BY,
     SLOT,
     START,
@@ -79,6 +75,13 @@ class Consumed(IgnoreRequest):
         self.outcome = outcome
 
 
+class Postponement(NamedTuple):
+    """A *request* that a middleware sends back to the queue, and the *outcome* of its page."""
+
+    request: Request
+    outcome: Outcome
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
@@ -98,6 +101,8 @@ class Flight:
     is_sending: bool = False
     robots: Decision | None = None
     callback: Any = None
+    has_automatic_slot: bool = False
+    postponement: Postponement | None = None
     was_given: bool = False
     is_cached: bool = False
     status: int = 0
@@ -118,6 +123,10 @@ class Flight:
     errback: Any = None  # taken off the request, which may be the user's own object
     page_request: tuple[bytes, RequestFacts] | None = None  # payload and facts of its page from now on
     is_let_through: bool = False  # the spider middlewares before ours let its response pass, to the callback
+
+    def is_postponed_as(self, follow_up: Request) -> bool:
+        """Whether *follow_up* is its request, postponed by a middleware of ours."""
+        return self.postponement is not None and self.postponement.request is follow_up
 
     @property
     def is_given_up(self) -> bool:
@@ -385,7 +394,7 @@ class PageLinks:
 # What Scrapy's own middlewares put into a request, and ours, besides the default headers.
 _CONDITIONAL = "If-Modified-Since", "If-None-Match"
 _HEADERS = "Accept-Encoding", "Cookie", "Proxy-Authorization", "User-Agent", *_CONDITIONAL
-_KEYS = "proxy", "_auth_proxy", "_scheme_proxy", "download_timeout", "download_latency", SLOT, AUTO_SLOT
+_KEYS = "proxy", "_auth_proxy", "_scheme_proxy", "download_timeout", "download_latency", SLOT
 
 
 def is_seed(request: Request) -> bool:
@@ -423,7 +432,7 @@ def only_its_retry_insists(follow_up: Request, flight: Flight) -> bool:
 def is_once_more(follow_up: Request, flight: Flight) -> bool:
     """Whether *follow_up* is for the page of *flight* again: a retry, or one that was postponed. A retry of
     another page is none, a mirror say: it led there."""
-    if POSTPONED in follow_up.meta:
+    if flight.is_postponed_as(follow_up):
         return True
     is_retried = times(follow_up, "retry_times") > times(flight.request, "retry_times")
     return is_retried and is_same_page(follow_up.url, flight.request.url)
@@ -435,28 +444,23 @@ def times(request: Request, counter: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def postpone(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
-    """*request*, to go back to its place in the queue without a visit; not handed out again before so many
-    *seconds*, and from the queue of *host* if that is another."""
+def postpone(flight: Flight, request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
+    """Returns a copy of *request*, that of *flight*, which a middleware hands to the engine so that the page
+    goes back to its place in the queue without a visit: not handed out again before so many *seconds*, and in
+    the queue of *host* if that is another."""
     back = copied(request)
     back.dont_filter = True
-    back.meta.update({POSTPONED: reason, POSTPONED_FOR: seconds, MOVED: host})
+    if flight.has_automatic_slot:
+        back.meta.pop(SLOT, None)
+    outcome = Outcome(Event.POSTPONED, flight.status, reason, delay=seconds, host=host)
+    flight.postponement = Postponement(back, outcome)
     return back
 
 
 def postponed(flight: Flight | None, request: Request, reason: str, seconds: float = 0.0) -> Request | None:
-    """*request* to `postpone`; None where it must end now: nobody waits for its page any longer, or it has no
-    *flight*, and nobody would queue it again."""
-    return None if flight is None or flight.lease.is_last else postpone(request, reason, seconds)
-
-
-def outcome_of_postponed(flight: Flight, follow_up: Request) -> Outcome:
-    """The page goes back where it was (`postpone`): nothing was fetched, so nothing counts. What `postpone`
-    put into the meta of *follow_up* is taken out."""
-    meta = follow_up.meta
-    reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
-    delay = float(meta.pop(POSTPONED_FOR, 0.0))
-    return Outcome(Event.POSTPONED, flight.status, reason, delay=delay, host=host)
+    """Returns *request*, postponed; None if it must end now: the crawl no longer waits for its page, or it
+    has no *flight*, as what a pipeline downloads."""
+    return None if flight is None or flight.lease.is_last else postpone(flight, request, reason, seconds)
 
 
 def redirected(follow_up: Request, target: PageId | None, status: int = 0) -> Outcome:
@@ -565,8 +569,8 @@ class FollowUps:
         lease = flight.lease
         if not is_once_more(follow_up, flight):
             return False
-        if POSTPONED in follow_up.meta:
-            flight.outcome = outcome_of_postponed(flight, follow_up)
+        if flight.postponement is not None and flight.is_postponed_as(follow_up):
+            flight.outcome = flight.postponement.outcome
             if lease.page_id in self._requests.in_memory:
                 self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
@@ -619,7 +623,7 @@ class FollowUps:
         source = self._as_yielded(flight)
         if source is not None:
             return without_additions(target, source, flight.request)
-        if AUTO_SLOT in target.meta:  # the spider chose none
+        if flight.has_automatic_slot:
             target.meta.pop(SLOT, None)
         return target
 

@@ -10,13 +10,11 @@ if TYPE_CHECKING:
 UNSET = None, False  # by these a switch, a time or a pattern says nothing; 0 is one of them
 SLOT = "download_slot"  # meta: Scrapy's own
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
-AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known
 PATTERN = "frontier_pattern"  # meta: only links in whose URL this regular expression is found are followed
 FORCE = "frontier_force"  # meta: POSIX seconds; fetch the page if it was visited last before
 DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
-POSTPONED = "frontier_postponed"  # meta: why a middleware postponed the page
 ONLY_SEEN = "frontier_only_seen"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW_META = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 FOLLOW = "frontier_follow"  # meta: whether the links of the page are followed, or the callback they get
@@ -43,24 +41,24 @@ NOT_INHERITED = frozenset(
         *(LAST_VISIT, CHANGED, LASTMOD, "retry_times", *REDIRECTED_BY),
     )
 )
-POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
-MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset(
     (
-        *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, ONLY_SEEN, DIRECTIVES, DUPLICATE),
+        *(ONLY_SEEN, DIRECTIVES, DUPLICATE),
         *(LAST_VISIT, CHANGED, CONTENT_HASH, LASTMOD),
     )
 )
 
 
-def chosen_slot(meta: Mapping[str, Any], sent: Mapping[str, Any] | None = None) -> Any:
-    """The download slot that the user chose; None where there is none, or it has no name, or it is ours, from
-    this page or, by inherited meta, from another.
+class AutomaticSlot(str):
+    """A download slot that is the politeness key of a page, and not the choice of the user: a request that
+    inherits it by a copied meta has none."""
 
-    *sent* is the meta of the request that this one follows from, if any: what it has beside a slot of ours a
-    middleware put there on its way out, a proxy's name, say."""
+    __slots__ = ()
+
+
+def chosen_slot(meta: Mapping[str, Any]) -> Any:
+    """The download slot that the user chose; None if there is none, or it is empty or automatic."""
     slot = meta.get(SLOT)
-    is_inherited = sent is not None and AUTO_SLOT in meta and slot == sent.get(SLOT)
-    return None if is_inherited or slot in ("", meta.get(AUTO_SLOT)) else slot
+    return None if slot == "" or isinstance(slot, AutomaticSlot) else slot

@@ -24,7 +24,7 @@ from .engine_watch import Watch
 from .enqueue import Listed
 from .in_flight import Flight, describe, use_up_retries
 from .log import Reporter
-from .meta_keys import AUTO_SLOT, FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT
+from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT, AutomaticSlot, chosen_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,10 +294,9 @@ class FrontierScheduler(BaseScheduler):
         is_last = lease.is_last_attempt and lease.is_last_of(crawl.settings.attempts_for(meta))
         if is_last or (lease.given_up is not None and flight.is_given_up):
             use_up_retries(request, crawl.settings.retry_times)
-        if not lease.page.host:
-            meta[AUTO_SLOT] = lease.host
-        elif meta.get(SLOT) is None:  # a politeness key that is no host
-            meta[SLOT] = meta[AUTO_SLOT] = lease.host
+        flight.has_automatic_slot = chosen_slot(meta) is None
+        if flight.has_automatic_slot and lease.page.host:  # a politeness key that is no host
+            meta[SLOT] = AutomaticSlot(lease.host)
         return request
 
     def _ends_in_memory(self, crawl: Crawl, now: float) -> bool:

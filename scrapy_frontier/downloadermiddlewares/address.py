@@ -38,7 +38,7 @@ class AddressMiddleware(Component):
         address = await crawl.politeness_keys.address_of(host)
         if address is None or address == lease.host:  # without one connecting fails as well, and says why
             return None
-        return postpone(request, reasons.ADDRESS(host=host, address=address), host=address)
+        return postpone(flight, request, reasons.ADDRESS(host=host, address=address), host=address)
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Where the connection went elsewhere than the name resolved to, the pages that come follow it."""

@@ -94,7 +94,7 @@ class ConditionalMiddleware(Component):
         found = self._consequences_of(request, response)
         outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, received, found)
         if outcome.event is Event.POSTPONED:
-            return postpone(request, outcome.reason)
+            return postpone(flight, request, outcome.reason)
         if outcome.event is Event.FETCHED:
             logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
             if outcome.result is Result.NOINDEX:

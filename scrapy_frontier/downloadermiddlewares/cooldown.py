@@ -69,9 +69,9 @@ class CooldownMiddleware(Component):
             return None
         now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
-            back = postpone(request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
+            back = postpone(flight, request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
         elif crawl.frontier.is_cooling(lease.host, now):
-            back = postpone(request, reasons.RESTS(host=lease.host))
+            back = postpone(flight, request, reasons.RESTS(host=lease.host))
         else:
             return None
         self.crawler.stats.inc_value("frontier/cooldown/postponed")

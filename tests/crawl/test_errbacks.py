@@ -280,25 +280,6 @@ class SlotSpider(TellSpider):
             yield Request(url, errback=self.failed, meta={"download_slot": "all"})
 
 
-class PuttingOffMiddleware:
-    """Asks for another hour whenever it sees a page."""
-
-    def process_request(self, request: Request, spider: Any = None) -> Request:
-        request = request.replace(dont_filter=True)
-        request.meta["frontier_postponed"], request.meta["frontier_postponed_for"] = "not today", 3600
-        return request
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_what_a_middleware_puts_off_for_ever_ends(
-    web: Web, tell: Callable[..., list[Told]], way: str
-) -> None:
-    urls = [web.url(f"/{number}") for number in range(100)]
-    middleware = {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.PuttingOffMiddleware": 500}}
-    (ours,) = tell(urls, {**WAYS[way], **middleware, "FRONTIER_END_WAIT": 1})
-    assert sorted(ours) == sorted((url, "IgnoreRequest") for url in urls)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_redirect_that_nobody_follows_ends_in_the_errback(
     web: Web, tell: Callable[..., list[Told]], way: str

@@ -253,13 +253,9 @@ def test_files_are_read_where_the_spider_reads_files(tmp_path: Path, run: Callab
 
 
 OURS = {
-    "frontier_postponed": "because",
-    "frontier_postponed_for": 1e9,
-    "frontier_moved": "elsewhere",
     "frontier_only_seen": "because",
     "frontier_directives": {"noindex": True, "nofollow": True},
     "frontier_duplicate": "http://a.example/",
-    "frontier_slot": "mine",
 }
 ODD: list[Any] = [None, "x", -1, float("inf"), float("nan"), [], [[]], {}, {"!": "tuple", "v": []}, 10**400]
 SCRAPYS = (
