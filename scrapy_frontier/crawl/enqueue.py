@@ -249,10 +249,16 @@ class RequestEnqueuer:
         return request.dont_filter and self._leads_back(request, known)
 
     def _leads_back(self, request: Request, known: PageId | None) -> bool:
-        """Whether redirects led back to a page of their own way: a seed was sent away for a cookie, say. The
-        limits of redirects end what would go on for ever."""
-        page = None if known is None else self._frontier.page(known)
-        return page is not None and page.url in request.meta.get("redirect_urls", ())
+        """Whether redirects led back to a page of their own way, or to one that leads there: a seed is sent
+        away for a cookie, say. The limits of redirects end what would go on for ever."""
+        page, way = (
+            None if known is None else self._frontier.page(known),
+            request.meta.get("redirect_urls", ()),
+        )
+        if page is None or page.url in way:
+            return page is not None
+        target = None if page.target is None else self._frontier.page(page.target)
+        return target is not None and target.url in way
 
     def is_for_other(self, fingerprint: bytes, callback: Callable[..., Any] | None, rule: Any) -> bool:
         """Whether a link to an ``unfiltered`` page, the first one, is for a callback that the page was not
@@ -273,8 +279,11 @@ class RequestEnqueuer:
         if page.state is not QUEUED and not self._revisits:
             self.seeds_left += 1
             self.first_left = self.first_left or request.url
-        names_pattern = any(request.meta.get(key) not in UNSET for key in (PATTERN, FORCE))
-        if names_pattern if page.state is QUEUED else self._revisits:
+        is_replaced = self._revisits
+        if page.state is QUEUED:
+            names_pattern = any(request.meta.get(key) not in UNSET for key in (PATTERN, FORCE))
+            is_replaced = names_pattern or (page.facts.has_pattern and not page.facts.is_added)
+        if is_replaced:
             payload, is_stored = self._requests.payload_of(request)
             facts = facts_of(request)
             if is_stored and (payload, facts) != (page.payload, page.facts):

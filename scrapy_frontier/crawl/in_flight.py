@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import Headers, Response
 from scrapy.spidermiddlewares.httperror import HttpError
-from w3lib.http import basic_auth_header
 
 from ..core import reasons
 from ..core.pages.leases import Outcome
@@ -391,12 +390,6 @@ class PageLinks:
         return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0
 
 
-# What Scrapy's own middlewares put into a request, and ours, besides the default headers.
-_CONDITIONAL = "If-Modified-Since", "If-None-Match"
-_HEADERS = "Accept-Encoding", "Cookie", "Proxy-Authorization", "User-Agent", *_CONDITIONAL
-_KEYS = "proxy", "_auth_proxy", "_scheme_proxy", "download_timeout", "download_latency", SLOT
-
-
 def is_seed(request: Request) -> bool:
     """Whether *request* comes from ``start()``, or by redirects from there.
 
@@ -502,34 +495,18 @@ def use_up_retries(request: Request, retry_times: int) -> None:
     request.meta["retry_times"] = max(made, retry_times if most is None else most)
 
 
-def without_additions(
-    follow_up: Request, source: Request, sent: Request, names: frozenset[Any] | None = None
-) -> Request:
-    """*follow_up*, made of a request as it was *sent*, without what came into that since it was as its
-    *source*: of all that was handed on it has what that said; of these *names* alone, if there are any."""
-    made = copied(follow_up)
-    _take_back(made.headers, sent.headers, source.headers, names)
-    _take_back(made.meta, sent.meta, source.meta, names)
+def as_yielded(target: Request, sent: Request, source: Request) -> Request:
+    """Returns *target*, which was made of a request as it was *sent*, with the headers and the meta of that
+    request as it was yielded (*source*), as far as the target has them, and with what led to it in the meta:
+    without what middlewares put into the request on its way out."""
+    made = copied(target)
+    headers = {name: source.headers.getlist(name) for name in source.headers if name in target.headers}
+    made.headers = Headers(headers, encoding=source.encoding)
+    kept = {key: value for key, value in source.meta.items() if key in target.meta}
+    added = {key: value for key, value in target.meta.items() if sent.meta.get(key, made) is not value}
+    made.meta.clear()
+    made.meta.update(kept | added)
     return made
-
-
-def _take_back(
-    now: dict[Any, Any], sent: dict[Any, Any], source: dict[Any, Any], names: frozenset[Any] | None
-) -> None:
-    for name in list(now) if names is None else [name for name in now if name in names]:
-        if name in sent and _is_same(dict.get(now, name), dict.get(sent, name)):  # not of the step to here
-            if name in source:  # a proxy with its password, which Scrapy takes out
-                dict.__setitem__(now, name, dict.get(source, name))
-            else:
-                dict.pop(now, name)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether *one* is *other*, or equal to it. What cannot be compared is not: two arrays, say."""
-    try:
-        return one is other or bool(one == other)
-    except Exception:  # code of others, which may do anything
-        return False
 
 
 @dataclass(eq=False, repr=False)
@@ -542,26 +519,6 @@ class FollowUps:
     _backoff: Callable[[int], float]
     _requests: QueuedRequests
     _reporter: Reporter
-
-    @cached_property
-    def _of_scrapy(self) -> frozenset[bytes | str]:
-        default = self._crawler.settings.getdict("DEFAULT_REQUEST_HEADERS")
-        headers = Headers(dict.fromkeys(_HEADERS, "") | default)
-        return frozenset((*headers, *_KEYS))
-
-    def _put_in(self, request: Request) -> frozenset[bytes | str]:
-        """Names of what Scrapy's own middlewares put into *request* on its way out. A service may have got
-        its key by the same header as a site its password."""
-        spider, meta, get = self._crawler.spider, request.meta, self._crawler.settings.get
-        known = (
-            (getattr(spider, "http_user", ""), getattr(spider, "http_pass", "")),
-            (get("HTTPAUTH_USER"), get("HTTPAUTH_PASS")),
-            (meta.get("http_user"), meta.get("http_pass")),
-        )
-        is_basic = request.headers.get("Authorization") in {
-            basic_auth_header(user or "", password or "") for user, password in known if user or password
-        }
-        return self._of_scrapy | {b"Authorization"} if is_basic else self._of_scrapy
 
     def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
         """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
@@ -601,28 +558,25 @@ class FollowUps:
         return None if payload is None else other_payload(payload, flight.lease.page.payload)
 
     def of_target(self, flight: Flight, follow_up: Request) -> Request:
-        """*follow_up*, to which the page of *flight* led, as its page comes back or is queued again by:
-        without the redirects that led there this time, and without what middlewares put into the request
-        before it, on its way out. If one of them made *follow_up*, only without what Scrapy's own put in: it
-        may need the rest each time, a key for its service, say."""
+        """Returns *follow_up*, to which the page of *flight* led, as its page comes back: after a redirect as
+        it would have been yielded. What a middleware made otherwise stays as it is: it may need what that put
+        in each time, a key for its service, say."""
         source = self._as_yielded(flight)
-        if source is None:
-            return follow_up
         is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
-        names = None if is_led else self._put_in(flight.request)
-        target = without_additions(follow_up, source, flight.request, names)
+        if source is None or not is_led:
+            return follow_up
+        target = as_yielded(follow_up, flight.request, source)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
         return target
 
     def as_link(self, flight: Flight, target: Request) -> Request:
-        """*target*, where the page of *flight* refreshes to or its canonical page, as a link from there would
-        be: with what the request for the page was yielded with, and without what middlewares put into it on
-        its way out. Only a slot of theirs is taken out where no more is known of that request than that this
-        process has it."""
+        """Returns *target*, to which the page of *flight* refreshes, or its canonical page, as a link from
+        there would be. If the request of the page is only in memory, only a download slot of ours is taken
+        out."""
         source = self._as_yielded(flight)
         if source is not None:
-            return without_additions(target, source, flight.request)
+            return as_yielded(target, flight.request, source)
         if flight.has_automatic_slot:
             target.meta.pop(SLOT, None)
         return target

@@ -1,22 +1,32 @@
-"""Pages that were asked for with ``dont_filter`` and are linked for another callback: both get them."""
+"""Known pages that are fetched once more: for another callback, by seeds of a later run."""
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from changing import DAY, ChangingWeb
 from scrapy import Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
+from server import Answer, Visit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from changing import JumpingClock
     from conftest import Crawl
     from scrapy.http import Response
     from server import Web
 
-ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}
+    Run = Callable[..., Crawl]
+
+ADDON: dict[str, Any] = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}
+REVISITS = {**ADDON, "FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
+DAILY = {**REVISITS, "FRONTIER_SHELF_LIFE": DAY}
 WAYS = [{}, ADDON, {**ADDON, "FRONTIER_FOLLOW": True}]
 STOCK = {"SCHEDULER": None, "FRONTIER_DIR": None}
 
@@ -141,3 +151,183 @@ def test_a_later_run_fetches_nothing_more(web: Web, run: Callable[..., Crawl]) -
     assert len(web.visits) == 5
     run(Listing, ADDON, start_urls=[web.url("/page/1")])
     assert len(web.visits) == 5
+
+
+# -- seeds ---------------------------------------------------------------------------------------------
+
+
+class Counting(Spider):
+    """Counts by name what its callbacks see."""
+
+    url = ""
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url)
+
+    def seen(self, what: str) -> None:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(f"seen/{what}")
+
+    def parse(self, response: Response) -> Iterator[Request] | None:
+        self.seen("page")
+        return None
+
+
+def seen(crawl: Crawl) -> dict[str, int]:
+    counts = crawl.stats.items()
+    return {name.removeprefix("seen/"): count for name, count in counts if name.startswith("seen/")}
+
+
+class Seeded(Counting):
+    """Its seed is as Scrapy makes one of ``start_urls``."""
+
+    name = "seeded"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, dont_filter=True)
+
+
+class Seeds(Counting):
+    """Yields several seeds."""
+
+    name = "seeds"
+    urls: list[str] = []
+
+    async def start(self) -> AsyncIterator[Request]:
+        for url in self.urls:
+            yield Request(url, dont_filter=True)
+
+
+class Repeating(Seeds):
+    """Yields its seeds slowly, and without ``dont_filter``."""
+
+    name = "repeating"
+    by_function = False
+
+    async def start(self) -> AsyncIterator[Request]:
+        for url in self.urls:
+            yield Request(url, (lambda response: self.parse(response)) if self.by_function else None)
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("by_function", [False, True], ids=["", "by a function"])
+def test_a_seed_that_failed_is_tried_once_by_the_next_run_however_often_it_is_repeated(
+    web: Web, run: Run, by_function: bool
+) -> None:
+    urls = [web.on("/", status=404)] * 3
+    url = web.on("/failing", status=501)
+    for count in (1, 2):
+        by = {"by_function": by_function and count == 2}
+        run(Repeating, {**ADDON, "CONCURRENT_REQUESTS": 1}, urls=[url, *urls, url, *urls, url], **by)
+        assert web.paths().count("/failing") == count
+
+
+@pytest.mark.parametrize("place", [0, 10])
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_where_many_seeds_lead_to_is_asked_once(web: Web, run: Run, place: int, at_once: int) -> None:
+    home = web.on("/home", body="home", delay=0.05)
+    hop = web.on("/hop", status=302, headers={"Location": home}, delay=0.05)
+    urls = [web.on(f"/{number}", status=302, headers={"Location": hop}) for number in range(10)]
+    urls.insert(place, home)
+    run(Seeds, {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": at_once}, urls=urls)
+    counts = Counter(web.paths())
+    assert (counts["/hop"], counts["/home"]) == (1, 1)
+    assert counts.total() == 12
+
+
+@pytest.mark.parametrize("host", [0, 1])
+def test_a_seed_that_is_sent_away_for_a_cookie_and_back_is_fetched(web: Web, run: Run, host: int) -> None:
+    back = {"Location": web.url("/"), "Set-Cookie": "human=yes"}
+    gate = web.on("/gate", status=302, headers=back, host=host)
+    url = web.on("/", Answer(status=302, headers={"Location": gate}), Answer(body="welcome"))
+    crawl = run(Seeded, ADDON, url=url)
+    assert seen(crawl) == {"page": 1}
+    assert web.paths() == ["/", "/gate", "/"]
+
+
+class GatedWeb(ChangingWeb):
+    """Shows its front page to those that have the cookie of its gate."""
+
+    def _reply(self, visit: Visit) -> Answer:
+        if visit.path == "/gate":
+            return Answer(status=302, headers={"Location": self.url("/"), "Set-Cookie": "human=yes"})
+        if "human" not in visit.cookie:
+            return Answer(status=302, headers={"Location": self.url("/gate")})
+        return Answer(body="welcome")
+
+
+@pytest.fixture
+def gated(clock: JumpingClock) -> Iterator[GatedWeb]:
+    web = GatedWeb(clock)
+    yield web
+    web.close()
+
+
+def test_a_seed_behind_a_gate_comes_back_every_day(gated: GatedWeb, run: Run) -> None:
+    for _ in range(3):
+        crawl = run(Seeded, DAILY, url=gated.url("/"))
+        assert seen(crawl)["page"] >= 1
+        assert "frontier/visits/gone" not in crawl.stats
+        gated.clock.jump(gated.clock() + DAY)
+
+
+@pytest.mark.parametrize("leg", [0, 1, 2])
+def test_a_kill_on_the_way_through_a_gate_loses_no_seed_and_has_none_fetched_twice(
+    gated: GatedWeb, start: Run, run: Run, leg: int
+) -> None:
+    gated.limit = leg
+    crawl = start(Seeded, REVISITS, url=gated.url("/"))
+    gated.wait(leg + 1)
+    crawl.kill()
+    gated.limit = math.inf
+    assert [seen(run(Seeded, REVISITS, url=gated.url("/"))) for _ in range(2)] == [{"page": 1}, {}]
+
+
+def test_a_seed_that_is_sent_to_and_fro_is_left(web: Web, run: Run) -> None:
+    gate = web.on("/gate", status=302, headers={"Location": web.url("/")})
+    crawl = run(Seeded, ADDON, url=web.on("/", status=302, headers={"Location": gate}))
+    assert crawl.reason == "finished"
+    assert web.paths().count("/") <= 3
+
+
+class Twice(Counting):
+    """Yields its seed twice in each run."""
+
+    name = "twice"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for _ in range(2):
+            yield Request(self.url, dont_filter=True)
+
+
+def test_a_seed_that_comes_twice_in_its_first_run_is_fetched_twice_and_then_no_more(
+    web: Web, run: Run
+) -> None:
+    """As with Scrapy: the spider means it. In a later run it comes since `start` runs again."""
+    for _ in range(2):
+        run(Twice, ADDON, url=web.on("/"))
+    assert web.paths() == ["/", "/"]
+
+
+class Daily(Counting):
+    name = "daily"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, meta={"frontier_every_run": True}, dont_filter=True)
+
+
+def test_a_seed_of_every_run_is_fetched_in_each_and_so_is_the_page_that_it_leads_to(
+    web: Web, run: Run
+) -> None:
+    url = web.on("/", status=302, headers={"Location": web.on("/home")})
+    for _ in range(3):
+        assert seen(run(Daily, ADDON, url=url)) == {"page": 1}
+    assert web.paths() == ["/", "/home"] * 3
+
+
+def test_a_seed_that_led_to_a_page_that_failed_is_tried_again_by_the_next_run(web: Web, run: Run) -> None:
+    url = web.on("/", status=302, headers={"Location": web.on("/home", status=501)})
+    assert seen(run(Seeded, ADDON, url=url)) == {}
+    web.on("/home")
+    assert [seen(run(Seeded, ADDON, url=url)) for _ in range(2)] == [{"page": 1}, {}]
+    assert web.paths() == ["/", "/home"] * 2

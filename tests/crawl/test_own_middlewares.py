@@ -1,0 +1,622 @@
+"""Middlewares and spiders of a project that do what few do: retries, redirects and errors of their own."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from changing import DAY, ChangingWeb
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.exceptions import CloseSpider
+from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
+from server import Answer, Web
+
+from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.leveldb import Store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Crawl
+
+    from scrapy_frontier.core.store.records import Page
+
+    Run = Callable[..., Crawl]
+
+ADDON: dict[str, Any] = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}, "RETRY_TIMES": 2}
+
+
+class Counting(Spider):
+    """Counts by name what its callbacks see."""
+
+    url = ""
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url)
+
+    def seen(self, what: str) -> None:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(f"seen/{what}")
+
+    def parse(self, response: Response) -> Iterator[Request] | None:
+        self.seen("page")
+        return None
+
+
+class Plain(Counting):
+    name = "plain"
+
+
+def seen(crawl: Crawl) -> dict[str, int]:
+    counts = crawl.stats.items()
+    return {name.removeprefix("seen/"): count for name, count in counts if name.startswith("seen/")}
+
+
+def middleware(kind: type, place: int) -> dict[str, Any]:
+    return {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.{kind.__name__}": place}}
+
+
+# -- retries -------------------------------------------------------------------------------------------
+
+
+class Pages(Counting):
+    """Two pages of one address, which only their bodies tell apart; a callback may want one once more."""
+
+    name = "pages"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for number in (1, 2):
+            yield Request(self.url, method="POST", body=f"page={number}")
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        assert isinstance(response, TextResponse)
+        assert response.request is not None
+        self.seen(f"{response.request.body.decode()} {response.text}")
+        if response.text == "again":
+            once_more = get_retry_request(response.request, spider=self, reason="again")
+            assert once_more is not None
+            yield once_more
+
+
+def test_a_retry_by_a_callback_is_of_its_own_page(web: Web, run: Run) -> None:
+    """And not of another with the same address, which is under way."""
+    good = Answer(body="good")
+    url = web.on("/api", Answer(status=500, delay=1.0), Answer(body="again"), good, good)
+    crawl = run(Pages, {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, url=url)
+    assert [seen(crawl)[f"page={number} good"] for number in (1, 2)] == [1, 1]
+    assert crawl.stats["frontier/pages/done"] == 2
+
+
+class Polling(Counting):
+    """Asks for its page fifteen times."""
+
+    name = "polling"
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        self.seen("page")
+        assert self.crawler.stats is not None
+        assert response.request is not None
+        if self.crawler.stats.get_value("seen/page") < 15:
+            yield response.request.replace(dont_filter=True)
+
+
+def test_a_page_is_polled_on_after_it_was_retried(web: Web, run: Run) -> None:
+    crawl = run(Polling, ADDON, url=web.on("/", Answer(status=500), Answer(body="news")))
+    assert seen(crawl) == {"page": 15}
+
+
+class Elsewhere:
+    """Retries at a mirror."""
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        if response.status != 500:
+            return response
+        meta = {**request.meta, "retry_times": 1}
+        return request.replace(url=request.url.replace("/here", "/there"), meta=meta, dont_filter=True)
+
+
+def test_a_retry_at_another_address_goes_there(web: Web, run: Run) -> None:
+    web.on("/there", body="good")
+    url = web.on("/here", status=500)
+    crawl = run(Plain, {**ADDON, **middleware(Elsewhere, 560)}, url=url)
+    assert web.paths() == ["/here", "/there"]
+    assert seen(crawl) == {"page": 1}
+
+
+class RetryingEver(Plain):
+    """Its callback wants the page once more, each time; its errback hears when that is enough."""
+
+    name = "retrying ever"
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, errback=self.failed)
+
+    def parse(self, response: Response) -> Any:
+        assert response.request is not None
+        return get_retry_request(response.request, spider=self, reason="empty", max_retry_times=20)
+
+    def failed(self, failure: Any) -> None:
+        self.seen(type(failure.value).__name__)
+
+
+def test_a_retry_that_is_one_too_many_ends_in_its_errback(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", body="page")
+    crawl = run(RetryingEver, {**ADDON, "FRONTIER_MAX_ATTEMPTS": 3, "FRONTIER_RETRY_DELAY": 0.01}, url=url)
+    assert seen(crawl) == {"IgnoreRequest": 1}
+    assert pages()[url].reason.endswith("(3 attempts)")
+    assert "see FRONTIER_MAX_ATTEMPTS" in crawl.log
+
+
+class Linking(Counting):
+    """Follows all links."""
+
+    name = "linking"
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        self.seen("page")
+        return response.follow_all(css="a")
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(web: Web, run: Run, hops: int) -> None:
+    home = web.on("/home", body="home")
+    there = home if hops == 1 else web.on("/hop", status=302, headers={"Location": home})
+    away = Answer(status=302, headers={"Location": there})
+    links = [web.on(f"/{number}", Answer(status=500), away) for number in range(3)]
+    run(Linking, {**ADDON, "FRONTIER_RETRY_DELAY": 0.1}, url=web.link("/", home, *links))
+    assert web.paths().count("/home") == 1
+
+
+class Mirror:
+    """Has another page fetched where one cannot be had, each time."""
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        if response.status != 500:
+            return response
+        about = {"for": request.url}
+        return Request(request.url[:-1] + "mirror", callback=request.callback, dont_filter=True, meta=about)
+
+
+def test_a_middleware_that_insists_on_another_page_gets_it_though_the_first_was_retried(
+    web: Web, run: Run
+) -> None:
+    web.on("/mirror", body="mirror")
+    url = web.link("/", *(web.on(f"/{number}", status=500) for number in range(3)))
+    settings = {**ADDON, **middleware(Mirror, 543), "RETRY_TIMES": 1, "FRONTIER_RETRY_DELAY": 0.1}
+    crawl = run(Linking, settings, url=url)
+    assert web.paths().count("/mirror") == 3
+    assert seen(crawl) == {"page": 4}
+
+
+# -- requests that middlewares hand back ---------------------------------------------------------------
+
+
+class Gate:
+    """A middleware that lets nobody in without today's token; each kind has its own way to be asked once
+    more with it."""
+
+    def __init__(self, crawler: Any = None) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Gate:
+        return cls(crawler)
+
+    def admit(self, request: Request) -> Request:
+        request.headers["Token"] = "good"
+        request.meta["account"] = request.meta.get("account", 0) + 1
+        request.dont_filter = True
+        return request
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        return self.once_more(request) if response.body == b"banned" else response
+
+    def once_more(self, request: Request) -> Any:
+        raise NotImplementedError
+
+
+class Itself(Gate):
+    def once_more(self, request: Request) -> Any:
+        return self.admit(request)
+
+
+class Retrying(Gate):
+    def once_more(self, request: Request) -> Any:
+        return get_retry_request(self.admit(request), spider=self.crawler.spider, reason="banned")
+
+
+class Replaced(Gate):
+    def once_more(self, request: Request) -> Any:
+        return self.admit(request.copy())
+
+
+class Before(Gate):
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        return None if "account" in request.meta else self.admit(request)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, ADDON, {**ADDON, "FRONTIER_DIR": None}], ids=["alone", "add-on", "memory"]
+)
+@pytest.mark.parametrize("kind", [Itself, Retrying, Replaced, Before])
+def test_what_a_middleware_changes_before_it_asks_once_more_holds(
+    web: Web, run: Run, kind: type[Gate], more: dict[str, Any]
+) -> None:
+    good = Answer(body="good")
+    url = web.on("/", good) if kind is Before else web.on("/", Answer(body="banned"), good)
+    crawl = run(Plain, {**more, **middleware(kind, 560), "RETRY_TIMES": 2}, url=url)
+    assert seen(crawl) == {"page": 1}, crawl.log
+    assert web.visits[-1].headers["token"] == "good"
+    assert len(web.visits) == (1 if kind is Before else 2)
+
+
+class UntilLogin:
+    """Hands requests back, unsent or with their response, until the login page has been answered."""
+
+    is_in = False
+
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        return self.wanted_again(request) if self.is_before else None
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        self.is_in |= request.url.endswith("/login")
+        return (not self.is_before and self.wanted_again(request)) or response
+
+    def wanted_again(self, request: Request) -> Request | None:
+        return None if self.is_in or request.url.endswith("/login") else request.replace(dont_filter=True)
+
+    is_before = True
+
+
+class UntilLoginBehind(UntilLogin):
+    is_before = False
+
+
+class ThreeSeeds(Counting):
+    name = "three seeds"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for path in ("/a", "/b", "/login"):
+            yield Request(self.url + path)
+
+
+@pytest.mark.parametrize("kind", [UntilLogin, UntilLoginBehind])
+def test_what_a_request_waits_for_that_is_handed_back_comes_first(
+    web: Web, run: Run, kind: type[UntilLogin]
+) -> None:
+    """The site is asked for one page at a time, and that must not be the same for ever."""
+    url = web.on("/login", body="login").removesuffix("/login")
+    for path in ("/a", "/b"):
+        web.on(path, body="page")
+    crawl = run(ThreeSeeds, {**ADDON, **middleware(kind, 543), "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, url=url)
+    assert seen(crawl) == {"page": 3}
+    assert len(web.visits) <= (3 if kind is UntilLogin else 7)
+
+
+class Counted:
+    """Counts on the way out how often a page was tried."""
+
+    def process_request(self, request: Request, spider: Any = None) -> None:
+        request.meta["tries"] = request.meta.get("tries", 0) + 1
+        request.headers["Tries"] = str(request.meta["tries"])
+
+
+def test_what_is_put_into_a_request_is_there_when_it_is_retried_and_gone_when_its_page_has_ended(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", Answer(status=500), Answer(status=500), Answer(body="good"))
+    failed = web.on("/failed", status=500)
+    settings = {**ADDON, **middleware(Counted, 560), "RETRY_TIMES": 2, "FRONTIER_RETRY_DELAY": 0.1}
+    for seed in (url, failed):
+        run(Plain, settings, url=seed)
+    assert [visit.headers["tries"] for visit in web.visits] == ["1", "2", "3"] * 2
+    assert pages()[url].payload == pages()[failed].payload == b'{"meta":{"is_start_request":true}}'
+
+
+# -- callbacks that close the spider -------------------------------------------------------------------
+
+
+class Stopped(Counting):
+    """Its callback wants no more, in one of two *ways*, before it has come to the links."""
+
+    name = "stopped"
+    way = ""
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        self.seen("page")
+        if self.way == "function" and response.url == self.url:
+            raise CloseSpider("quota")
+        return self.links(response)
+
+    def links(self, response: HtmlResponse) -> Iterator[Request]:
+        for number, href in enumerate(response.css("a::attr(href)").getall()):
+            if number and self.way == "generator":
+                raise CloseSpider("quota")
+            yield response.follow(href)
+
+
+@pytest.mark.parametrize("settings", [ADDON, {}], ids=["add-on", "scheduler"])
+@pytest.mark.parametrize("way", ["function", "generator"])
+def test_a_callback_that_closes_the_spider_is_called_again_by_the_next_run(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]], way: str, settings: dict[str, Any]
+) -> None:
+    """Or the links it had not come to would be lost."""
+    url = web.on("/", body='<a href="/1">one</a><a href="/2">two</a>')
+    crawl = run(Stopped, settings, url=url, way=way)
+    assert crawl.reason == "quota"
+    assert "spider_exceptions/count" not in crawl.stats
+    assert pages()[url].reason == "callback raised CloseSpider: quota"
+    assert run(Stopped, settings, url=url).reason == "finished"
+    assert Counter(web.paths()) == {"/": 2, "/1": 1, "/2": 1}
+
+
+class StoppedByLink(Stopped):
+    """Wants no more where a link leads."""
+
+    name = "stopped by link"
+
+    def parse(self, response: Response) -> Any:
+        if response.url != self.url:
+            raise CloseSpider("quota")
+        return super().parse(response)
+
+
+def test_a_page_that_always_closes_the_spider_does_not_stop_all_runs(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.link("/", web.url("/1"))
+    settings = {**ADDON, "FRONTIER_MAX_ATTEMPTS": 2}
+    reasons = [run(StoppedByLink, settings, url=url).reason for _ in range(3)]
+    assert reasons == ["quota", "quota", "finished"]
+    assert pages()[web.url("/1")].state is State.FAILED
+
+
+class Quota(Stopped):
+    """Wants one page a run, and counts in its callback."""
+
+    name = "quota"
+    read = 0
+
+    def parse(self, response: Response) -> Any:
+        if response.url != self.url:
+            self.read += 1
+            if self.read > 1:
+                raise CloseSpider("quota")
+        return super().parse(response)
+
+
+def test_pages_under_way_when_a_quota_is_spent_use_up_no_attempt(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    links = [web.on(f"/{number}", body="page", delay=0.2, host=number % 2) for number in range(8)]
+    url = web.link("/", *links)
+    # On a busy machine one page may be the one that closes the spider three times.
+    settings = {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_MAX_ATTEMPTS": 5}
+    reasons = [run(Quota, settings, url=url).reason for _ in links]
+    assert reasons == ["quota"] * 7 + ["finished"]
+    assert Counter(page.state for page in pages().values()) == {State.DONE: 9}
+
+
+# -- answers that are not a page -------------------------------------------------------------------------
+
+
+class Refused(Counting):
+    """Notes what its errback hears; may ask to see what comes."""
+
+    name = "refused"
+    sees = False
+
+    async def start(self) -> AsyncIterator[Request]:
+        meta = {"handle_httpstatus_list": [302, 304]} if self.sees else {}
+        yield Request(self.url, errback=self.failed, meta=meta)
+
+    def failed(self, failure: Any) -> None:
+        self.seen("error")
+
+
+@pytest.mark.parametrize("status", [302, 304])
+@pytest.mark.parametrize("sees", [False, True])
+def test_a_redirect_that_names_no_place_failed_unless_the_spider_asks_to_see_it(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]], status: int, sees: bool
+) -> None:
+    """And a seed that failed is fetched by the next run, however it is yielded."""
+    url = web.on("/", status=status)
+    for _ in range(2):
+        crawl = run(Refused, ADDON, url=url, sees=sees)
+    page = pages()[url]
+    if sees:
+        assert (page.state, seen(crawl), len(web.visits)) == (State.DONE, {}, 1)
+    else:
+        assert (page.state, page.status, page.reason) == (State.FAILED, status, f"HTTP {status}")
+        assert (seen(crawl), len(web.visits)) == ({"error": 1}, 2)
+
+
+class OldStyle(HttpErrorMiddleware):
+    """As projects wrote it for years: it is called with the spider, and looks at the page."""
+
+    def process_spider_input(self, response: Response, spider: Spider) -> None:  # type: ignore[override]
+        assert isinstance(response, TextResponse)
+        if "welcome" not in response.text:
+            raise HttpError(response, "no page")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_middleware_for_http_errors_of_a_project_decides_alone(
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", status=302, body="<p>welcome</p>")
+    own = {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None, f"{__name__}.OldStyle": 50}
+    crawl = run(Plain, {**ADDON, "SPIDER_MIDDLEWARES": own}, url=url)
+    assert seen(crawl) == {"page": 1}
+    assert pages()[url].state is State.DONE
+
+
+class Inline(Counting):
+    """Downloads something of another host in its callback."""
+
+    name = "inline"
+    other = ""
+
+    async def parse(self, response: Response) -> None:  # type: ignore[override]
+        assert self.crawler.engine is not None
+        try:
+            await self.crawler.engine.download_async(Request(self.other))
+        except Exception as error:
+            self.logger.info("refused: %r", error)
+            self.seen("refusal")
+
+
+def test_a_request_of_a_callback_does_not_wait_for_a_host_that_is_blocked(
+    web: Web, run: Run, tmp_path: Path
+) -> None:
+    settings = {**ADDON, "ROBOTSTXT_OBEY": True}
+    run(Plain, settings, url=web.url("/first"))
+    now = time.time()
+    frontier = Frontier(Store(tmp_path / "frontier"), now)
+    frontier.block(web.name(1), now)
+    frontier.close()
+    crawl = run(Inline, settings, url=web.url("/second"), other=web.url("/picture", host=1))
+    assert seen(crawl) == {"refusal": 1}, crawl.log
+    assert crawl.reason == "finished"
+    assert re.search(r"refused: IgnoreRequest", crawl.log)
+    assert "/picture" not in web.paths()
+
+
+# -- pages that come back --------------------------------------------------------------------------------
+
+
+REVISITS = {**ADDON, "FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
+
+
+DAILY = {**REVISITS, "FRONTIER_SHELF_LIFE": DAY}
+
+
+class Tokens:
+    """Near the network: sends a request anew with the token of the day."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token.encode()
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Tokens:
+        return cls(crawler.settings["TOKEN"])
+
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        if request.headers.get("Token") == self.token:
+            return None
+        headers = {**request.headers, "Token": self.token}
+        return request.replace(headers=headers, dont_filter=True)
+
+
+def test_validators_are_of_one_visit_though_a_middleware_sends_the_request_anew(
+    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = changing.document("/")
+    revisits = {"FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
+    settings = {**ADDON, **revisits, "FRONTIER_SHELF_LIFE": 6 * DAY, **middleware(Tokens, 750)}
+    for token in ("one", "one", "two", "two"):
+        crawl = run(Plain, {**settings, "TOKEN": token}, url=url)
+        assert "httperror/response_ignored_count" not in crawl.stats
+        changing.clock.jump(changing.clock() + 7 * DAY)
+    assert b"None-Match" not in pages()[url].payload
+    assert changing.statuses("/") == [200, 304, 304, 304]
+
+
+def test_a_page_that_a_redirect_led_to_is_asked_for_as_all_others_the_next_time(
+    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    there = changing.on("/there", body="news")
+    url = changing.on("/", status=302, headers={"Location": there})
+    for agent in ("one", "two"):
+        run(Plain, {**DAILY, "USER_AGENT": agent}, url=url)
+        changing.clock.jump(changing.clock() + DAY)
+    asked = [(visit.path, visit.headers["user-agent"]) for visit in changing.visits]
+    assert sorted(asked) == [("/", "one"), ("/", "two"), ("/there", "one"), ("/there", "two")]
+    assert b"User-Agent" not in pages()[there].payload
+    assert b"redirect_" not in pages()[there].payload
+
+
+class Service:
+    """As those of scraping services: asks one for each page, and notes that it has."""
+
+    def process_request(self, request: Request, spider: Any = None) -> Request | None:
+        if "is_asked" in request.meta:
+            return None
+        request.meta["is_asked"] = True
+        request.headers["X-Key"] = request.headers["Authorization"] = "secret"
+        site, _, path = request.url.rpartition("/")
+        return request.replace(url=f"{site}/service?page={path}")
+
+
+def test_a_page_that_a_service_is_asked_for_comes_back_by_that_alone(changing: ChangingWeb, run: Run) -> None:
+    for _ in range(3):
+        run(Plain, {**DAILY, **middleware(Service, 50)}, url=changing.url("/one"))
+        changing.clock.jump(changing.clock() + DAY)
+    assert changing.paths() == ["/service?page=one"] * 3
+    for name in ("x-key", "authorization"):
+        assert [visit.headers[name] for visit in changing.visits] == ["secret"] * 3
+
+
+class Old(Linking):
+    """Has a callback of its own for linked pages."""
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        return response.follow_all(css="a", callback=self.parse_old)
+
+    def parse_old(self, response: Response) -> None:
+        self.seen("linked")
+
+
+class New(Linking):
+    """By another name."""
+
+    parse_new = Old.parse_old
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        return response.follow_all(css="a", callback=self.parse_new)
+
+
+class Both(New):
+    parse_old = New.parse_new
+
+
+def test_a_page_whose_callback_was_renamed_comes_back_when_there_is_one_of_that_name(
+    changing: ChangingWeb, run: Run
+) -> None:
+    changing.document("/1", version=lambda day: int(day))
+    url = changing.document("/", version=lambda day: int(day), links=lambda version: ["/1"])
+    crawls = []
+    for spider in (Old, New, Both):
+        crawls.append(run(spider, DAILY, url=url))
+        changing.clock.jump(changing.clock() + DAY)
+    assert [seen(crawl).get("linked") for crawl in crawls] == [1, None, 1]
+    assert "is known, but not fetched: " in crawls[1].log
+    assert "it comes back when that is there again" in crawls[1].log
+
+
+def test_pages_come_back_though_their_site_asks_for_a_pause_between_them(
+    changing: ChangingWeb, run: Run
+) -> None:
+    changing.on("/robots.txt", body="User-agent: *\nCrawl-delay: 0.2\nDisallow:\n")
+    changing.document("/1")
+    changing.document("/2")
+    url = changing.document("/", links=lambda version: ["/1", "/2"])
+    for _ in range(3):
+        crawl = run(Linking, {**DAILY, "ROBOTSTXT_OBEY": True}, url=url)
+        assert crawl.reason == "finished"
+        changing.clock.jump(changing.clock() + DAY)
+    asked = Counter(each.path for each in changing.seen)
+    assert {path: asked[path] for path in ("/", "/1", "/2")} == {"/": 3, "/1": 3, "/2": 3}
