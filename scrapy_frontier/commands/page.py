@@ -23,7 +23,7 @@ from ..core.admin import explain, facts, page_visits, scores
 from ..core.admin.dump import DUMPS
 from ..core.errors import UnreadableRow, moment, size, span
 from ..core.parse.urls import without_session
-from ..crawl import payloads
+from ..crawl.codec import meta_in
 from ..crawl.politeness_key import registered_domain
 from .output import Column, progress
 
@@ -416,7 +416,7 @@ def why(call: Call) -> int:
 
 
 def _facts(project: Project, store: Store, page_id: PageId, found: Page) -> explain.Facts:
-    attempts = project.frontier_settings.attempts_for(payloads.meta_of(found.payload))
+    attempts = project.frontier_settings.attempts_for(meta_in(found.payload))
     delays = project.delays(store)
     return explain.gather(store, page_id, found, delays, attempts, project.now, project.agent)
 

@@ -25,7 +25,6 @@ from ..core.frontier import Frontier, FrontierOptions
 from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl import codec as request_codec
 from ..crawl import directory as jobdirs
-from ..crawl import payloads
 from ..crawl.choose_scorer import load_scorer
 from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities, plain_fingerprint
@@ -203,14 +202,14 @@ class Project:
         """The fingerprint of the request that *page* stands for, as it was before any try changed it; None
         where it cannot be rebuilt."""
         # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
-        if self.identities.is_default and payloads.is_plain_get(page.payload):
+        if self.identities.is_default and request_codec.is_plain_get(page.payload):
             plain = plain_fingerprint(page.url)
             if plain is not None:
                 return plain
-        if payloads.names_class(page.payload):
+        if b'"class"' in page.payload:
             self._import_spiders()  # a payload names only classes that are there
         try:
-            return payloads.kept_fingerprint(page.payload) or self.identities.of(request_of(page))
+            return request_codec.fingerprint_in(page.payload) or self.identities.of(request_of(page))
         except Exception:  # a Request class of the project may raise anything
             return None
 
@@ -331,5 +330,5 @@ def _is_ours(name: object) -> bool:
 
 def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
-    fingerprint depends on them. Raises `callback_names.Unreadable`."""
-    return _CODEC.decode(page.url, page.priority, payloads.without_callbacks(page.payload))
+    fingerprint depends on them. Raises `codec.Unreadable`."""
+    return _CODEC.decode(page.url, page.priority, page.payload, with_callbacks=False)

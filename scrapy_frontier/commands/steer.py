@@ -20,7 +20,7 @@ from ..core.parse.urls import host_of
 from ..core.store.records import RequestFacts
 from ..crawl.codec import meta_payload
 from ..crawl.meta_keys import FORCE, PATTERN
-from ..crawl.payloads import is_forced, meta_to_force
+from ..crawl.meta_values import is_forced, meta_to_force
 from .call import host_argument
 from .output import progress
 from .page import pattern_of

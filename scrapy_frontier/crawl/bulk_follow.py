@@ -48,8 +48,8 @@ from .fingerprints import is_plain
 from .in_flight import PageLinks
 from .link_extractor import SpiderRules, Way, is_text, let_go_of_tree, one_way, text_of
 from .meta_keys import DUPLICATE, FOLLOW, LINK_SCORE
+from .meta_values import pattern_and_force_of
 from .outlinks import MOST_LINKS
-from .payloads import pattern_and_force_of
 
 if TYPE_CHECKING:
     from collections import defaultdict

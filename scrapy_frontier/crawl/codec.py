@@ -336,7 +336,10 @@ def own_method(spider: Spider, name: str) -> MethodType | None:
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
 _OF_EVERY_REQUEST = frozenset(state_of(Request("about:blank")))
 _OTHERS = frozenset(("class", "kept"))
+_CALLBACKS = frozenset(("callback", "errback"))
 _ARGUMENTS = frozenset(Request.attributes) - {"url", "priority"}
+_MEMORY = b'{"!":"memory"'  # how a `memory_payload` begins
+_IDENTIFYING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', _MEMORY)
 
 
 class Codec:
@@ -379,13 +382,16 @@ class Codec:
             fields["meta"] = to_plain(meta)
         return dump(fields)
 
-    def decode(self, url: str, priority: int, payload: bytes) -> Request:
-        """Makes a new request like the one that was encoded. Raises `Unreadable` with the reason."""
+    def decode(self, url: str, priority: int, payload: bytes, with_callbacks: bool = True) -> Request:
+        """Makes a new request like the one that was encoded, perhaps without its callbacks. Raises
+        `Unreadable` with the reason."""
         scheme = url.partition(":")[0].lower()
         if scheme in OWN_FILES and scheme not in self._opened:
             raise Unreadable(f"the spider has yielded no {scheme}: URL itself here (have it yield one)")
         try:
-            fields = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
+            fields = _fields_in(payload)
+            if not with_callbacks:
+                fields = {name: field for name, field in fields.items() if name not in _CALLBACKS}
             return self._build(url, priority, fields)
         except Unreadable:
             raise
@@ -444,9 +450,8 @@ class Codec:
         if unknown:
             raise Unreadable(f"a request has no {min(unknown)!r}")
         arguments = {name: from_plain(fields[name]) for name in fields.keys() & _ARGUMENTS}
-        for name in ("callback", "errback"):
-            if name in arguments:
-                arguments[name] = self.callbacks.named(arguments[name])
+        for name in _CALLBACKS & arguments.keys():
+            arguments[name] = self.callbacks.named(arguments[name])
         if "headers" in arguments:
             arguments["headers"] = _headers(arguments["headers"])
         meta = arguments.get("meta")
@@ -492,6 +497,41 @@ def copied(request: Request, url: str = "") -> Request:
 def meta_payload(meta: dict[str, Any]) -> bytes:
     """Returns the payload of a plain GET with nothing but *meta*. Raises `Unstorable`."""
     return dump({"meta": to_plain(meta)}) if meta else b""
+
+
+def memory_payload(fingerprint: bytes) -> bytes:
+    """Returns the payload of a request that only this process has: its *fingerprint*."""
+    return dump({TAG: "memory", "fingerprint": fingerprint.hex()})
+
+
+def visit_payload(payload: bytes, page_payload: bytes) -> bytes:
+    """Returns the *payload* of a single visit of a page with *page_payload*; b"" if it is the same. That of a
+    plain GET is not empty here."""
+    return b"" if payload == page_payload else payload or b"{}"
+
+
+def fingerprint_in(payload: bytes) -> bytes | None:
+    """Returns the fingerprint in a `memory_payload`; None for any other. Raises `ValueError` and `KeyError`
+    for nonsense."""
+    return bytes.fromhex(_fields_in(payload)["fingerprint"]) if payload.startswith(_MEMORY) else None
+
+
+def is_plain_get(payload: bytes) -> bool:
+    """Whether the URL alone identifies the page of the request, to Scrapy's fingerprinter."""
+    return not any(word in payload for word in _IDENTIFYING)
+
+
+def meta_in(payload: bytes) -> dict[Any, Any]:
+    """Returns the ``meta`` of the request; {} if it cannot be read."""
+    try:
+        return dict(from_plain(_fields_in(payload).get("meta", {})))
+    except Exception:  # any bytes may stand there
+        return {}
+
+
+def _fields_in(payload: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
+    return fields
 
 
 def dump(fields: dict[str, Any]) -> bytes:

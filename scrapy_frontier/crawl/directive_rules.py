@@ -24,8 +24,8 @@ from .codec import copied
 from .fingerprints import page_fingerprint
 from .link_extractor import is_text, references_of, tree_of
 from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW_META, NOT_INHERITED, ONLY_SEEN
+from .meta_values import pattern_and_force_of
 from .outlinks import ANCHORS_AT_A_TIME
-from .payloads import pattern_and_force_of
 from .private_network import is_from_private
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.directives import Consequences
-    from .payloads import PatternAndForce
+    from .meta_values import PatternAndForce
 
 
 class DirectiveRules(Component):

@@ -17,12 +17,12 @@ from ..core.pages import seed_policy
 from ..core.parse.urls import clean_host, host_of, without_session
 from ..core.store.keys import FINISHED, QUEUED
 from . import scrapy_internals
-from .codec import copied, meta_payload
+from .codec import copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
 from .in_flight import is_answer, is_once_more, is_seed, not_followed, only_its_retry_insists, times
 from .log import refusal_stat
 from .meta_keys import EVERY_RUN, FORCE, ONLY_SEEN, PATTERN, SLOT, UNSET, chosen_slot
-from .payloads import facts_of, facts_of_listed, is_forced, lastmod_of, other_payload
+from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -173,7 +173,7 @@ class RequestEnqueuer:
             own, is_own_stored = self._requests.payload_of(target)
             if is_own_stored:
                 link.payload, link.facts = own, facts_of(target)
-                link.visit_payload = other_payload(payload, own)
+                link.visit_payload = visit_payload(payload, own)
         return is_stored
 
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:

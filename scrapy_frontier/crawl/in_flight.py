@@ -25,7 +25,7 @@ from ..core.parse.urls import ajax_form, host_of, origin_text
 from ..core.revisits.policy import Fetched, new_fetched
 from ..core.store.link_rows import INTERNAL
 from ..core.transitions import FETCHED, Event, event_at
-from .codec import Unreadable, copied
+from .codec import Unreadable, copied, visit_payload
 from .fingerprints import is_same_page
 from .host_trouble import CACHED
 from .link_extractor import digest_of, of_content
@@ -37,7 +37,7 @@ from .meta_keys import (
     SLOT,
     START,
 )
-from .payloads import is_forced, other_payload
+from .meta_values import is_forced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -555,7 +555,7 @@ class FollowUps:
         """The payload of *follow_up*, by which the page is asked for until its visit ends; None if it has
         none."""
         payload = self._requests.replace(flight.lease.page_id, follow_up)
-        return None if payload is None else other_payload(payload, flight.lease.page.payload)
+        return None if payload is None else visit_payload(payload, flight.lease.page.payload)
 
     def of_target(self, flight: Flight, follow_up: Request) -> Request:
         """Returns *follow_up*, to which the page of *flight* led, as its page comes back: after a redirect as

@@ -1,5 +1,5 @@
-"""What our keys in the ``meta`` of a request say: times and spans, the pattern and force that links inherit, and
-the facts that the frontier keeps beside the payload.
+"""What our keys in the ``meta`` of a request say: times and spans, the pattern and force that links inherit,
+and the facts that the frontier keeps beside the payload.
 
 Numbers may be text. None and False say nothing. A value that a key cannot have is logged once and not obeyed.
 """
@@ -33,7 +33,8 @@ logger = logging.getLogger(__name__)
 
 
 def seconds(key: str, value: Any) -> float | None:
-    """Returns the *value* of *key* as seconds above 0, perhaps infinite; None if it says nothing, or is not."""
+    """Returns the *value* of *key* as seconds above 0, perhaps infinite; None if it says nothing, or is
+    not."""
     number = _number(value)
     if number is None or number > 0:
         return number
@@ -89,8 +90,9 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
 class PatternAndForce:
     """What links of a page inherit from its *request*.
 
-    With `PATTERN` only links are followed in whose URL it is found, and they carry it on: a site, or a part of
-    one, is crawled and nothing else. `FORCE` is a time: pages are fetched that were visited last before it.
+    With `PATTERN` only links are followed in whose URL it is found, and they carry it on: a site, or a part
+    of one, is crawled and nothing else. `FORCE` is a time: pages are fetched that were visited last before
+    it.
     """
 
     def __init__(self, request: Request) -> None:
@@ -117,8 +119,8 @@ class PatternAndForce:
         return ""
 
     def admits(self, url: str) -> bool:
-        """Whether a link to *url* may be followed; none may if the pattern is not a regular expression: it was
-        meant to keep the crawl in."""
+        """Whether a link to *url* may be followed; none may if the pattern is not a regular expression: it
+        was meant to keep the crawl in."""
         if self._pattern is None:
             return True
         if not isinstance(self._pattern, str):
@@ -160,8 +162,8 @@ _FACTS = frozenset((START, SITEMAP, PATTERN, SHELF_LIFE, REFRESH))  # meta by wh
 
 
 def facts_of(request: Request, is_stored: bool = True) -> RequestFacts:
-    """Returns what the frontier keeps of *request* beside its payload; only this process has the request unless
-    it *is_stored*. Most are `NO_FACTS`, that very object."""
+    """Returns what the frontier keeps of *request* beside its payload; only this process has the request
+    unless it *is_stored*. Most are `NO_FACTS`, that very object."""
     meta, is_unsafe = request.meta, request.method not in ("GET", "HEAD") or bool(request.body)
     if is_stored and not (is_unsafe or request.dont_filter) and _FACTS.isdisjoint(meta):
         return NO_FACTS

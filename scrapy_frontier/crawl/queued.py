@@ -10,9 +10,8 @@ from scrapy import Request
 
 from ..core.frontier import Discovered, Fate, PageId
 from . import scrapy_internals
-from .codec import FIXED, Codec, Unreadable, Unstorable, is_mutable, own_attributes
+from .codec import FIXED, Codec, Unreadable, Unstorable, is_mutable, memory_payload, own_attributes
 from .meta_keys import NOT_STORED, SITEMAP
-from .payloads import memory_payload, without_callbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,11 +118,11 @@ class QueuedRequests:
             self.keep_in_memory(page_id, request)
 
     def fingerprint_of(self, page: Page, request: Request) -> bytes:
-        """The fingerprint of *page*, which is asked for by *request*: as it was before its tries changed
-        that. A request is made only where they did."""
+        """Returns the fingerprint of *page*, which is fetched by *request*: that of its own request if this
+        visit is made by another."""
         if page.visit_payload:
             with suppress(Unreadable):
-                request = self.codec.decode(page.url, page.priority, without_callbacks(page.payload))
+                request = self.codec.decode(page.url, page.priority, page.payload, with_callbacks=False)
         return self.identities.of(request)
 
     def is_missing(self, answer: Discovered) -> bool:

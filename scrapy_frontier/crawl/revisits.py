@@ -15,7 +15,7 @@ from ..settings import UNCHANGED_CHOICES
 from .callback_requests import listeners
 from .in_flight import NOTHING, REASON, Flight
 from .meta_keys import UNCHANGED
-from .payloads import not_obeyed
+from .meta_values import not_obeyed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

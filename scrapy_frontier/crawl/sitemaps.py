@@ -22,13 +22,13 @@ from ..core.hosts.sites import SitemapScope, SitemapsToRead, SitemapTask, is_hin
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, escaped_fragment, host_of, origin_of
 from ..core.store.records import NO_FACTS
-from . import payloads, revisits, scrapy_internals
-from .codec import meta_payload
+from . import revisits, scrapy_internals
+from .codec import meta_in, meta_payload
 from .enqueue import Listed, RequestEnqueuer
 from .in_flight import Consumed, Flight, ended_with, fetched_of
 from .link_extractor import digest_of
 from .meta_keys import LASTMOD, SITEMAP
-from .payloads import pattern_and_force_of
+from .meta_values import pattern_and_force_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -272,7 +272,8 @@ class SitemapReading:
 def _proxy_of(flight: Flight | None) -> dict[str, str]:
     """What has a request go by the proxy of a page, as that was yielded: what a middleware chose for a try of
     it, it chooses anew."""
-    return {} if flight is None else payloads.proxy_in(flight.lease.page.payload)
+    proxy = None if flight is None else meta_in(flight.lease.page.payload).get("proxy")
+    return {"proxy": proxy} if isinstance(proxy, str) else {}
 
 
 def _lastmod(entry: Entry) -> dict[str, Any]:

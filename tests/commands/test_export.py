@@ -41,8 +41,7 @@ from scrapy_frontier.core.store import keys, leveldb, records
 from scrapy_frontier.core.store.keys import cooldown_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl.codec import Codec
-from scrapy_frontier.crawl.payloads import memory_payload
+from scrapy_frontier.crawl.codec import Codec, memory_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -44,7 +44,7 @@ from scrapy_frontier.core.store.records import (
     encode_page,
     read_counts,
 )
-from scrapy_frontier.crawl.payloads import is_forced
+from scrapy_frontier.crawl.meta_values import is_forced
 
 if TYPE_CHECKING:
     from pathlib import Path

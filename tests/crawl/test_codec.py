@@ -12,6 +12,7 @@ from decimal import Decimal
 from enum import Enum, Flag, IntEnum
 from functools import cached_property, partial, partialmethod
 from io import BytesIO
+from math import inf
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -25,20 +26,29 @@ from hypothesis import strategies as st
 from scrapy import Field, FormRequest, Item, Request, Spider
 from scrapy.http import HtmlResponse, JsonRequest, Response, XmlRpcRequest
 from scrapy.linkextractors import LinkExtractor
+from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.records import RequestFacts
 from scrapy_frontier.crawl.codec import (
     MOST_PARTS,
     Codec,
     Unreadable,
     Unstorable,
     copied,
+    fingerprint_in,
+    memory_payload,
+    meta_in,
     meta_payload,
     own_attributes,
 )
+from scrapy_frontier.crawl.meta_values import facts_of
 from scrapy_frontier.crawl.queued import shared_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from conftest import Crawl
     from server import Web
@@ -652,6 +662,77 @@ def test_a_stranger_makes_nothing_else(fields: dict[str, Any]) -> None:
 def test_a_url_that_makes_no_request_is_unreadable(url: str) -> None:
     with pytest.raises(Unreadable):
         CODEC.decode(url, 0, b"")
+
+
+# -- facts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        ({"callback": SPIDER.parse, "headers": {"Referer": URL}, "meta": {"depth": 1}}, {}),
+        ({"method": "HEAD", "dont_filter": True}, {"insists": True}),
+        ({"method": "POST"}, {"is_unsafe": True}),
+        ({"body": b"x"}, {"is_unsafe": True}),
+        ({"meta": {"is_start_request": True}}, {"is_seed": True}),
+        ({"meta": {"frontier_pattern": "method"}}, {"has_pattern": True}),
+        ({"meta": {"frontier_pattern": False, "frontier_sitemap": 0, "frontier_refresh": None}}, {}),
+        ({"meta": {"frontier_sitemap": {"depth": 0}}}, {"is_sitemap": True}),
+        (
+            {"meta": {"frontier_shelf_life": 60, "frontier_refresh": "7.5"}},
+            {"shelf_life": 60, "refresh": 7.5},
+        ),
+        ({"meta": {"frontier_shelf_life": 10**400, "frontier_refresh": -1}}, {}),
+        ({"meta": {"frontier_shelf_life": "inf"}}, {"shelf_life": inf}),
+    ],
+)
+def test_what_the_frontier_keeps_of_a_request(given: dict[str, Any], facts: dict[str, Any]) -> None:
+    assert facts_of(Request(URL, **given)) == RequestFacts(**facts)
+    assert facts_of(Request(URL, **given), is_stored=False) == RequestFacts(**facts, is_in_memory=True)
+
+
+def test_a_span_in_meta_that_is_none_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        for value in (0, "daily", True, [5], (5,)):
+            assert facts_of(Request(URL, meta={"frontier_shelf_life": value})).shelf_life is None
+    words = "frontier_shelf_life = {} in the meta of a request is not obeyed: set seconds above 0, or inf"
+    assert caplog.messages == [words.format(value) for value in ("0", "'daily'", "True", "[5]", "(5,)")]
+
+
+@pytest.mark.parametrize("key", [1, (1, "a"), "!"])
+def test_meta_is_read_without_making_a_request(key: Any) -> None:
+    meta = {key: [1], "max_retry_times": 12, "proxy": "p"}
+    assert meta_in(CODEC.encode(Request(URL, meta=meta))) == meta
+    for garbage in (b"[", b"[1]", b'{"meta":5}', b'{"meta":{"!":"dict","v":5}}', b"\xff"):
+        assert meta_in(garbage) == {}
+
+
+def test_the_payload_of_a_request_in_memory_is_its_fingerprint() -> None:
+    kept = memory_payload(b"\0\xff")
+    assert kept == b'{"!":"memory","fingerprint":"00ff"}'
+    assert fingerprint_in(kept) == b"\0\xff"
+    assert fingerprint_in(CODEC.encode(Request(URL, meta={"a": 1}))) is None
+    with pytest.raises(Unreadable):
+        CODEC.decode(URL, 0, kept)
+
+
+# -- size -----------------------------------------------------------------------------------------------
+
+
+def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path: Path) -> None:
+    """All rows, keys included, on 20 hosts with 100 pages each."""
+    pages = [f"http://www{page % 20}.example.com/some/page/{page}.html" for page in range(2000)]
+    store = Store(tmp_path)
+    frontier = Frontier(store, 1.0)
+    for url in pages:
+        request = Request(url, SPIDER.parse)
+        fingerprint = scrapy_fingerprint(request)
+        link = Link(fingerprint, url, url.split("/")[2], payload=CODEC.encode(request), parent=1)
+        assert frontier.discover([link], 1.0)[0].is_taken
+    frontier.commit()
+    total = sum(len(key) + len(value) for key, value in store.scan(b""))
+    frontier.close()
+    assert total / len(pages) - sum(map(len, pages)) / len(pages) < 150
 
 
 # -- in crawls -----------------------------------------------------------------------------------------

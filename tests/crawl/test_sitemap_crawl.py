@@ -18,7 +18,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from server import Answer
 
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.crawl import payloads, scrapy_internals
+from scrapy_frontier.crawl import scrapy_internals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,7 +179,7 @@ def test_a_guess_that_leads_to_the_front_page_shows_it_to_the_spider(
     assert parsed(crawl) == {"/", "/home"}
     home = pages()[web.url("/home")]
     assert home.state is State.DONE
-    assert not payloads.is_sitemap(home.payload)
+    assert not home.facts.is_sitemap
 
 
 def test_a_sitemap_behind_a_redirect_speaks_for_the_site(web: Web, run: Callable[..., Crawl]) -> None:
@@ -358,7 +358,7 @@ def test_where_a_page_of_a_sitemap_leads_has_no_lastmod(
     web.on("/sitemap.xml", body=urlset(*listed, lastmod="2001-09-09T01:46:40Z"))
     crawl = crawl_site(run, web, ON)
     assert parsed(crawl) == {"/", "/b", "/c", "/d", "/fresh", "/alias"}
-    found = {url: payloads.lastmod_of(page.payload) for url, page in pages().items()}
+    found = {url: page.lastmod for url, page in pages().items()}
     assert {url for url, lastmod in found.items() if lastmod is not None} == set(listed)
     assert crawl.stats.get(f"test/meta/{web.url('/b')}") is None
     assert crawl.stats[f"test/meta/{listed[1]}"] == 1_000_000_000
