@@ -38,13 +38,13 @@ COMPONENTS = {
     },
     "DOWNLOADER_MIDDLEWARES": {
         "scrapy_frontier.AddressMiddleware": 60,
-        "scrapy_frontier.PrivateNetworkMiddleware": 90,
         "scrapy_frontier.UnchangedMiddleware": 530,  # above what reads what a page says to crawlers
         "scrapy_frontier.DirectivesMiddleware": 540,
         # Below retries, redirects and decompression (550 to 600), above what looks at pages.
         "scrapy_frontier.SitemapsMiddleware": 545,
         "scrapy_frontier.CooldownMiddleware": 605,  # above what changes proxies, at 610 and more
         "scrapy_frontier.ConditionalMiddleware": 620,
+        "scrapy_frontier.PrivateNetworkMiddleware": 960,  # behind what chooses proxies: these resolve names
     },
 }
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .bulk_follow import Follow
     from .log import Reporter
     from .outlinks import Outlinks
-    from .robots_fetch import Gate
+    from .robots import Gate
     from .sitemaps import Sitemaps
 
 # Parts that need a component are made only if it is enabled.
@@ -249,12 +249,10 @@ class Crawl:
             self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.intake)
         self.gate: Gate | None = None
         if scrapy_internals.has_middleware(crawler, ROBOTS):
-            from .robots_fetch import Gate
-            from .robots_sites import RobotsServices
+            from .robots import Gate
 
             listed = None if self.sitemaps is None else self.sitemaps.named_by_robots
-            about = settings, clock, frontier, self.politeness_keys, self.standstill, listed
-            self.gate = Gate(RobotsServices(crawler, *about))
+            self.gate = Gate(crawler, settings, clock, frontier, self.politeness_keys, listed)
 
     def close(self, reason: str) -> None:
         """Closes the frontier, and removes a temporary one. To be called once. Raises `FrontierError` if that

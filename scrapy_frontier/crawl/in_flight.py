@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .link_extractor import Way
     from .log import Reporter
     from .queued import QueuedRequests
-    from .robots_sites import Decision
+    from .robots import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 NOTHING = b"", b""

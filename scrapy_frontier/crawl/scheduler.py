@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..core.pages.leases import Lease
-    from .robots_sites import Decision
+    from .robots import Decision
 
 logger = logging.getLogger(__name__)
 
@@ -340,8 +340,6 @@ class FrontierScheduler(BaseScheduler):
 
     def _report(self, crawl: Crawl) -> None:
         crawl.log.log_news()
-        if crawl.gate is not None:
-            crawl.gate.report()
         self._reporter.report(self.crawler.stats, crawl.frontier)
 
 

@@ -314,6 +314,10 @@ def _after_turns(turns: int, call: Callable[[], None]) -> None:
 class SideRequest(Request):
     """A request of the frontier's own, for a robots.txt: its sender tells the frontier how it ended."""
 
+    page: Request | None = None  # that it is sent for, unless a redirect led to it
+    was_sent = False  # to the network
+    bytes_read = 0  # of the answer, as they came
+
 
 class _Places(set["Request"]):
     """The downloader's set of requests that take a place of ``CONCURRENT_REQUESTS``: all but side

@@ -23,7 +23,7 @@ from ..crawl.fingerprints import is_same_page
 from ..crawl.host_trouble import lines_of
 from ..crawl.link_extractor import head_of
 from ..crawl.meta_keys import DIRECTIVES
-from ..crawl.robots_sites import Agents
+from ..crawl.robots import Agents
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -1,5 +1,5 @@
-"""No way from a public page by redirects, or from a public site by its sitemaps, into a private network,
-whatever a name resolves to."""
+"""Refuses requests by which a public page leads into a private network: redirects, and sitemaps that the
+robots.txt of another host names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..core.parse.directives import PRIVATE
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
 from ..crawl.private_network import is_led_to, leads_inside, led_inside, refusal_of
+from ..crawl.scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
@@ -19,21 +20,21 @@ _T = TypeVar("_T")
 
 
 class PrivateNetworkMiddleware(Component):
-    """Looks up the host of a redirect's target before the page is asked for.
+    """Looks up the host of such a request as it goes out, and checks the address that answered.
 
-    Only where a public page led to another host by its name; addresses and local names are refused at the
-    page itself. So it is with a sitemap that the robots.txt of another host names. The address that answers
-    is checked again: a name may resolve to one thing and then to another. Nothing can be told of requests
-    that go through a proxy.
+    Addresses and local names are refused at the page itself already. A name may resolve to a public address
+    first and to a private one for the connection (DNS rebinding): then the GET is sent, and its answer
+    refused. It stands behind the middlewares that choose a proxy; of requests that go through one nothing can
+    be told.
     """
 
     def is_wanted(self) -> bool:
-        """Unless ``FRONTIER_ALLOW_PRIVATE`` is set."""
+        """Return true unless ``FRONTIER_ALLOW_PRIVATE`` is set."""
         return not self.settings.redirects.allows_private
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        """None at once but for the few requests that another host led to; these are looked up, and raise
-        `IgnoreRequest` where they lead inside."""
+        """Return None at once, but for the few requests that another host led to; these are looked up, and
+        raise `IgnoreRequest` if they lead inside."""
         if _may_be_led_to(request) and is_led_to(request) and not request.meta.get("proxy"):
             return self._unless_inside(leads_inside(request), None)
         return None
@@ -41,13 +42,13 @@ class PrivateNetworkMiddleware(Component):
     def process_response(
         self, request: Request, response: Response
     ) -> Coroutine[Any, Any, Response] | Response:
-        """*response*; raises `IgnoreRequest` where somebody public led to it and its address is private."""
+        """Return *response*; raise `IgnoreRequest` if a public page led to it and its address is private."""
         if _may_be_led_to(request):
             return self._unless_inside(led_inside(request, response), response)
         return response
 
     async def _unless_inside(self, look_up: Awaitable[str | None], passed: _T) -> _T:
-        """*passed*; raises `IgnoreRequest`, which is counted, where *look_up* finds a private address."""
+        """Return *passed*; raise `IgnoreRequest`, which is counted, if *look_up* finds a private address."""
         address = await look_up
         if address is None:
             return passed
@@ -57,5 +58,5 @@ class PrivateNetworkMiddleware(Component):
 
 
 def _may_be_led_to(request: Request) -> bool:
-    """False for the many requests of which `is_led_to` need not be asked."""
-    return FROM_PUBLIC in request.meta or SITEMAP in request.meta
+    """Return false for the many requests of which `is_led_to` need not be asked."""
+    return FROM_PUBLIC in request.meta or SITEMAP in request.meta or isinstance(request, SideRequest)

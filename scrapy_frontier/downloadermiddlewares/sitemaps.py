@@ -16,7 +16,6 @@ from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.in_flight import Consumed, failed_with
 from ..crawl.meta_keys import SITEMAP, UNSET
-from ..crawl.private_network import led_inside
 
 if TYPE_CHECKING:
     from scrapy.http import Request, Response
@@ -51,8 +50,6 @@ class SitemapsMiddleware(Component):
         sitemap that `PrivateNetworkMiddleware` refuses."""
         crawl = self.crawl
         if request.meta.get(SITEMAP) in UNSET or crawl is None or crawl.sitemaps is None:
-            return response
-        if not self.settings.redirects.allows_private and await led_inside(request, response) is not None:
             return response
         with self.left_to_scheduler():
             return await crawl.sitemaps.read(request, response, self.flights.get(id(request)))

@@ -170,7 +170,7 @@ def test_takes_the_places_of_scrapys_redirect_middlewares() -> None:
     assert places(found, REFRESH) == {OUR_REDIRECT: 580}
     assert places(found, REDIRECT) == {OUR_REDIRECT: 600}
     orders = {cls.__name__: order for cls, order in found.items()}
-    assert orders["PrivateNetworkMiddleware"] < orders["FrontierRobotsTxtMiddleware"]
+    assert orders["PrivateNetworkMiddleware"] > orders["HttpProxyMiddleware"]
     assert orders["DirectivesMiddleware"] < orders["RetryMiddleware"]
 
 

@@ -47,7 +47,7 @@ OBEY = {
 class Resolver(CachingThreadedResolver):
     """Knows `NAMES`, and asks nobody. Who rebinds a name is public when it is checked, private when used."""
 
-    rebinding: ClassVar = iter(("127.0.0.4", "127.0.0.3") * 2)  # for robots.txt, then for the page
+    rebinding: ClassVar = iter(("127.0.0.4", "127.0.0.3"))
 
     def getHostByName(self, name: str, timeout: Any = ()) -> Deferred[str]:  # noqa: N802 - Twisted's name
         if name == "rebinds.example":
@@ -166,20 +166,30 @@ def test_a_site_in_the_private_network_may_have_its_sitemap_there_too(web: Web, 
     assert "/map.txt" in web.paths(1)
 
 
-def test_a_sitemap_whose_name_turns_private_once_it_was_looked_up_is_not_read(
+def test_a_name_that_turns_private_once_it_was_looked_up_is_not_read(
     web: Web, run: Run, pages: Pages
 ) -> None:
-    """So it is done to reach inside: the name is public when it is checked, and private when it is used."""
+    """DNS rebinding: the name is public when it is checked and private when it is used, so one GET goes
+    inside and its answer is refused. That is the robots.txt here; the page itself is asked for no more."""
     secret = named(web, "rebinds.example", "/secret.xml")
     web.on(ROBOTS, body=f"User-agent: *\nSitemap: {secret}\n")
     web.on("/secret.xml", body=named(web, "outside.example", "/listed"), host=1)
     settings = {**OBEY, "FRONTIER_SITEMAPS": True}
     run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
-    assert "/secret.xml" in web.paths(1)
+    assert web.paths(1) == [ROBOTS]
     assert "/listed" not in web.paths(0)
     kept = pages()[secret]
     assert kept.state is State.EXCLUDED
-    assert kept.reason == "a public page led to it, and its address is private (127.0.0.3)"
+    assert "its address is private (127.0.0.3)" in kept.reason
+
+
+def test_of_a_page_whose_name_turns_private_the_answer_is_refused(web: Web, run: Run, pages: Pages) -> None:
+    secret = named(web, "rebinds.example", "/secret")
+    web.on("/", status=302, headers={"Location": secret})
+    settings = {**OBEY, "ROBOTSTXT_OBEY": False}
+    run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
+    assert web.paths(1) == ["/secret"]
+    assert pages()[secret].state is State.EXCLUDED
 
 
 def test_a_sitemap_in_a_private_network_is_read_where_that_is_allowed(web: Web, run: Run) -> None:

@@ -1,312 +1,192 @@
-"""robots.txt: what a body asks of a crawler (RFC 9309), as plain values.
+"""Reads what a robots.txt asks of one crawler (RFC 9309; section numbers below are the RFC's).
 
-`parse` reads a body for one product token and keeps what concerns it, as the `Rules` that answer for URLs.
-Nothing here fetches, and nothing reads a clock.
-
-No line of another library takes part in a decision. Protego, Scrapy's parser, departs from the RFC in what
-it is built on (group ends, token comparison, one normal form for ``?`` and ``%3F``) and tells no rule:
-``docs/internals/conformance.md`` lists it; the tests use it as a second opinion where the two must agree.
-
-The rules of a robots.txt: whether they allow a URL, which line decides, and when a host wants requests.
-
-Made from lines by `robots_txt.parse`. Rules and URLs are compared octet by octet in one normal form, without
-backtracking (RFC 9309 2.2.2 and 2.2.3; section numbers below are the RFC's).
+Protego parses and matches. Before it stands a front that writes the file anew: only the lines that concern
+the crawler, as one group, in a spelling that Protego cannot misread. ``docs/internals/conformance.md`` lists
+what that puts right. Nothing here fetches, and nothing reads a clock.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
+
+from protego import Protego
 
 from .urls import absolute, wire_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import time
 
-# --- hours and rates --------------------------------------------------------------------------------------
+    from protego import RequestRate, VisitTime
 
-SECONDS_A_DAY = 86_400  # seconds
-
-
-class Hours(NamedTuple):
-    """A part of every day, UTC, in seconds after midnight; may span midnight. Equal ends: the whole day."""
-
-    start: int
-    end: int
-
-    def holds(self, now: float) -> bool:
-        """Whether *now* (POSIX seconds) lies in this part of the day; its start does, its end does not."""
-        moment = now % SECONDS_A_DAY
-        if self.start < self.end:
-            return self.start <= moment < self.end
-        return moment >= self.start or moment < self.end
+BODY_LIMIT = 512_000  # bytes: a crawler must read 500 KiB (2.5), and no more of a file is read
+MOST_WILDCARDS = 2_000  # in the rules for a crawler; and characters of these, as Protego gets them
+MOST_OF_WILDCARDS = 400_000
+MOST_STEPS = 2_000_000  # wildcards times octets of a URL that are compared with them: 20 ms
+LONGEST_VALUE = 60  # characters of a Request-rate or Visit-time
 
 
-class RequestRate(NamedTuple):
-    """At most *requests* in *seconds*, neither of them 0; always, or during *hours*."""
+class Rules(NamedTuple):
+    """What one robots.txt asks of one crawler, made by `parse`."""
 
-    requests: int
-    seconds: int
-    hours: Hours | None = None
-
-
-# --- the rules --------------------------------------------------------------------------------------------
-
-
-class Rule(NamedTuple):
-    """One Allow or Disallow line, ready to match: equal when the lines ask the same in the same words."""
-
-    length: int  # octets of the normal form
-    allow: bool
-    pieces: tuple[str, ...]  # the normal form between its wildcards
-    anchored: bool
-    query_pieces: tuple[str, ...]  # with "/" and "?" of the query decoded; empty where that is no change
-    line: str  # as the site wrote it
-
-    @property
-    def precedence(self) -> tuple[int, bool]:
-        """Return a key that sorts the rule that wins first: the longest, Allow before Disallow (2.2.2)."""
-        return -self.length, not self.allow
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What one robots.txt asks of one product token, made by `parse`; equal when they ask the same."""
-
-    rules: tuple[Rule, ...] = ()  # best first
-    crawl_delay: float | None = None  # seconds; the largest the group names
-    request_rate: tuple[RequestRate, ...] = ()
-    visit_time: tuple[Hours, ...] = ()  # none: any time
-    sitemaps: tuple[str, ...] = ()  # http(s) URLs and no others, where the file's own URL was known
-    numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
-    _literal: dict[str, Rule] = field(init=False, default_factory=dict, repr=False, compare=False)
-    _special: list[Rule] = field(init=False, default_factory=list, repr=False, compare=False)
-    _lengths: list[int] = field(init=False, default_factory=list, repr=False, compare=False)
-    _pieces: int = field(init=False, repr=False, compare=False)  # of the special ones
-
-    def __post_init__(self) -> None:
-        for rule in self.rules:
-            if len(rule.pieces) > 1 or rule.anchored or rule.query_pieces:
-                self._special.append(rule)
-            else:
-                self._literal.setdefault(rule.pieces[0], rule)
-        self._lengths.extend(sorted(set(map(len, self._literal)), reverse=True))
-        pieces = sum(len(rule.pieces) + len(rule.query_pieces) for rule in self._special)
-        object.__setattr__(self, "_pieces", pieces)
+    protego: Protego
+    disallowed: tuple[tuple[str, str], ...] = ()  # pattern for Protego, line of the file; longest first
+    crawl_delay: float | None = None  # seconds; the largest that is named
+    request_rates: tuple[RequestRate, ...] = ()
+    visit_times: tuple[VisitTime, ...] = ()  # none: any time
+    sitemaps: tuple[str, ...] = ()  # http(s) URLs and no others, if the file's own URL was known
+    compared: int = MOST_STEPS  # characters of a URL
 
     def allowed(self, url: str) -> bool:
-        """May *url* be fetched? The longest matching rule decides; no rule, no objection (2.2.2). Takes
-        `cost`."""
-        rule = self._decisive(url)
-        return rule is None or rule.allow
+        """Return whether *url* may be fetched: the longest rule that matches decides (2.2.2). 6 us."""
+        target = wire_target(url)
+        if not self.disallowed or target == "/robots.txt" or target.startswith("/robots.txt?"):
+            return True  # the file itself is always allowed (2.2.2)
+        return self.protego.can_fetch(_coded_target(target[: self.compared]), "*")
 
     def where(self, url: str) -> str:
-        """Return the line that decides about *url* as the site wrote it, and its number: ``Disallow: /private
-        (line 4)``; empty when none does."""
-        rule = self._decisive(url)
-        return "" if rule is None else f"{rule.line} (line {self.numbers[rule.line]})"
+        """Return the line that forbids *url*, which is not `allowed`, as the site wrote it: ``Disallow: /a``.
 
-    def cost(self, url: str) -> float:
-        """Return about how many seconds it takes to say whether *url* is allowed.
-
-        2e-6 for usual files, a second for 30,000 rules with wildcards and a URL of 8,000 characters.
+        Protego does not tell which: half of the rules are asked, then half of these. 5 us a rule.
         """
-        return 2e-6 + self._pieces * 0.25e-6 + len(self._special) * len(url) * 6e-9
+        target = _coded_target(wire_target(url)[: self.compared])
+        found = [each for each in self.disallowed if target.startswith(each[0].partition("*")[0])]
+        while len(found) > 1:
+            half = found[: len(found) // 2]
+            protego = _alone("\n".join(f"Disallow: {pattern}" for pattern, _ in half))
+            found = found[len(half) :] if protego.can_fetch(target, "*") else half
+        return found[0][1] if found else ""
 
     def delay(self, now: float) -> float:
-        """Return the least seconds between two requests that the file asks for at *now*; 0: it asks none."""
-        rates = (rate for rate in self.request_rate if not rate.hours or rate.hours.holds(now))
+        """Return the least seconds between two requests that the file asks for at *now*; 0: none."""
+        rates = (each for each in self.request_rates if not _opens_in(each.start_time, each.end_time, now))
         return max(self.crawl_delay or 0.0, *(rate.seconds / rate.requests for rate in rates), 0.0)
 
     def opens_in(self, now: float) -> float:
-        """Return the seconds from *now* (POSIX seconds) until a `visit_time` begins: 0 during one, and when
-        none is set."""
-        if not self.visit_time or any(hours.holds(now) for hours in self.visit_time):
-            return 0.0
-        return min((hours.start - now) % SECONDS_A_DAY for hours in self.visit_time)
-
-    def _decisive(self, url: str) -> Rule | None:
-        if not self.rules:
-            return None
-        target = wire_target(url)
-        if target == "/robots.txt" or target.startswith("/robots.txt?"):
-            return None  # implicitly allowed (2.2.2)
-        path = _normal(target)
-        best = self._longest_literal(path)
-        query_path = _with_open_query(path) if self._special else path
-        for rule in self._special:
-            if best is not None and rule.precedence > best.precedence:
-                break
-            if _matches(rule.pieces, rule.anchored, path) or (
-                rule.query_pieces and _matches(rule.query_pieces, rule.anchored, query_path)
-            ):
-                return rule
-        return best
-
-    def _longest_literal(self, path: str) -> Rule | None:
-        for length in self._lengths:
-            rule = self._literal.get(path[:length])
-            if rule is not None:
-                return rule
-        return None
+        """Return the seconds from *now* (POSIX seconds) until a Visit-time begins: 0 during one, and if none
+        is named."""
+        return min((_opens_in(*hours, now) for hours in self.visit_times), default=0.0)
 
 
-def _matches(pieces: Sequence[str], anchored: bool, path: str) -> bool:
-    """Does *path* begin with the *pieces*, in order, anything between them, and end there if *anchored*?
+def _opens_in(start: time | None, end: time | None, now: float) -> float:
+    """Return the seconds from *now* until *start*, UTC, or 0 from *start* to *end*; equal ends are a whole
+    day."""
+    if start is None or end is None:
+        return 0.0
+    begin, stop = (each.hour * 3_600 + each.minute * 60 for each in (start, end))
+    since = (now - begin) % 86_400
+    return 0.0 if since < ((stop - begin) % 86_400 or 86_400) else 86_400 - since
 
-    Each piece is taken at its leftmost place, which never costs a match, so the path is walked once: no
-    backtracking.
+
+def _alone(line: str) -> Protego:
+    return Protego.parse(f"User-agent: *\n{line}")
+
+
+def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
+    """Read what robots.txt *body*, fetched from *url*, asks of *agent*.
+
+    An agent is a product token or a whole User-Agent string; with several, what any of them is asked holds.
+    Every line that can be read counts, whatever surrounds it; all groups that name the token are one, and
+    groups of ``*`` hold for a crawler that none names (2.2.1). Linear in the length of *body*; never raises.
     """
-    first, last = pieces[0], pieces[-1]
-    if not path.startswith(first):
-        return False
-    if len(pieces) == 1:
-        return not anchored or path == first
-    place = len(first)
-    for piece in pieces[1:-1]:
-        place = path.find(piece, place)
-        if place < 0:
-            return False
-        place += len(piece)
-    if anchored:
-        return path.endswith(last) and len(path) - len(last) >= place
-    return path.find(last, place) >= 0
-
-
-# --- normal form ------------------------------------------------------------------------------------------
-
-# Every octet has one spelling on both sides (2.2.2). Unreserved characters and those reserved ones that
-# never delimit anything here stand for themselves; "/" and "?" delimit, "*" and "$" mean something in a
-# rule, "#" and "%" everywhere, so their escapes stay escapes; all else is escaped, in upper case.
-_ITSELF = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),;+=&[]")
-_HEX = "0123456789ABCDEFabcdef"
-_SPELLING = tuple(chr(octet) if octet in _ITSELF else f"%{octet:02X}" for octet in range(256))
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
-_SPELLED = {f"%{one}{two}": _SPELLING[int(one + two, 16)] for one in _HEX for two in _HEX}
-# What stands for itself, and of the rest "/", "?" and "%", is the same in the normal form.
-_OCTETS = {octet: text for octet, text in enumerate(_SPELLING) if text != chr(octet) and octet not in b"/?%"}
-_ODD = re.compile(r"[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
-# The others are octets, see `robots_txt.decode`.
-_HALF_A_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-
-
-def _normal(path: str) -> str:
-    if "%" in path:
-        path = _ESCAPE.sub(lambda match: _SPELLED[match[0]], path)
-    if _ODD.search(path) is None:
-        return path
-    octets = _HALF_A_CHARACTER.sub("\ufffd", path).encode("utf-8", "surrogateescape")
-    return octets.decode("latin-1").translate(_OCTETS)
-
-
-def _with_open_query(path: str) -> str:
-    """Decode ``/`` and ``?`` behind the first ``?``, where the RFC's table writes them either way."""
-    before, mark, query = path.partition("?")
-    return before + mark + query.replace("%2F", "/").replace("%3F", "?")
-
-
-_INDEX_PAGES = ("/index.html", "/index.htm")
-
-
-def rules_of(allow: bool, value: str, line: str) -> list[Rule]:
-    """Make the rules of one line: none when no path can match it, two when it allows an index page.
-
-    Whoever allows ``/shop/index.html`` allows ``/shop/``: not in the RFC, but Google, crawler-commons and
-    Protego agree.
-    """
-    anchored = value.endswith("$")
-    pieces = tuple(map(_normal, (value[:-1] if anchored else value).split("*")))
-    whole = "*".join(pieces)
-    if whole[:1] not in ("/", "*"):
-        return []  # every path begins with a slash
-    rules = [Rule(len(whole) + anchored, allow, _squeezed(pieces), anchored, _open_pieces(whole), line)]
-    if allow and not anchored and whole.endswith(_INDEX_PAGES):
-        directory = whole[: whole.rfind("/") + 1]
-        rules.append(Rule(len(directory) + 1, True, _squeezed(tuple(directory.split("*"))), True, (), line))
-    return rules
-
-
-def _open_pieces(whole: str) -> tuple[str, ...]:
-    query = whole.partition("?")[2]
-    opened = _with_open_query(whole)
-    if "/" not in query and "?" not in query and opened == whole:
-        return ()
-    return _squeezed(tuple(opened.split("*")))
-
-
-def _squeezed(pieces: tuple[str, ...]) -> tuple[str, ...]:
-    """Drop the empty pieces of ``**``; the first and the last say where the pattern may begin and end."""
-    if len(pieces) < 3:
-        return pieces
-    return (pieces[0], *filter(None, pieces[1:-1]), pieces[-1])
-
-
-BODY_LIMIT = 512_000  # bytes: a parser must read 500 KiB (RFC 9309 2.5), and nobody asks for more
+    agents = [agent] if isinstance(agent, str) else agent
+    tokens = {name if name == "*" else product_token(name) for name in agents} - {""}
+    fields = list(_fields(counted_part(body).decode("utf-8", "surrogateescape")))
+    mine = tokens.intersection(_named(value) for name, value, _ in fields if name == USER_AGENT) or {"*"}
+    asked = list(_of_groups(fields, mine))
+    delays = (_NUMBER.match(value) for name, value, _ in asked if name == CRAWL_DELAY)
+    rates = (_alone(f"Request-rate: {_hours(value)}") for name, value, _ in asked if name == REQUEST_RATE)
+    hours = (_alone(f"Visit-time: {_hours(value)}") for name, value, _ in asked if name == VISIT_TIME)
+    sitemaps = (_sitemap_url(value, url) for name, value, _ in fields if name == SITEMAP)
+    patterns = _patterns(asked)
+    disallowed = [(pattern, line) for (name, pattern), line in patterns.items() if name == DISALLOW]
+    return Rules(
+        _alone("\n".join(f"{name}: {pattern}" for name, pattern in patterns)),
+        tuple(sorted(disallowed, key=lambda each: len(each[0]), reverse=True)),
+        max((float(found[1]) for found in delays if found), default=None),
+        tuple(rate for each in rates if (rate := each.request_rate("*"))),
+        tuple(period for each in hours if (period := each.visit_time("*"))),
+        tuple(dict.fromkeys(filter(None, sitemaps))),
+        MOST_STEPS // max(sum(pattern.count("***") for _, pattern in patterns), 1),
+    )
 
 
 # --- lines ------------------------------------------------------------------------------------------------
 
-# Spellings that other parsers accept too (Google's frequent typos, Protego's blanks). Being read is what a
-# site wants.
-_NAMES = {
-    "user-agent": "user-agent", "useragent": "user-agent", "user agent": "user-agent",
-    "allow": "allow",
-    "disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow",
-    "diasllow": "disallow", "disallaw": "disallow",
-    "crawl-delay": "crawl-delay", "crawl delay": "crawl-delay", "crawldelay": "crawl-delay",
-    "request-rate": "request-rate", "request rate": "request-rate",
-    "visit-time": "visit-time", "visit time": "visit-time",
-    "sitemap": "sitemap", "sitemaps": "sitemap", "site-map": "sitemap",
-    "content-signal": "content-signal", "content-usage": "content-usage",
-}  # fmt: skip
-_OF_A_GROUP = frozenset(("crawl-delay", "request-rate", "visit-time", "content-signal", "content-usage"))
-_WITHOUT_COLON = re.compile(
-    "(?i)(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")[ \t]+([^ \t].*)"
-)
-# Prose may begin with the name of a field, too ("Sitemap of our site"): what stands there has to look like a
-# value.
-_LIKELY = {
-    "user-agent": re.compile(r"[^ \t]+(?:[ \t]+[^ \t]+)?"),
-    **dict.fromkeys(("allow", "disallow"), re.compile(r"[/*][^ \t]*")),
-    **dict.fromkeys(("crawl-delay", "request-rate", "visit-time"), re.compile(r"[.0-9].*")),
-    "sitemap": re.compile(r"(?i)(?:https?:/)?/[^ \t]*"),
-}
-_EDGE = " \t\x00\x0b\x0c\xa0\ufeff"
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
+def counted_part(body: bytes) -> bytes:
+    """Return the part of *body* that counts, as UTF-8 without its mark: whole lines up to `BODY_LIMIT`.
 
-def decode(body: bytes) -> str:
-    """Return the part of *body* that counts: whole lines up to `BODY_LIMIT`, without byte order mark.
-
-    A line that begins within the limit is read to its end, since half a rule is another rule. UTF-16 is
-    accepted with its mark. Octets that are no UTF-8 survive as surrogates, so that a rule still matches its
-    own escapes.
+    The line that crosses the limit is read to its end; without one it is left out, since half a rule is
+    another rule. UTF-16 is accepted with its mark.
     """
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         body = body[: 2 * BODY_LIMIT].decode("utf-16", "replace").encode()
-    if len(body) > BODY_LIMIT:
-        ends = [end for end in (body.find(b"\n", BODY_LIMIT), body.find(b"\r", BODY_LIMIT)) if end >= 0]
-        body = body[: min(ends, default=len(body))]
-    return body.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    body = body.removeprefix(b"\xef\xbb\xbf")
+    if len(body) <= BODY_LIMIT:
+        return body
+    end = re.compile(rb"[\r\n]").search(body, BODY_LIMIT, 2 * BODY_LIMIT)
+    if end is not None:
+        return body[: end.end()]
+    return body[: max(body.rfind(mark, 0, BODY_LIMIT) for mark in (b"\n", b"\r")) + 1]
 
 
-def _fields(text: str) -> Iterator[tuple[str, str, str, int]]:
-    """Yield (name, value, line, its number) of every line that can be read; unknown names are left out."""
-    for number, raw in enumerate(_LINE_END.split(text), 1):
-        line = raw.partition("#")[0].strip(_EDGE)
-        if not line:
-            continue
+USER_AGENT, ALLOW, DISALLOW, SITEMAP = "useragent", "allow", "disallow", "sitemap"
+CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawldelay", "requestrate", "visittime"
+# By the name of a field without blanks and hyphens; misspellings that Google and Protego accept are read too.
+_NAMES = {
+    **{name: name for name in (USER_AGENT, ALLOW, DISALLOW, CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)},
+    **dict.fromkeys((SITEMAP, "sitemaps"), SITEMAP),
+    **dict.fromkeys(("dissallow", "dissalow", "disalow", "diasllow", "disallaw"), DISALLOW),
+}
+# Prose may begin with the name of a field, too: without a colon the value has to look like one.
+_WITHOUT_COLON = re.compile(
+    r"""(?ix) ( user[ -]?agent (?=\s+\S+(?:\s+\S+)?$)
+    | (?:dis)?allow (?=\s+[/*]\S*$)
+    | (?:crawl[ -]?delay | request[ -]?rate | visit[ -]?time) (?=\s+[.\d])
+    | sitemap (?=\s+(?:https?:/)?/\S*$) ) \s+ (.+)"""
+)
+
+
+def _fields(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, value, line) of each line that can be read; unknown names are left out."""
+    for raw in re.split(r"[\r\n]+", text.translate({0: None, 0xFEFF: None})):
+        line = raw.partition("#")[0].strip()
         key, colon, value = line.partition(":")
-        name = _NAMES.get(" ".join(key.lower().split())) if colon else None
-        if name is None:
-            match = _WITHOUT_COLON.fullmatch(line)
-            if match is None:
-                continue
-            name, value = _NAMES[match[1].lower()], match[2]
-            if name not in _LIKELY or _LIKELY[name].fullmatch(value) is None:
-                continue
-        yield name, value.strip(_EDGE), line, number
+        name = _name(key) if colon else None
+        if name is None and (match := _WITHOUT_COLON.match(line)) is not None:
+            name, value = _name(match[1]), match[2]
+        if name is not None:
+            yield name, value.strip(), line
+
+
+def _name(key: str) -> str | None:
+    return _NAMES.get(re.sub(r"[\s-]+", "", key.lower()))
+
+
+def _of_groups(fields: Iterable[tuple[str, str, str]], mine: set[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the *fields* of the groups that name one of *mine*; empty ones are left out.
+
+    Only Allow and Disallow end a run of user-agent lines for rules: other lines must not interfere (2.2.4).
+    Crawl-delay and its kind are older than the RFC and belong to the user-agent lines right before them: a
+    file of one Crawl-delay for each bot, with the rules at its end, is both.
+    """
+    for_rules: set[str] = set()
+    for_delays: set[str] = set()
+    after_rule = after_delay = False
+    for name, value, line in fields:
+        if name == USER_AGENT:
+            for_rules = set() if after_rule else for_rules
+            for_delays = set() if after_rule or after_delay else for_delays
+            after_rule = after_delay = False
+            for_rules.add(_named(value))
+            for_delays.add(_named(value))
+        elif name != SITEMAP:
+            is_rule = name in (ALLOW, DISALLOW)
+            after_rule, after_delay = after_rule or is_rule, after_delay or not is_rule
+            if value and not mine.isdisjoint(for_rules if is_rule else for_delays):
+                yield name, value, line
 
 
 _TOKEN = re.compile(r"[\w-]+")
@@ -314,153 +194,120 @@ _COMPATIBLE = re.compile(r"(?i)Mozilla/[^;]*(?:;[^;]*)?\bcompatible; *([\w-]+)")
 
 
 def product_token(agent: str) -> str:
-    """Return the name under which robots.txt addresses *agent*, in lower case; empty when it has none.
+    """Return the name under which robots.txt addresses *agent*, in lower case; empty if it has none.
 
-    The leading token of a User-Agent string ("MyBot/1.0 (+https://...)" is ``mybot``), or the bot's own in
-    the browsers' disguise "Mozilla/5.0 (compatible; MyBot/1.0)". RFC 9309 2.2.1 knows only ASCII letters,
-    ``-`` and ``_``; digits and other letters are kept, or agent1 would obey the group of agent2.
+    That is the leading token of a User-Agent string ("MyBot/1.0 (+https://...)" is ``mybot``), or the bot's
+    own in "Mozilla/5.0 (compatible; MyBot/1.0)". RFC 9309 2.2.1 knows only ASCII letters, ``-`` and ``_``;
+    digits and other letters are kept, or agent1 would obey the group of agent2.
     """
     match = _COMPATIBLE.match(agent)
     return match[1].lower() if match else _leading_token(agent)
 
 
 def _leading_token(value: str) -> str:
-    match = _TOKEN.match(value.strip(_EDGE))
+    match = _TOKEN.match(value.strip())
     return match[0].lower() if match else ""
 
 
 def _named(value: str) -> str:
-    """Return the token a user-agent line names: ``*`` for everybody."""
-    return "*" if value == "*" or value[:2] in ("* ", "*\t") else _leading_token(value)
+    """Return the token that a user-agent line names; ``*`` for all."""
+    return "*" if value.split()[:1] == ["*"] else _leading_token(value)
 
 
-class _Group:
-    """Who the lines being read are for.
+# --- patterns and URLs ------------------------------------------------------------------------------------
 
-    Only Allow and Disallow end a run of user-agent lines for rules: other lines must not interfere (RFC
-    9309 2.2.4). Crawl-delay and its kind are older than the RFC and belong to the user-agent lines right
-    before them, as their authors mean them: a file of one Crawl-delay per bot, with the rules at its end,
-    is both.
+# Both are compared octet by octet in one spelling (2.2.2). Protego has one spelling for "?" and "%3F", counts
+# an escaped octet as three and a reserved one too, and reads a "$" in two ways. So each octet is handed to it
+# as a fixed code of letters that it leaves alone: three characters for one that stands for itself, nine for
+# one that has to be escaped, so that its longest pattern is the longest rule. "/" and "?" delimit, "*" and
+# "$" mean something in a rule, "#" and "%" everywhere: their escapes are other octets than they are.
+_ITSELF = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),;+=&[]")
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_CODES = {
+    octet + escaped: f"{octet:02x}-"
+    if octet in _ITSELF or (octet in b"/?" and not escaped)
+    else f"={octet:02x}======"
+    for octet in range(256)
+    for escaped in (0, 256)
+}
+_END = "end"  # of a URL
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def _coded(text: str) -> str:
+    octets = text.encode("utf-8", "surrogateescape").decode("latin-1")
+    return _ESCAPE.sub(lambda found: chr(256 + int(found[1], 16)), octets).translate(_CODES)
+
+
+def _coded_target(target: str) -> str:
+    """Return the path and query of a URL as Protego gets it."""
+    return f"/{_coded(_HALF_A_CHARACTER.sub(chr(0xFFFD), target))}{_END}"
+
+
+def _spellings(name: str, value: str) -> Iterator[str]:
+    """Yield the patterns for Protego of one rule: none if no path can match it.
+
+    There are two if it allows an index page: ``/shop/index.html`` allows ``/shop/``. That is not in the RFC,
+    but Google, crawler-commons and Protego agree. There are three if "/" or "?" stand behind its first "?",
+    where the RFC's table writes them either way.
     """
-
-    def __init__(self) -> None:
-        self.rule_agents: list[str] = []
-        self.delay_agents: list[str] = []
-        self._rules_seen = self._others_seen = False
-
-    def add(self, agent: str) -> None:
-        """A user-agent line names *agent*: one more of the run, or the first of the next."""
-        if self._rules_seen:
-            self.rule_agents = []
-        if self._rules_seen or self._others_seen:
-            self.delay_agents = []
-        self._rules_seen = self._others_seen = False
-        self.rule_agents.append(agent)
-        self.delay_agents.append(agent)
-
-    def add_field(self, name: str) -> None:
-        """Take in a line of another kind, its *name* in lower case. A user-agent line behind it begins
-        another group."""
-        self._rules_seen = self._rules_seen or name in ("allow", "disallow")
-        self._others_seen = self._others_seen or name in _OF_A_GROUP
+    if value[0] not in "/*":
+        return  # every path begins with a slash
+    spellings = [value]
+    path, mark, query = value.partition("?")
+    if name == ALLOW and path.endswith(("/index.html", "/index.htm")) and not mark:
+        spellings.append(path[: path.rfind("/") + 1] + "$")
+    decoded = re.sub("(?i)%2F", "/", re.sub("(?i)%3F", "?", query))
+    if "/" in decoded or "?" in decoded:
+        escaped = decoded.replace("/", "%2F").replace("?", "%3F")
+        spellings += [f"{path}?{decoded}", f"{path}?{escaped}"]
+    for spelling in dict.fromkeys(spellings):
+        end = _END if spelling.endswith("$") else ""
+        yield "/" + "***".join(map(_coded, spelling.removesuffix("$").split("*"))) + end
 
 
-def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
-    """Read what robots.txt *body*, fetched from *url*, asks of *agent*.
+def _patterns(fields: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], str]:
+    """Return the lines of all rules in *fields*, by (name, pattern).
 
-    An agent is a product token or a whole User-Agent string; with several, what any of them is asked holds.
-    RFC 9309 2.2: every line that can be read counts, whatever surrounds it; all groups that name the token
-    are one; groups of ``*`` hold for those that are not named. Linear in the length of *body*; never raises.
+    Beyond `MOST_WILDCARDS` a Disallow ends at its first wildcard and an Allow with one is left out: both
+    forbid more.
     """
-    agents = [agent] if isinstance(agent, str) else agent
-    tokens = {name if name == "*" else product_token(name) for name in agents} - {""}
-    fields = list(_fields(decode(body)))
-    mine = tokens.intersection(_named(value) for name, value, *_ in fields if name == "user-agent") or {"*"}
-    group = _Group()
-    rules: list[Rule] = []
-    numbers: dict[str, int] = {}
-    asked: list[tuple[str, str]] = []
-    for name, value, line, number in fields:
-        if name == "user-agent":
-            group.add(_named(value))
-            continue
-        group.add_field(name)
-        if not value:
-            continue
-        if name in ("allow", "disallow"):
-            if not mine.isdisjoint(group.rule_agents):
-                rules += rules_of(name == "allow", value, line)
-                numbers.setdefault(line, number)
-        elif name not in _OF_A_GROUP or not mine.isdisjoint(group.delay_agents):
-            asked.append((name, value))
-    return Rules(
-        rules=tuple(sorted(dict.fromkeys(rules), key=lambda rule: rule.precedence)),
-        crawl_delay=max(_values(asked, "crawl-delay", _seconds), default=None),
-        request_rate=tuple(_values(asked, "request-rate", _rate)),
-        visit_time=tuple(_values(asked, "visit-time", _hours)),
-        sitemaps=tuple(dict.fromkeys(_values(asked, "sitemap", lambda value: _located(value, url)))),
-        numbers=numbers,
-    )
+    found: dict[tuple[str, str], str] = {}
+    wildcards = size = 0
+    for name, value, line in fields:
+        for pattern in _spellings(name, value) if name in (ALLOW, DISALLOW) else ():
+            kept = pattern
+            if "*" in pattern:
+                wildcards, size = wildcards + pattern.count("***"), size + len(pattern)
+                if wildcards > MOST_WILDCARDS or size > MOST_OF_WILDCARDS:
+                    kept = "" if name == ALLOW else pattern.partition("*")[0]
+            if kept:
+                found.setdefault((name, kept), line)
+    return found
 
 
 # --- values -----------------------------------------------------------------------------------------------
 
-_T = TypeVar("_T")
-_DECIMAL = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?![\w.])", re.ASCII)
-_RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})\s*([smhd]?)(?:\s+(\S.*))?", re.ASCII | re.IGNORECASE)
-_HOURS = re.compile(
-    r"(\d{1,2})[:.]?(\d\d)\s*[- ]\s*(\d{1,2})[:.]?(\d\d)(?:\s*(?:UTC|GMT|Z))?", re.ASCII | re.IGNORECASE
-)
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": SECONDS_A_DAY}
+_NUMBER = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?![\w.])", re.ASCII)  # "30<BR>", "10 seconds"
 
 
-def _values(asked: Iterable[tuple[str, str]], wanted: str, read: Callable[[str], _T | None]) -> Iterator[_T]:
-    """Yield what *read* makes of the values of *wanted*; what it cannot read does not exist."""
-    return (value for name, text in asked if name == wanted and (value := read(text)) is not None)
+def _hours(value: str) -> str:
+    """Return a Request-rate or Visit-time as Protego reads it: ``1/5 0600-0845``; empty if it is too long."""
+    if len(value) > LONGEST_VALUE:
+        return ""
+    value = re.sub(r"\s*([/-])\s*", r"\1", " ".join(value.split()))
+    return re.sub(r"(?<=[- ])2400", "0000", re.sub(r"(?i):| ?(?:utc|gmt|z)$", "", value))
 
 
-def _seconds(text: str) -> float | None:
-    """Read the number that *text* begins with: ``30<BR>`` and ``10 seconds`` are common."""
-    match = _DECIMAL.match(text)
-    return float(match[1]) if match else None
+def _sitemap_url(value: str, url: str) -> str | None:
+    """Return a Sitemap value as an absolute URL; some sites write a relative one, and some quote it.
 
-
-def _rate(text: str) -> RequestRate | None:
-    match = _RATE.fullmatch(text)
-    if match is None:
-        return None
-    requests, seconds = int(match[1]), int(match[2]) * _UNITS[match[3].lower()]
-    hours = _hours(match[4]) if match[4] else None
-    if not requests or not seconds or (match[4] and hours is None):
-        return None
-    return RequestRate(requests, seconds, hours)
-
-
-def _hours(text: str) -> Hours | None:
-    match = _HOURS.fullmatch(text)
-    if match is None:
-        return None
-    start, end = _moment(match[1], match[2]), _moment(match[3], match[4])
-    return None if start is None or end is None else Hours(start, end)
-
-
-def _moment(hours: str, minutes: str) -> int | None:
-    seconds = int(hours) * 3_600 + int(minutes) * 60
-    if int(minutes) >= 60 or seconds > SECONDS_A_DAY:
-        return None
-    return SECONDS_A_DAY if seconds == SECONDS_A_DAY - 60 else seconds  # whoever writes 2359 means midnight
-
-
-_OCTET = re.compile("[\udc80-\udcff]")
-
-
-def _located(sitemap: str, url: str) -> str | None:
-    """Make a Sitemap value absolute; the protocol asks for that already, not all do so, and some quote it.
-
-    Octets that are no UTF-8 are sent as they are. None for what is no http(s) URL; where *url* is none
-    either, the value itself, since nobody knows what it starts from.
+    None for what is no http(s) URL, and for one that holds markup or blanks. If *url* is none, the value.
     """
-    if sitemap[:1] + sitemap[-1:] in ('""', "''", "<>"):
-        sitemap = sitemap[1:-1]
-    found = absolute(_OCTET.sub(lambda match: f"%{ord(match[0]) & 0xFF:02X}", sitemap), url)
-    return sitemap if found is None and absolute(url) is None else found
+    if value[:1] + value[-1:] in ('""', "''", "<>"):
+        value = value[1:-1]
+    if re.search(r"""[\s<>"]""", value):
+        return None
+    escaped = re.sub("[\udc80-\udcff]", lambda found: f"%{ord(found[0]) & 0xFF:02X}", value)
+    found = absolute(escaped, url)
+    return value if found is None and absolute(url) is None else found

@@ -1,0 +1,789 @@
+"""Obeys robots.txt: decides each page when the scheduler is about to hand it out.
+
+While a site's file is unknown its page goes back into the queue and its host is held; the file is fetched
+beside the pages, by the clock of its host, and takes no place of ``CONCURRENT_REQUESTS``. `Gate` decides,
+`KnownSites` keeps what files say, `RobotsFetcher` fetches them. What an answer means is decided in
+`core.hosts.robots_policy`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.http.request import NO_CALLBACK
+from scrapy.robotstxt import RobotParser
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import to_unicode
+from twisted.internet.defer import Deferred, DeferredSemaphore
+
+from ..core import reasons
+from ..core.errors import FrontierUnwritable, span
+from ..core.hosts.host import FOREVER, Trouble, is_new
+from ..core.hosts.robots_policy import (
+    LONGEST_REST,
+    MAX_REDIRECTS,
+    Answer,
+    RobotsStatus,
+    is_current,
+    learnt,
+    robots_status,
+    trouble_with,
+    unasked,
+    why_not_awaited,
+)
+from ..core.parse.headers import REDIRECTS, location
+from ..core.parse.robots_txt import BODY_LIMIT, parse
+from ..core.parse.urls import host_of, origin_of
+from ..core.store.records import Verdict
+from . import scrapy_internals
+from .host_trouble import CACHED, OWN_PAUSE, cool, error_of, first_line, forget_frames, own_fault, pause_in
+from .in_flight import REASON
+from .meta_keys import FROM_PUBLIC, SLOT
+from .private_network import is_from_private, is_led_to, refusal_of
+from .scrapy_internals import SideRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+    from typing_extensions import Self
+
+    from ..core.frontier import Frontier, Lease
+    from ..core.parse.robots_txt import Rules
+    from ..core.store.records import RobotsCopy
+    from ..settings import FrontierSettings
+    from .in_flight import Flight
+    from .politeness_key import PolitenessKeys
+
+logger = logging.getLogger(__name__)
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+# --- what is known of sites ---------------------------------------------------------------------------------
+
+SITES_KEPT = 2000  # sites whose rules are kept parsed; the rest is read from the store again
+BYTES_KEPT = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
+LARGE_FILE = (
+    20_000  # bytes of a file that is parsed in a thread: at 1 us a byte it would hold up the event loop
+)
+
+
+class Site(NamedTuple):
+    """What holds for the pages of one origin (scheme://host:port), for one user agent."""
+
+    origin: str
+    agent: str
+    status: RobotsStatus
+    parser: RobotParser | None  # of the project's choice; it then says what is allowed
+    size: int  # bytes of the file
+    failure: Exception | None  # with which it could not be fetched in this run
+
+    def allows(self, url: str) -> bool:
+        """Return whether *url* may be fetched, by the project's parser or our rules."""
+        if self.parser is not None:
+            return self.parser.allowed(url, self.agent)
+        return self.status.rules.allowed(url)
+
+    def why(self, url: str) -> str:
+        """Return what forbids *url*, for its record: the line of the file."""
+        rule = "says ROBOTSTXT_PARSER" if self.parser is not None else self.status.rules.where(url)
+        return reasons.FORBIDDEN(origin=self.origin, rule=rule)
+
+    @property
+    def trouble(self) -> Trouble:
+        """Why its pages wait, for `Frontier.hold`."""
+        return self.status.trouble(self.origin, self.failure)
+
+
+class Decision(NamedTuple):
+    """What the robots.txt of a site says of the request for a ``url``, as of when it was asked."""
+
+    url: str
+    header: list[bytes] | None  # User-Agent of the request
+    origin: str | None  # None: no robots.txt is to be obeyed for it
+    site: Site | None = None  # None: not known
+    until: float = 0.0  # POSIX seconds before which the page is not to be fetched; 0: now
+    delay: float = 0.0  # seconds between two requests that the site asks for
+    is_allowed: bool = True  # not asked of a page that has to wait
+
+    def is_about(self, request: Request) -> bool:
+        """Return whether it was made for *request* as it is now."""
+        return self.url == request.url and self.header == agent_header(request)
+
+
+UNDECIDED = Decision("", None, None)
+
+
+def agent_header(request: Request) -> list[bytes] | None:
+    """Return what *request* itself says of its agent; None if it says nothing."""
+    return dict.get(request.headers, b"User-Agent") if request.headers else None
+
+
+class Agents:
+    """The names by which requests are judged: ``ROBOTSTXT_USER_AGENT``, else what they say themselves, else
+    ``USER_AGENT``."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._own, self._default = (settings[name] or "" for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT"))
+
+    def of(self, request: Request) -> str:
+        """Return the name that *request* is judged by; empty if no setting names any."""
+        header = agent_header(request)
+        return str(self._own or (header[0].decode("latin-1") if header else self._default))
+
+
+_origin = lru_cache(maxsize=2048)(origin_of)
+
+
+def origin_for(request: Request) -> str | None:
+    """Return the site (scheme://host:port) whose robots.txt holds for *request*; None if none does, or none
+    is to be obeyed."""
+    url = request.url
+    return None if request.meta.get("dont_obey_robotstxt") else _origin(url[: url.find("/", 8) + 1] or url)
+
+
+class RulesParser(RobotParser):
+    """Our rules behind the interface of Scrapy's parsers: *rules_of* returns those for an agent."""
+
+    def __init__(self, rules_of: Callable[[str], Rules]) -> None:
+        self._rules_of = rules_of
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
+        """Return the parser of a file; it is parsed when an agent is asked for first."""
+        return cls(cache(partial(parse, robotstxt_body)))
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Return whether *user_agent* may fetch *url*."""
+        return self._rules(user_agent).allowed(to_unicode(url, errors="replace"))
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Return the seconds that the file asks *user_agent* to leave between two requests; None: none."""
+        return self._rules(user_agent).crawl_delay
+
+    def _rules(self, user_agent: str | bytes) -> Rules:
+        return self._rules_of(to_unicode(user_agent, errors="replace"))
+
+
+class LruCache(OrderedDict[_Key, _Value]):
+    """Keeps what was used last: `SITES_KEPT` at most, of `BYTES_KEPT` in all as *size_of* counts them."""
+
+    def __init__(self, size_of: Callable[[_Value], int]) -> None:
+        super().__init__()
+        self._size_of = size_of
+        self._bytes = 0
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        """Keep *value* as the one used last; those used longest ago go, never the last one."""
+        self.drop(key)
+        self[key] = value
+        self._bytes += self._size_of(value)
+        while len(self) > SITES_KEPT or (self._bytes > BYTES_KEPT and len(self) > 1):
+            self.drop(next(iter(self)))
+
+    def drop(self, key: _Key) -> None:
+        """Let go of *key*, if it is there."""
+        if key in self:
+            self._bytes -= self._size_of(self.pop(key))
+
+
+class KnownSites:
+    """What the files of sites say, parsed for those met lately, else as copies in the store.
+
+    *listed* is called with the sitemaps that a file names, maybe none, whenever it comes into memory.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: FrontierSettings,
+        clock: Callable[[], float],
+        frontier: Frontier,
+        listed: Callable[[str, tuple[str, ...]], None] | None,
+    ) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._clock = clock
+        self._frontier = frontier
+        self._listed = listed
+        self.agent_of = Agents(crawler.settings).of
+        chosen = crawler.settings.getpriority("ROBOTSTXT_PARSER") or 0
+        is_own = chosen > SETTINGS_PRIORITIES["default"]
+        self._parser = load_object(crawler.settings["ROBOTSTXT_PARSER"]) if is_own else None
+        self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
+
+    def known(self, origin: str, agent: str) -> Site | None:
+        """Return what holds for *origin* by what is known now; None if the site has to be asked, or a kept
+        file is too large to be parsed here. A lookup if it is not in memory."""
+        key, now = (origin, agent), self._clock()
+        site = self._sites.get(key)
+        if site is not None:
+            if site.status.ask_at > now:
+                self._sites.move_to_end(key)
+                return site
+            self._sites.drop(key)
+            return None
+        copy = self._frontier.robots_copy(origin)
+        if copy is None or not is_current(copy, now) or len(copy.body) > LARGE_FILE:
+            return None
+        return self.learn(origin, agent, self.read(copy, origin, agent), copy)
+
+    def decide(self, request: Request) -> Decision:
+        """Return what is known of *request* now; no site is asked."""
+        url, header, origin, now = request.url, agent_header(request), origin_for(request), self._clock()
+        site = self.known(origin, self.agent_of(request)) if origin is not None else None
+        if site is None:
+            return Decision(url, header, origin)
+        until = site.status.held_until(now)
+        delay = site.status.delay(now, self._settings.crawl_delay_max)
+        return Decision(url, header, origin, site, until, delay, until > now or site.allows(url))
+
+    def read(self, copy: RobotsCopy, origin: str, agent: str) -> RobotsStatus:
+        """Return what a *copy* says to *agent* now; touches nothing else, so a thread may ask."""
+        return robots_status(copy, self._clock(), agent, f"{origin}/robots.txt")
+
+    def learn(
+        self,
+        origin: str,
+        agent: str,
+        status: RobotsStatus,
+        copy: RobotsCopy,
+        failure: Exception | None = None,
+    ) -> Site:
+        """Keep in memory what a *copy* says (*status*, by `read`), and tell its sitemaps. *failure* kept it
+        from being fetched."""
+        parser = self._parser.from_crawler(self._crawler, copy.body) if copy.body and self._parser else None
+        site = Site(origin, agent, status, parser, len(copy.body), failure)
+        self._sites.keep((origin, agent), site)
+        if self._listed is not None and not copy.failures:
+            self._listed(origin, status.rules.sitemaps)
+        return site
+
+    async def send_parsed(self, body: bytes, request: Request) -> None:
+        """Send Scrapy's signal for a file just fetched, and the request that asked for it first."""
+        parser = (self._parser or RulesParser).from_crawler(self._crawler, body)
+        await self._crawler.signals.send_catch_log_async(
+            signal=signals.robots_parsed, robotparser=parser, request=request
+        )
+
+
+# --- fetching -----------------------------------------------------------------------------------------------
+
+FETCHES_AT_ONCE = 64  # requests for robots.txt under way, or `CONCURRENT_REQUESTS` if that is more
+BEGUN_AT_ONCE = 8  # of them in one turn of the event loop, 1 ms each
+LONGEST_NAP = 60.0  # seconds until a fetch that has to wait for its host looks again
+NAP = 1.0  # the same while requests under way wait for it; and the pause before it is tried again for them
+LONGEST_WAIT = 86_400.0  # seconds that a host is held for another one at once
+
+PRIORITY = 1000  # as Scrapy's middleware has it
+READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
+INFLATED = 4 << 20  # bytes that a compressed file may grow to
+_META = {
+    **dict.fromkeys(("allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
+    "download_maxsize": INFLATED,
+    "download_warnsize": 0,
+}
+
+
+class RobotsFetch:
+    """A robots.txt that is being fetched, or waits to be: for whom.
+
+    ``held`` are hosts that the frontier holds until it has ended; requests under way ``wait``. ``was_left``:
+    nothing was learnt, for its host has to be left alone, a public page led into a private network, or this
+    machine could not send the request (``not_sent`` says why).
+    """
+
+    def __init__(self, origin: str, host: str, page: Request) -> None:
+        self.origin = origin
+        self.host = host
+        self.page = page  # that it is fetched for first
+        self.held: set[str] = set()
+        self.failure: Exception | None = None
+        self.not_sent: Trouble | None = None
+        self.was_left = False
+        self._waiting: list[Deferred[None]] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether requests under way wait for it."""
+        return bool(self._waiting)
+
+    async def wait(self) -> None:
+        """Return when it has ended."""
+        done: Deferred[None] = Deferred()
+        self._waiting.append(done)
+        await maybe_deferred_to_future(done)
+
+    def end(self) -> None:
+        """Let the requests go that wait."""
+        for done in self._waiting:
+            done.callback(None)
+
+
+class RobotsFetcher:
+    """Fetches files for *sites* by the clocks of their hosts, `FETCHES_AT_ONCE`, past every queue.
+
+    Each is one coroutine: it waits for its host, asks, follows redirects, tries again if requests under way
+    wait, and keeps what it learnt. The engine's ``download_async`` sends the requests, so all downloader
+    middlewares see them. Raises nothing: a file that cannot be had is learnt as such.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: FrontierSettings,
+        clock: Callable[[], float],
+        frontier: Frontier,
+        politeness_keys: PolitenessKeys,
+        sites: KnownSites,
+    ) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._clock = clock
+        self._frontier = frontier
+        self._politeness_keys = politeness_keys
+        self._sites = sites
+        self.is_closed = False
+        self.under_way: dict[str, RobotsFetch] = {}  # by origin
+        # Addresses of sites in a private network, by origin, that only public pages led to: they are not
+        # asked.
+        self._private: LruCache[str, str] = LruCache(len)
+        self._places = DeferredSemaphore(max(FETCHES_AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS")))
+        self._starts = DeferredSemaphore(BEGUN_AT_ONCE)
+        self._has_told_refusal = False
+        crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
+        crawler.signals.connect(self._bytes_received, signals.bytes_received)
+
+    def ask(self, origin: str, host: str, page: Request) -> RobotsFetch:
+        """Fetch the file of *origin* for a *page* of *host*, unless that is under way; return the fetch."""
+        fetch = self.under_way.get(origin)
+        if fetch is None:
+            fetch = self.under_way[origin] = RobotsFetch(origin, host, page)
+            scrapy_internals.start(self._run(fetch))
+        return fetch
+
+    def private_address(self, origin: str, request: Request) -> str | None:
+        """Return the address of a site that is not asked, because it is private and a public page led there
+        by *request*; None for others."""
+        address = self._private.get(origin)
+        return address if address is not None and is_led_to(request) else None
+
+    async def _run(self, fetch: RobotsFetch) -> None:
+        try:
+            await self._take_turn()
+            await self._learn(fetch)
+        except Exception as error:
+            if not isinstance(error, FrontierUnwritable):  # the scheduler meets and tells that
+                self._crawler.stats.inc_value("frontier/errors")
+                words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
+                logger.error(words, fetch.origin, exc_info=True, extra=self._extra)
+            if not self.is_closed:
+                self._keep_in_memory(fetch, learnt(None, Answer(None), self._clock()))
+        finally:
+            del self.under_way[fetch.origin]
+            self._let_go(fetch)
+
+    async def _take_turn(self) -> None:
+        """Wait until fewer than `BEGUN_AT_ONCE` others begin in this turn of the event loop."""
+        await maybe_deferred_to_future(self._starts.acquire())
+        try:
+            await scrapy_internals.sleep(0)
+        finally:
+            self._starts.release()
+
+    async def _learn(self, fetch: RobotsFetch) -> None:
+        """Fetch, keep and parse a file."""
+        copy = self._frontier.robots_copy(fetch.origin)
+        if copy is None or not is_current(copy, self._clock()):
+            copy = await self._fetch(fetch, copy)
+        if copy is None or self.is_closed:
+            return
+        if len(copy.body) <= LARGE_FILE:
+            self._keep_in_memory(fetch, copy)
+            return
+        agent = self._sites.agent_of(fetch.page)
+        status = await scrapy_internals.in_thread(self._sites.read, copy, fetch.origin, agent)
+        self._sites.learn(fetch.origin, agent, status, copy, fetch.failure)
+
+    def _keep_in_memory(self, fetch: RobotsFetch, copy: RobotsCopy) -> None:
+        agent = self._sites.agent_of(fetch.page)
+        status = self._sites.read(copy, fetch.origin, agent)
+        self._sites.learn(fetch.origin, agent, status, copy, fetch.failure)
+
+    async def _fetch(self, fetch: RobotsFetch, before: RobotsCopy | None) -> RobotsCopy | None:
+        """Return what is known of the file from now on, given what was known *before*; None if nothing was
+        asked."""
+        tries, past_cache, is_replay = 0, before is not None, self._settings.replays
+        while True:
+            answer = await self._ask(fetch, before, past_cache and not is_replay)
+            if answer is None or self.is_closed:
+                return None
+            copy = learnt(before, answer, self._clock())
+            if copy.failures and answer.from_cache and not is_replay:
+                past_cache = True
+                continue
+            if copy.failures and (answer.is_refused or is_replay):
+                if not is_replay:
+                    self._tell_of_refusal(fetch.origin, answer.error)
+                return unasked(before, self._clock())
+            if not copy.failures or not await self._is_tried_again(fetch, answer, copy, tries):
+                break
+            tries, past_cache = tries + 1, True
+        if not copy.failures:
+            self._frontier.keep_robots_copy(fetch.origin, copy)
+            await self._sites.send_parsed(copy.body, fetch.page)
+            return copy
+        copy = self._frontier.retried_sooner(copy, answer.retry_after, self._clock())
+        self._frontier.keep_robots_copy(fetch.origin, copy)
+        self._tell_of_failure(fetch, answer, copy)
+        return copy
+
+    async def _is_tried_again(self, fetch: RobotsFetch, answer: Answer, copy: RobotsCopy, tries: int) -> bool:
+        """Return whether to ask once more after an *answer* that says nothing: after a pause, ``RETRY_TIMES``
+        times, while requests under way wait. These have no queue to wait in."""
+        pause = max(answer.retry_after, NAP)
+        if copy.body or not fetch.is_awaited or tries >= self._settings.retry_times or pause > LONGEST_REST:
+            return False
+        self._tell_of_wait(fetch, fetch.host, pause)
+        while pause > 0 and not scrapy_internals.is_closing(self._crawler):
+            await scrapy_internals.sleep(min(pause, NAP))
+            pause -= NAP
+        return pause <= 0
+
+    def _tell_of_failure(self, fetch: RobotsFetch, answer: Answer, copy: RobotsCopy) -> None:
+        fetch.failure, now = answer.failure, self._clock()
+        trouble = trouble_with(answer, copy)
+        if trouble is not None and self._settings.cooldown.first:
+            cool(self._crawler, self._frontier, answer.host, trouble, now)
+        self._crawler.stats.inc_value("frontier/robots/unreachable")
+        meanwhile = "its pages wait" if fetch.held else "what is downloaded there meanwhile fails"
+        if copy.body:
+            meanwhile = "an old copy is used"
+        words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
+        told = fetch.origin, answer.words, meanwhile, span(copy.ask_at - now)
+        logger.warning(words, *told, extra=self._extra)
+
+    async def _ask(self, fetch: RobotsFetch, before: RobotsCopy | None, past_cache: bool) -> Answer | None:
+        """Return the answer after at most five redirects, each by the clock of its own host (RFC 9309
+        2.3.1.2); None if nothing was asked.
+
+        The file kept *before* need not be sent again (RFC 9110 13.1). Validators belong to the URL itself,
+        not to the target of a redirect. No redirect leads from a public host into a private network:
+        `PrivateNetworkMiddleware` sees to it.
+        """
+        url, host, headers = f"{fetch.origin}/robots.txt", fetch.host, _conditions(before)
+        from_public = False
+        if self._politeness_keys.are_addresses and host == host_of(url):
+            host = await self._politeness_keys.looked_up(url)
+        for hop in range(MAX_REDIRECTS + 1):
+            if why := await self._in_vain(fetch, host):
+                fetch.was_left = not hop
+                return Answer(None, error=f"it leads to {why}") if hop else None
+            request = self._request(fetch.page, url, host, headers)
+            request.page = None if hop else fetch.page
+            if from_public:
+                request.meta[FROM_PUBLIC] = host_of(url)
+            if past_cache:
+                request.meta["dont_cache"] = True
+            try:
+                response = await self._download(request, host)
+            except Exception as error:
+                return self._no_answer(fetch, request, error, hop)
+            target = _target(response, url)
+            if target is None or hop == MAX_REDIRECTS:
+                break
+            sent = response.request or request
+            if from_public := host_of(target) != host_of(url):
+                from_public = not is_from_private(sent, response)
+                host = await self._politeness_keys.looked_up(target)
+            url, headers = target, {}
+        return Answer(
+            response.status,
+            response.body,
+            pause_in(response, self._clock()),
+            "" if hop else first_line(response, "ETag"),
+            "" if hop else first_line(response, "Last-Modified"),
+            host=host,
+            was_conditional=bool(headers),
+            by_proxy=bool((response.request or request).meta.get("proxy")),
+            from_cache=CACHED in response.flags,
+        )
+
+    async def _in_vain(self, fetch: RobotsFetch, host: str) -> str:
+        """Wait until *host* may be asked, its place is taken, and one of `FETCHES_AT_ONCE` is; empty then.
+        Return why, if it is not waited for."""
+        while True:
+            await maybe_deferred_to_future(self._places.acquire())
+            wait, now = FOREVER, self._clock()
+            try:
+                if not self.is_closed:
+                    wait = self._frontier.begin_side_request(host, now)
+            finally:
+                if wait:
+                    self._places.release()
+            if not wait:
+                return ""
+            if self.is_closed:
+                return f"{host}, and the crawl ends"
+            if why := why_not_awaited(host, wait, self._frontier.is_cooling(host, now)):
+                return why
+            if not fetch.held and scrapy_internals.is_closing(self._crawler):
+                return f"{host}, and the crawl ends"
+            self._tell_of_wait(fetch, host, wait)
+            await scrapy_internals.sleep(min(wait, LONGEST_NAP if fetch.held else NAP))
+
+    def _tell_of_wait(self, fetch: RobotsFetch, asked: str, wait: float) -> None:
+        """Hold the hosts that wait for a fetch for no longer than it waits for the host that is *asked*,
+        which may be another: then the end of the crawl knows how long that is. Their first page asks
+        again."""
+        now = self._clock()
+        if wait > NAP and not self.is_closed:
+            for host in fetch.held - {asked}:
+                self._frontier.hold(host, now, now + min(wait, LONGEST_WAIT))
+
+    def _request(self, page: Request, url: str, host: str, headers: dict[str, str]) -> SideRequest:
+        """Return a request by the proxy that *page* names, if any: there may be no other way to the site. One
+        of the environment is for Scrapy to choose."""
+        meta = {**_META, SLOT: host, "download_timeout": self._settings.robots_timeout}
+        request = SideRequest(
+            url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
+        )
+        if "proxy" in page.meta and "_scheme_proxy" not in page.meta:
+            request.meta["proxy"] = page.meta["proxy"]
+            if "Proxy-Authorization" in page.headers:  # Scrapy has taken it out of the URL
+                request.headers["Proxy-Authorization"] = page.headers["Proxy-Authorization"]
+        return request
+
+    async def _download(self, request: SideRequest, host: str) -> Response:
+        stats, was_asked = self._crawler.stats, True
+        try:
+            response: Response = await scrapy_internals.engine_of(self._crawler).download_async(request)
+            was_asked = request.was_sent or CACHED not in response.flags
+            stats.inc_value("robotstxt/response_count")
+            stats.inc_value(f"robotstxt/response_status_count/{response.status}")
+            return response
+        except IgnoreRequest:
+            was_asked = request.was_sent
+            raise
+        finally:
+            self._places.release()
+            stats.inc_value("robotstxt/request_count")
+            if not self.is_closed:
+                self._frontier.end_side_request(host, self._clock(), was_asked)
+
+    def _no_answer(
+        self, fetch: RobotsFetch, request: SideRequest, error: Exception, hop: int
+    ) -> Answer | None:
+        """Return what *error* means, that came instead of an answer; None if nothing is to be learnt of
+        it."""
+        words = f"{type(error).__name__}: {error}".rstrip(": ")
+        if isinstance(error, IgnoreRequest):
+            private = reasons.PRIVATE.read(str(error))
+            if private is None and not request.was_sent:  # a middleware refuses it, or what the cache has
+                by_cache = self._settings.has_cache and "dont_cache" not in request.meta
+                return Answer(None, error=words, is_refused=True, from_cache=by_cache)
+            if private is None or hop:
+                return Answer(None, error=words)
+            self._private.keep(fetch.origin, private["address"])
+            fetch.was_left = True
+            return None
+        self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
+        fault = own_fault(error)
+        if fault is not None and self._settings.cooldown.first:  # `CooldownMiddleware` logs it
+            fetch.not_sent = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
+            fetch.was_left = True
+            forget_frames(error)
+            return None
+        return Answer(None, error=words, failure=None if hop else error)
+
+    def _tell_of_refusal(self, origin: str, error: str) -> None:
+        if self._has_told_refusal:
+            return
+        self._has_told_refusal = True
+        words = (
+            "A downloader middleware of this project refuses %s/robots.txt (%s): pages of such sites are "
+            "fetched as if it forbade nothing, unless an older copy does; to have it obeyed, let such "
+            "requests pass (said once)"
+        )
+        logger.warning(words, origin, error, extra=self._extra)
+
+    def _let_go(self, fetch: RobotsFetch) -> None:
+        fetch.end()
+        if self.is_closed:
+            return
+        now = self._clock()
+        for host in fetch.held:
+            if fetch.not_sent is None:
+                self._frontier.release_hold(host, now)
+            else:  # its first page then has the file asked for again
+                self._frontier.hold(host, now, now + OWN_PAUSE, fetch.not_sent)
+        scrapy_internals.wake(self._crawler)
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        return {"spider": self._crawler.spider}
+
+    # What is on the wire is cut at `READ`, without an error. A Content-Length beyond ``download_maxsize``
+    # would be one, so there is no such limit until the first bytes are here; from then on, and for what comes
+    # from a cache, it is for what a compressed file inflates to.
+
+    def _reached_downloader(self, request: Request) -> None:
+        if isinstance(request, SideRequest):
+            request.was_sent = True
+            request.meta["download_maxsize"] = 0
+
+    def _bytes_received(self, data: bytes, request: Request) -> None:
+        if isinstance(request, SideRequest):
+            request.meta["download_maxsize"] = INFLATED
+            request.bytes_read += len(data)
+            if request.bytes_read >= READ:
+                raise StopDownload(fail=False)
+
+
+def _conditions(before: RobotsCopy | None) -> dict[str, str]:
+    """Return headers with which only a file that differs from the one in the copy is sent."""
+    if before is None or before.verdict is not Verdict.PARSE:
+        return {}
+    given = {"If-None-Match": before.etag, "If-Modified-Since": before.modified}
+    return {name: value for name, value in given.items() if value}
+
+
+def _target(response: Response, url: str) -> str | None:
+    """Return where a redirect leads; None for any other answer, and for one that leads nowhere on the web."""
+    value = response.headers.get("Location")
+    if response.status not in REDIRECTS or value is None:
+        return None
+    return location(value.decode("latin-1"), url)
+
+
+# --- deciding -----------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Lets pages pass by what is known of their sites, and has the files of others fetched, until `close`."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: FrontierSettings,
+        clock: Callable[[], float],
+        frontier: Frontier,
+        politeness_keys: PolitenessKeys,
+        listed: Callable[[str, tuple[str, ...]], None] | None,
+    ) -> None:
+        self._crawler = crawler
+        self._clock = clock
+        self._frontier = frontier
+        self._politeness_keys = politeness_keys
+        self._sites = KnownSites(crawler, settings, clock, frontier, listed)
+        about = crawler, settings, clock, frontier, politeness_keys
+        self._fetcher = RobotsFetcher(*about, self._sites)
+        scrapy_internals.spare_places(crawler)
+
+    def close(self) -> None:
+        """Begin nothing more, and touch the frontier no more."""
+        self._fetcher.is_closed = True
+
+    def admit(self, request: Request, lease: Lease, now: float) -> Decision | None:
+        """Return the decision with which *request* may be handed out now; None: its lease was put back.
+
+        A forbidden page is handed out without a visit of its host: the middleware refuses it, so that its
+        errback is called. So is one that cannot be fetched yet but shares its queue with other sites: the
+        middleware postpones it alone. And one in a private network that a public page led to.
+        """
+        frontier, host, decision = self._frontier, lease.host, self._sites.decide(request)
+        origin, site, until, delay = decision.origin, decision.site, decision.until, decision.delay
+        if origin is None:
+            return UNDECIDED
+        if site is None:
+            return self._ask_first(request, lease, origin, now)
+        is_own_queue = not lease.page.host
+        if until > now and is_own_queue:
+            frontier.put_back(lease, now)
+            frontier.hold(host, now, until, site.trouble)
+            return None
+        if is_new(lease.asked, origin, delay):
+            frontier.site_delay(host, delay, now, origin)
+            frontier.put_back(lease, now)
+            return None
+        if until > now or not decision.is_allowed:
+            frontier.skip_visit(lease, now)
+        return decision
+
+    def _ask_first(self, request: Request, lease: Lease, origin: str, now: float) -> Decision | None:
+        """Have the robots.txt of *origin* fetched before *request* is handed out; see `admit`."""
+        frontier, host = self._frontier, lease.host
+        if self._fetcher.private_address(origin, request) is not None:
+            frontier.skip_visit(lease, now)
+            return UNDECIDED
+        # The first page has its turn: hosts without end must not have their files fetched all at once.
+        frontier.put_back(lease, now, is_replaced=origin not in self._fetcher.under_way)
+        frontier.hold(host, now)
+        self._fetcher.ask(origin, host, request).held.add(host)
+        return None
+
+    async def check(self, request: Request, flight: Flight | None) -> tuple[Trouble, float] | None:
+        """Return None if *request* may go out; else why it has to wait, and for how many seconds.
+
+        The decision that its *flight* carries stands; any other request has its robots.txt fetched if need
+        be. Raises `IgnoreRequest` for what is forbidden, and for a site that was given up what its pages met.
+        """
+        decision = flight.robots if flight is not None else None
+        if decision is None or not decision.is_about(request):
+            decision = None
+        elif decision.is_allowed and not decision.until:
+            return None
+        given_up = flight.lease.given_up if flight is not None else None
+        if decision is None:
+            decision = self._sites.decide(request)
+            if decision.site is None and decision.origin is not None and given_up is None:
+                await self.site_of(decision.origin, request)
+                decision = self._sites.decide(request)
+        if decision.origin is None:
+            return None
+        site, wait = decision.site, decision.until - self._clock()
+        if site is not None and wait <= 0 and not decision.is_allowed:
+            self._forbid(request, site)
+        if given_up is not None and (site is None or wait > 0 or given_up.failure is None):
+            raise error_of(given_up, request)
+        if site is None:
+            return Trouble(reasons.ROBOTS_UNKNOWN(origin=decision.origin)), 0.0
+        return (site.trouble, wait) if wait > 0 else None
+
+    def _forbid(self, request: Request, site: Site) -> None:
+        logger.debug("Forbidden by robots.txt: %s", request, extra={"spider": self._crawler.spider})
+        self._crawler.stats.inc_value("robotstxt/forbidden")
+        error = IgnoreRequest("Forbidden by robots.txt")
+        setattr(error, REASON, site.why(request.url))
+        raise error
+
+    async def site_of(self, origin: str, request: Request) -> Site | None:
+        """Return what holds for *origin*, fetched if need be; None if the crawl ends first, or its host has
+        to be left alone for longer than a request is kept waiting.
+
+        Raises `IgnoreRequest` if a public page leads into a private network: no site is asked there.
+        """
+        while not self._fetcher.is_closed:
+            site = self._sites.known(origin, self._sites.agent_of(request))
+            if site is not None:
+                return site
+            address = self._fetcher.private_address(origin, request)
+            if address is not None:
+                raise refusal_of(address)
+            host = str(request.meta.get(SLOT) or self._politeness_keys.of(request.url))
+            fetch = self._fetcher.ask(origin, host, request)
+            await fetch.wait()
+            if fetch.was_left and self._fetcher.private_address(origin, request) is None:
+                break
+        return None
