@@ -38,6 +38,7 @@ def cool(crawler: Crawler, frontier: Frontier, host: str, trouble: Trouble, now:
     return rest
 
 
+REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
 OWN_PAUSE = 10.0  # seconds until a host is asked again that this machine could not ask
 _FEWER = "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"

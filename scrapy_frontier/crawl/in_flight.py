@@ -27,7 +27,7 @@ from ..core.store.link_rows import INTERNAL
 from ..core.transitions import FETCHED, Event, event_at
 from .codec import Unreadable, copied, visit_payload
 from .fingerprints import is_same_page
-from .host_trouble import CACHED
+from .host_trouble import CACHED, REASON
 from .link_extractor import digest_of, of_content
 from .meta_keys import (
     DUPLICATE,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from .queued import QueuedRequests
     from .robots import Decision
 
-REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 NOTHING = b"", b""
 CONDITIONAL = b"If-None-Match", b"If-Modified-Since"  # headers that hold validators, in their order
 _NO_KIND = (b"",)

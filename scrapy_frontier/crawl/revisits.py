@@ -13,7 +13,8 @@ from ..core.pages.revisit_endings import judge_same
 from ..core.revisits.policy import Conclusion, Result, as_given, result_by
 from ..settings import UNCHANGED_CHOICES
 from .callback_requests import listeners
-from .in_flight import NOTHING, REASON, Flight
+from .host_trouble import REASON
+from .in_flight import NOTHING, Flight
 from .meta_keys import UNCHANGED
 from .meta_values import not_obeyed
 

@@ -43,8 +43,17 @@ from ..core.parse.robots_txt import BODY_LIMIT, parse
 from ..core.parse.urls import host_of, origin_of
 from ..core.store.records import Verdict
 from . import scrapy_internals
-from .host_trouble import CACHED, OWN_PAUSE, cool, error_of, first_line, forget_frames, own_fault, pause_in
-from .in_flight import REASON
+from .host_trouble import (
+    CACHED,
+    OWN_PAUSE,
+    REASON,
+    cool,
+    error_of,
+    first_line,
+    forget_frames,
+    own_fault,
+    pause_in,
+)
 from .meta_keys import FROM_PUBLIC, SLOT
 from .private_network import is_from_private, is_led_to, refusal_of
 from .scrapy_internals import SideRequest
@@ -61,7 +70,6 @@ if TYPE_CHECKING:
     from ..core.parse.robots_txt import Rules
     from ..core.store.records import RobotsCopy
     from ..settings import FrontierSettings
-    from .in_flight import Flight
     from .politeness_key import PolitenessKeys
 
 logger = logging.getLogger(__name__)
@@ -569,12 +577,12 @@ class RobotsFetcher:
         stats, was_asked = self._crawler.stats, True
         try:
             response: Response = await scrapy_internals.engine_of(self._crawler).download_async(request)
-            was_asked = request.was_sent or CACHED not in response.flags
+            was_asked = request.reached_network or CACHED not in response.flags
             stats.inc_value("robotstxt/response_count")
             stats.inc_value(f"robotstxt/response_status_count/{response.status}")
             return response
         except IgnoreRequest:
-            was_asked = request.was_sent
+            was_asked = request.reached_network
             raise
         finally:
             self._places.release()
@@ -590,7 +598,9 @@ class RobotsFetcher:
         words = f"{type(error).__name__}: {error}".rstrip(": ")
         if isinstance(error, IgnoreRequest):
             private = reasons.PRIVATE.read(str(error))
-            if private is None and not request.was_sent:  # a middleware refuses it, or what the cache has
+            if (
+                private is None and not request.reached_network
+            ):  # a middleware refuses it, or what the cache has
                 by_cache = self._settings.has_cache and "dont_cache" not in request.meta
                 return Answer(None, error=words, is_refused=True, from_cache=by_cache)
             if private is None or hop:
@@ -640,7 +650,7 @@ class RobotsFetcher:
 
     def _reached_downloader(self, request: Request) -> None:
         if isinstance(request, SideRequest):
-            request.was_sent = True
+            request.reached_network = True
             request.meta["download_maxsize"] = 0
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
@@ -733,18 +743,19 @@ class Gate:
         self._fetcher.ask(origin, host, request).held.add(host)
         return None
 
-    async def check(self, request: Request, flight: Flight | None) -> tuple[Trouble, float] | None:
+    async def check(
+        self, request: Request, decision: Decision | None, given_up: Trouble | None
+    ) -> tuple[Trouble, float] | None:
         """Return None if *request* may go out; else why it has to wait, and for how many seconds.
 
-        The decision that its *flight* carries stands; any other request has its robots.txt fetched if need
-        be. Raises `IgnoreRequest` for what is forbidden, and for a site that was given up what its pages met.
+        The *decision* with which it was handed out stands; any other request has its robots.txt fetched if
+        need be, unless its site is *given_up*. Raises `IgnoreRequest` for what is forbidden, and what the
+        pages of a site that was given up met.
         """
-        decision = flight.robots if flight is not None else None
-        if decision is None or not decision.is_about(request):
+        if decision is not None and not decision.is_about(request):
             decision = None
-        elif decision.is_allowed and not decision.until:
+        if decision is not None and decision.is_allowed and not decision.until:
             return None
-        given_up = flight.lease.given_up if flight is not None else None
         if decision is None:
             decision = self._sites.decide(request)
             if decision.site is None and decision.origin is not None and given_up is None:

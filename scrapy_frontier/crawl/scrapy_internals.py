@@ -315,7 +315,7 @@ class SideRequest(Request):
     """A request of the frontier's own, for a robots.txt: its sender tells the frontier how it ended."""
 
     page: Request | None = None  # that it is sent for, unless a redirect led to it
-    was_sent = False  # to the network
+    reached_network = False
     bytes_read = 0  # of the answer, as they came
 
 

@@ -47,7 +47,8 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             await super().process_request(request)
             return None
         flight = self.flights.get(id(request))
-        found = await self._gate.check(request, flight)
+        about = (None, None) if flight is None else (flight.robots, flight.lease.given_up)
+        found = await self._gate.check(request, *about)
         if found is None:
             return None
         trouble, seconds = found

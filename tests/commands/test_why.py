@@ -135,10 +135,9 @@ STORIES = {
         f"It must not be fetched, as was found on {WHEN}: Forbidden by robots.txt.",
     ),
     "robots rule": Story(
-        outcome_of(flight(error=forbidden("robots.txt of http://a.example: Disallow: /p (line 2)"))),
-        "robots.txt of http://a.example: Disallow: /p (line 2)",
-        f"It must not be fetched, as was found on {WHEN}: "
-        "robots.txt of http://a.example: Disallow: /p (line 2).",
+        outcome_of(flight(error=forbidden("robots.txt of http://a.example: Disallow: /p"))),
+        "robots.txt of http://a.example: Disallow: /p",
+        f"It must not be fetched, as was found on {WHEN}: robots.txt of http://a.example: Disallow: /p.",
     ),
     "postponed alone": Story(
         Outcome(Event.POSTPONED, reason="robots.txt of http://a.example cannot be read", delay=60.0),
@@ -548,7 +547,7 @@ def test_a_queued_page_that_robots_forbids(tmp_path: Path, capsys: pytest.Captur
     copy = learnt(None, Answer(200, b"User-agent: mybot\nDisallow: /page\n"), NOW)
     frontier = with_robots(tmp_path, capsys, copy)
     assert said(frontier) == (
-        "It is queued, but robots.txt of http://a.example forbids it (Disallow: /page (line 2)): "
+        "It is queued, but robots.txt of http://a.example forbids it (Disallow: /page): "
         "it is excluded when its turn comes."
     )
     frontier = Frontiers(tmp_path, capsys)  # nobody obeys it
