@@ -193,7 +193,7 @@ class Crawl:
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         have_fail = partial(scrapy_internals.have_fail, crawler)
         self.follow_ups = follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
-        self.intake = RequestEnqueuer(
+        self.enqueuer = RequestEnqueuer(
             settings,
             frontier,
             clock,
@@ -204,7 +204,7 @@ class Crawl:
             follow_ups,
             scrapy_internals.is_inspecting(crawler),
         )
-        self.df = self._dupefilter.for_spiders(identities, frontier, self.intake.without_session)
+        self.df = self._dupefilter.for_spiders(identities, frontier, self.enqueuer.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self.standstill = Standstill(frontier, clock, boot_time, timeout)
         self._make_parts_for_links()
@@ -223,7 +223,7 @@ class Crawl:
         if self.keeps_links:
             from .outlinks import Outlinks
 
-            self.links = Outlinks(settings, self.frontier, self.intake, self.flights, reporter)
+            self.links = Outlinks(settings, self.frontier, self.enqueuer, self.flights, reporter)
         self.follow: Follow | None = None
         if scrapy_internals.has_middleware(crawler, SPIDER_MIDDLEWARE):
             from .bulk_follow import Follow
@@ -234,7 +234,7 @@ class Crawl:
                 self.requests.codec,
                 self._dupefilter,
                 self.flights,
-                self.intake,
+                self.enqueuer,
                 self.links,
                 reporter,
             )
@@ -246,7 +246,7 @@ class Crawl:
         if scrapy_internals.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
-            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.intake)
+            self.sitemaps = Sitemaps(settings, crawler, frontier, clock, self.enqueuer)
         self.gate: Gate | None = None
         if scrapy_internals.has_middleware(crawler, ROBOTS):
             from .robots import Gate

@@ -351,7 +351,7 @@ class PageFollowing:
 
     _crawler: Crawler
     _built_ins: BuiltIns
-    _intake: RequestEnqueuer
+    _enqueuer: RequestEnqueuer
     _codec: Codec
     _tally: defaultdict[str, int]
     _links: Outlinks | None
@@ -364,7 +364,7 @@ class PageFollowing:
     _refusing: Refusing | None
 
     def __post_init__(self, flight: Flight, receivers: list[Any]) -> None:
-        self._recognize = self._intake.recognize
+        self._recognize = self._enqueuer.recognize
         self._lease = None if self._links is None else flight.lease
         self._found = flight.links or PageLinks(self._response.url)
         self._offsite = Offsite(self._crawler.spider, receivers)
@@ -391,7 +391,7 @@ class PageFollowing:
             yield from self._refusing.find_refused()
             if self._refusing.refuses_none:
                 self._refusing = None
-        self._skipped = set(map(self._intake.identities.of, map(self._as_queued, self._yielded)))
+        self._skipped = set(map(self._enqueuer.identities.of, map(self._as_queued, self._yielded)))
         self._depth = Depth(self._built_ins, self._response)  # as the callback has left it
         yield from self._read()
         let_go_of_tree(self._response)
@@ -478,24 +478,24 @@ class PageFollowing:
 
     def _add(self, url: str, way: Way, anchor: Anchor, flags: int, weight: float, only_seen: str) -> None:
         """A link to a page that nobody has met lately."""
-        intake = self._intake
-        clean = intake.without_session(url)
+        enqueuer = self._enqueuer
+        clean = enqueuer.without_session(url)
         self._tally["frontier/traps/session"] += clean != url
-        identity = intake.identify(clean)
+        identity = enqueuer.identify(clean)
         if identity is None:  # its text does not tell who it is, or not alone
             request = self._request(clean, way, text_of(anchor))
             clean = request.url
-            identity = intake.identities.of(request), host_of(clean)
+            identity = enqueuer.identities.of(request), host_of(clean)
         fingerprint, host = identity
         if fingerprint in self._skipped:
             return
-        again = not only_seen and fingerprint in intake.unfiltered
-        again = again and intake.is_for_other(fingerprint, way.callback, way.rule)
-        is_told = intake.knows_texts and fingerprint not in intake.unfiltered
-        key = intake.politeness_key_of(clean, host)
+        again = not only_seen and fingerprint in enqueuer.unfiltered
+        again = again and enqueuer.is_for_other(fingerprint, way.callback, way.rule)
+        is_told = enqueuer.knows_texts and fingerprint not in enqueuer.unfiltered
+        key = enqueuer.politeness_key_of(clean, host)
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
         payload = b"" if only_seen else self._payload(clean, way, anchor)
-        depth = (self._depth.of_links or 0) if intake.has_depth else 0
+        depth = (self._depth.of_links or 0) if enqueuer.has_depth else 0
         self._new.append(
             Link(
                 fingerprint=fingerprint,
@@ -523,13 +523,13 @@ class PageFollowing:
         self._not_kept += 1
 
     def _as_queued(self, request: Request) -> Request:
-        clean = self._intake.without_session(request.url)
+        clean = self._enqueuer.without_session(request.url)
         return request if clean == request.url else copied(request, clean)
 
     def _hand_over(self) -> None:
         if self._new:
             links, self._new = self._new, []
-            if self._intake.enqueue_links(links, self._lease):
+            if self._enqueuer.enqueue_links(links, self._lease):
                 scrapy_internals.wake(self._crawler)
 
     def _count_links(self) -> None:
@@ -580,7 +580,7 @@ OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 
 @dataclass(eq=False, repr=False)
 class Follow:
-    """Follows what the pages of a crawl link, through *intake*; all pages where it ``is_on``.
+    """Follows what the pages of a crawl link, through *enqueuer*; all pages where it ``is_on``.
 
     For each response in this order: `begin`, `requests`, and where links are followed in bulk `taker`.
     """
@@ -590,7 +590,7 @@ class Follow:
     _codec: Codec
     _dupefilter: DupeFilter
     _flights: Flights
-    _intake: RequestEnqueuer
+    _enqueuer: RequestEnqueuer
     _links: Outlinks | None
     _reporter: Reporter
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
@@ -650,7 +650,7 @@ class Follow:
         """Who follows the links of *response* in bulk, and stands before the *collector*. To be asked after
         `requests`, where it `is_followed`."""
         assert isinstance(response, HtmlResponse)
-        crawl = self._crawler, self._built_ins, self._intake, self._codec, self._reporter.tally, self._links
+        crawl = self._crawler, self._built_ins, self._enqueuer, self._codec, self._reporter.tally, self._links
         page = self._flights[id(response.request)], response, self._take_ways(response), self._receivers
         return PageFollowing(*crawl, self._settings.ajax, *page, collector, refusing)
 

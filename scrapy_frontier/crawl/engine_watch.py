@@ -177,7 +177,7 @@ class Watch:
         if self._is_closed:
             return ""
         try:
-            return self._crawl.intake.refusal_of_follow_up(flight, follow_up)
+            return self._crawl.enqueuer.refusal_of_follow_up(flight, follow_up)
         except Exception as error:
             self._failed(error)
             return ""
@@ -218,7 +218,7 @@ class Watch:
     def _release(self, flight: Flight) -> None:
         crawl, frontier, lease = self._crawl, self._frontier, flight.lease
         is_closing = flight.error is not None and scrapy_internals.is_closing(self._crawler)
-        outcome, now = outcome_of(flight, is_closing, crawl.intake.find), self._clock()
+        outcome, now = outcome_of(flight, is_closing, crawl.enqueuer.find), self._clock()
         self._ended_at = now
         links, found = crawl.links, flight.links
         is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))

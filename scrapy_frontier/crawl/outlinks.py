@@ -46,7 +46,7 @@ class Outlinks:
 
     _settings: FrontierSettings
     _frontier: Frontier
-    _intake: RequestEnqueuer
+    _enqueuer: RequestEnqueuer
     _flights: Flights
     _reporter: Reporter
 
@@ -157,30 +157,30 @@ class Outlinks:
                 yield from self._seen(link, *self._identify_request(request))
         for url, flags in found.anchors:
             if not self._recognize(url, flight.lease, flags, only_seen=True):
-                yield from self._seen(Link(flags=flags), *self._identify(self._intake.without_session(url)))
+                yield from self._seen(Link(flags=flags), *self._identify(self._enqueuer.without_session(url)))
 
     def _seen(self, link: Link, fingerprint: bytes | None, url: str) -> Iterator[Link]:
         if fingerprint is not None:
-            is_told = self._intake.knows_texts and fingerprint not in self._intake.unfiltered
+            is_told = self._enqueuer.knows_texts and fingerprint not in self._enqueuer.unfiltered
             link.fingerprint, link.url, link.host = fingerprint, url, host_of(url)
             link.text, link.only_seen = url if is_told else "", reasons.OUT_OF_SCOPE()
             yield link
 
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""
-        url = request.url if request.dont_filter else self._intake.without_session(request.url)
-        return (self._intake.identities.of(request), url) if url == request.url else self._identify(url)
+        url = request.url if request.dont_filter else self._enqueuer.without_session(request.url)
+        return (self._enqueuer.identities.of(request), url) if url == request.url else self._identify(url)
 
     def _identify(self, url: str) -> tuple[bytes | None, str]:
         """The fingerprint of an anchor's target, and its URL as a request has it."""
-        identity = self._intake.identify(url)
+        identity = self._enqueuer.identify(url)
         if identity is not None:
             return identity[0], url
         try:
             request = Request(url)
         except ValueError:
             return None, url
-        return self._intake.identities.of(request), request.url
+        return self._enqueuer.identities.of(request), request.url
 
 
 def item_field(item: Any, name: str) -> Any:

@@ -142,7 +142,7 @@ class FrontierScheduler(BaseScheduler):
         self._report(crawl)
         crawl.revisits.log_summary()
         crawl.log.log_left_over(reason)
-        crawl.log.log_known_seeds(crawl.intake.seeds_left, crawl.intake.first_left)
+        crawl.log.log_known_seeds(crawl.enqueuer.seeds_left, crawl.enqueuer.first_left)
         self._left = crawl.frontier.pending
         self._crawl, self._enqueue = None, _refuse
         self._watch.close()
@@ -165,9 +165,9 @@ class FrontierScheduler(BaseScheduler):
         self.df = crawl.df
         crawl.recovery.start()
         crawl.log.log_start(spider, self.crawler.settings)
-        self._enqueue = crawl.intake.enqueue
+        self._enqueue = crawl.enqueuer.enqueue
         if crawl.settings.revisits is not None:
-            crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
+            crawl.enqueuer.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
         scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)

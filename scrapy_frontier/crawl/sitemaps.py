@@ -51,7 +51,7 @@ class Sitemaps:
     _crawler: Crawler
     _frontier: Frontier
     _clock: Callable[[], float]
-    _intake: RequestEnqueuer
+    _enqueuer: RequestEnqueuer
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
@@ -91,7 +91,7 @@ class Sitemaps:
             for url, task in wanted
             if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
-        self._intake.enqueue_listed(files, None)
+        self._enqueuer.enqueue_listed(files, None)
         scope.report()
 
     def _follow(self, origin: str, found: SitemapsToRead, meta: Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ class Sitemaps:
 
     def _read_again(self, url: str) -> None:
         frontier = self._frontier
-        page_id = self._intake.find(Request(url))
+        page_id = self._enqueuer.find(Request(url))
         page = frontier.page(page_id) if page_id is not None else None
         if page_id is not None and page is not None and page.facts.is_sitemap:
             frontier.requeue(page_id, self._clock())
@@ -123,7 +123,7 @@ class Sitemaps:
                 revisits.end_unchanged(flight, response.status, fetched, notes=None)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
-            take = partial(self._take, self._intake.find(request))
+            take = partial(self._take, self._enqueuer.find(request))
             about = request, response, task, proxy, self._settings.ajax
             reading = SitemapReading(self._crawler, self._frontier, take, *about)
             await reading.run()
@@ -142,7 +142,7 @@ class Sitemaps:
         """Queue what the sitemap *parent* lists: how much is new, and how many known pages are due for what
         is told of them."""
         known: list[tuple[PageId, Link]] = []
-        new = self._intake.enqueue_listed(wanted, parent, known)
+        new = self._enqueuer.enqueue_listed(wanted, parent, known)
         return new, self._apply_lastmods(known) if self._settings.comes_back else 0
 
     def _apply_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:

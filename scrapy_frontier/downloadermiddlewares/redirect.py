@@ -233,14 +233,14 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if role is RefreshRole.FORBIDDEN:
             self.crawler.stats.inc_value("frontier/nofollow/links")
             target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
-        elif reason := crawl.intake.refusal_of_refresh(target):
+        elif reason := crawl.enqueuer.refusal_of_refresh(target):
             flight.note(reason)
             return
         else:
             self.crawler.stats.inc_value("frontier/redirects/refresh")
         scrapy_internals.engine_of(self.crawler).crawl(target)
         if role is RefreshRole.MOVED:
-            known = crawl.intake.find(target)
+            known = crawl.enqueuer.find(target)
             flight.outcome = redirected(target, known, response.status)
         elif role is RefreshRole.LINK:
             flight.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)

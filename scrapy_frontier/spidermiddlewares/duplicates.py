@@ -41,7 +41,7 @@ class DuplicatesMiddleware(Component, BaseSpiderMiddleware):
         request.meta.pop(DUPLICATE, None)
         if not response.body or not 200 <= response.status < 300:
             return
-        page_id = crawl.intake.find(request)
+        page_id = crawl.enqueuer.find(request)
         if page_id is None:
             return
         digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
