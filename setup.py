@@ -27,9 +27,10 @@ setup(
     packages=find_packages(include=["scrapy_frontier", "scrapy_frontier.*"]),
     package_data={"scrapy_frontier": ["py.typed"]},
     install_requires=[
-        "scrapy>=2.14",
+        "scrapy>=2.18",
         "twisted>=21.7",
-        "plyvel>=1.5.1",
+        "plyvel>=1.5.1; python_version < '3.13'",
+        "plyvel-next>=2.1; python_version >= '3.13'",  # the same module, with wheels
         "numpy>=1.26",
         "scipy>=1.11",
         "protego>=0.3",

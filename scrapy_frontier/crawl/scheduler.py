@@ -75,6 +75,16 @@ class FrontierScheduler(BaseScheduler):
     def __len__(self) -> int:
         return self._crawl.frontier.pending if self._crawl is not None else self._left
 
+    @property
+    def dqs(self) -> range:
+        """As long as the queue on disk: ``est()`` of Scrapy's telnet console asks."""
+        return range(len(self) - len(self.mqs))
+
+    @property
+    def mqs(self) -> range:
+        """As long as the requests that are in memory only."""
+        return range(0 if self._crawl is None else len(self._crawl.requests.in_memory))
+
     # -- Scrapy's contract ---------------------------------------------------------------------------
 
     def open(self, spider: Spider) -> None:

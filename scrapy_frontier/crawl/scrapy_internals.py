@@ -354,14 +354,15 @@ def set_slot_delay(crawler: Crawler, host: str, delay: float) -> None:
 def switch_jitter_off(crawler: Crawler) -> None:
     """Makes the downloader hand on at once what the scheduler hands out: the scheduler draws the jitter."""
     downloader = engine_of(crawler).downloader
-    downloader._jitter = 0.0
+    if hasattr(downloader, "_jitter"):
+        downloader._jitter = 0.0
+    else:  # Scrapy 2.18
+        downloader.randomize_delay = False
     jitter = {"jitter", "randomize_delay"}
     downloader.per_slot_settings = {
         host: {name: value for name, value in settings.items() if name not in jitter}
         for host, settings in downloader.per_slot_settings.items()
     }
-    for slot in downloader.slots.values():
-        slot.jitter = 0.0
 
 
 # -- the scraper ---------------------------------------------------------------------------------------------

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.engine import get_engine_status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from conftest import Crawl
     from scrapy.http import Response
@@ -114,3 +117,21 @@ def test_a_collector_that_keeps_nothing_does_no_harm(web: Web, run: Callable[...
     )
     assert len(web.visits) == 11
     assert "Traceback" not in crawl.log
+
+
+class StatusSpider(Spider):
+    """Asks for the status of the engine as ``est()`` of the telnet console does."""
+
+    name = "status"
+
+    def parse(self, response: Response) -> Iterator[dict[str, Any]]:
+        yield {"status": dict(get_engine_status(self.crawler.engine))}
+
+
+def test_the_telnet_console_shows_the_queues(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+    run(
+        StatusSpider, {"FEEDS": {str(tmp_path / "items.json"): {"format": "json"}}}, start_urls=[web.url("/")]
+    )
+    (item,) = json.loads((tmp_path / "items.json").read_text())
+    assert [test for test, value in item["status"].items() if "exception" in str(value)] == []
+    assert item["status"]["len(engine.scheduler.dqs or [])"] == 0
