@@ -23,8 +23,9 @@ from scrapy.utils.misc import load_object
 
 from .core.errors import FrontierError
 from .core.hosts.budgets import Limits
-from .core.hosts.giving_up import GiveUpRule
-from .core.hosts.host import CooldownRule, Politeness, ResponseDelay
+from .core.hosts.host import Politeness
+from .core.hosts.trouble import FIRST_REST, GiveUpRule
+from .core.hosts.turns import DomainRates
 from .core.pages.queue import backoff
 from .core.pages.traps import TrapLimits
 from .core.parse.directives import ChainLimits, Obeyed
@@ -279,8 +280,6 @@ class _OfStore:
         self.lease_timeout: Final = number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, least=1)  # seconds
         retries = switch(settings, "RETRY_ENABLED", False)
         self.retry_times: Final = retry_times if retries else 0
-        # Seconds before the first retry; doubles with each.
-        self.retry_delay: Final = number(settings, "FRONTIER_RETRY_DELAY", 1.0)
         # Seconds between two syncs to the disk; 0: never.
         self.sync_interval: Final = number(settings, "FRONTIER_SYNC_INTERVAL", 5.0)
 
@@ -302,20 +301,13 @@ class _OfHosts:
         self.has_cache: Final = switch(settings, "HTTPCACHE_ENABLED", False)  # that of Scrapy
         # It stands for the web: what it does not have is not asked for.
         self.replays: Final = self.has_cache and switch(settings, "HTTPCACHE_IGNORE_MISSING", False)
-        self.crawl_delay_max: Final = number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0)  # seconds
         # Look for the sitemaps of every host, and queue what they list.
         self.sitemaps: Final = switch(settings, "FRONTIER_SITEMAPS", False)
-        self.cooldown: Final = _cooldown(settings)
+        # Seconds a host rests after its first trouble; 0: it does not.
+        self.cooldown: Final = number(settings, "FRONTIER_COOLDOWN", FIRST_REST)
         # Seconds a crawl waits where only hosts are left that do not answer.
         self.end_wait: Final = number(settings, "FRONTIER_END_WAIT", 300.0)
-        self.response_delay: Final = ResponseDelay(
-            number(settings, "FRONTIER_DELAY_FACTOR", 0.0),  # 0: off
-            number(settings, "FRONTIER_DELAY_MAX", 60.0),  # seconds
-        )
-        # Pages a second of a registered domain, beyond which others come first, and beyond which it waits;
-        # 0: off.
-        self.domain_rate: Final = number(settings, "FRONTIER_DOMAIN_RATE", 0.0)
-        self.domain_rate_max: Final = number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0)
+        self.domain_rates: Final = _domain_rates(settings, "FRONTIER_DOMAIN_RATE")
         self.politeness_key: Final = choice_or_function(
             settings, "FRONTIER_POLITENESS_KEY", POLITENESS_KEYS, "from a URL to a name"
         )
@@ -341,8 +333,6 @@ class _OfQueue:
         self.limits: Final = Limits(
             host_pages=number(settings, "FRONTIER_HOST_PAGES", 0),
             host_pending=number(settings, "FRONTIER_HOST_PENDING", 0),
-            domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0),
-            domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0),
             depth=number(settings, "FRONTIER_DEPTH", 0),
         )
 
@@ -403,7 +393,7 @@ class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait before the page is fetched again after *attempts* leases (`backoffs.backoff`)."""
-        return backoff(self.retry_delay, attempts)
+        return backoff(attempts)
 
 
 class _Asked(Settings):
@@ -443,14 +433,16 @@ def has_our_scheduler(settings: BaseSettings) -> bool:
     return ours in getattr(scheduler, "__mro__", ())  # to `issubclass` whatever has its methods is one
 
 
-def _cooldown(settings: BaseSettings) -> CooldownRule:
-    first = number(settings, "FRONTIER_COOLDOWN", CooldownRule().first)
-    longest = number(settings, "FRONTIER_COOLDOWN_MAX", max(first, CooldownRule().longest))
-    if longest < first:
-        raise FrontierSetting(
-            f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
-        )
-    return CooldownRule(first, longest)
+def _domain_rates(settings: BaseSettings, name: str) -> DomainRates:
+    """The soft and the hard rate, of a number (the soft one) or a pair."""
+    value = settings.get(name, 0.0)
+    rates = (
+        value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    )
+    if not 1 <= len(rates) <= 2:
+        raise FrontierSetting(f"{name} = {value!r}: set one number of pages a second, or two: soft,hard")
+    expected = "pages a second of a domain, as a number or as soft,hard; 0 for no limit"
+    return DomainRates(*(within(name, rate, float, 0.0, inf, expected) for rate in rates))
 
 
 def _scorer(settings: BaseSettings) -> str:

@@ -42,9 +42,7 @@ def test_attempts_are_those_that_somebody_asks_for(
     [
         ("FRONTIER_COOLDOWN", -1, "a number of at least 0"),
         ("FRONTIER_COOLDOWN", "soon", "a number of at least 0"),
-        ("FRONTIER_COOLDOWN_MAX", 30, "less than FRONTIER_COOLDOWN = 60"),
         ("FRONTIER_END_WAIT", "inf", "a number of at least 0"),
-        ("FRONTIER_DELAY_FACTOR", -2, "a number of at least 0"),
         ("FRONTIER_POLITENESS_KEY", "hosts", "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_POLITENESS_KEY", "nowhere.function", "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_POLITENESS_KEY", 5, "'host', 'domain', 'ip' or a function"),
@@ -98,10 +96,6 @@ def test_every_setting_there_is_is_known() -> None:
     assert len(names) > 30
     assert unknown_names(Settings(dict.fromkeys(names))) == []
     assert unknown_names(Settings({"FRONTIER": 1, "FRONTIERS": 1, "MY_FRONTIER_DIR": 1})) == []
-
-
-def test_a_first_rest_longer_than_a_day_is_the_longest_too() -> None:
-    assert read(FRONTIER_COOLDOWN=100_000).cooldown == (100_000, 100_000)
 
 
 @pytest.mark.parametrize(

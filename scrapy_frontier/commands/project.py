@@ -286,8 +286,7 @@ class Project:
         *store*, and who asks for it. Two short scans a host where robots.txt is obeyed."""
         if not self.agent:
             return self.delay_of
-        most = self.frontier_settings.crawl_delay_max
-        return facts.with_robots(store, self.delay_of, self.agent, most, self.now)
+        return facts.with_robots(store, self.delay_of, self.agent, self.now)
 
 
 def _run_addons(crawler: Crawler) -> None:

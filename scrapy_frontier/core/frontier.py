@@ -18,13 +18,13 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from .hosts import host as delay_sources
 from .hosts.budgets import Budgets
-from .hosts.giving_up import Cooldowns, Left, left_behind
-from .hosts.host import FOREVER
-from .hosts.politeness import Clocks, HostTable, maker
-from .hosts.ready_hosts import Hosts
+from .hosts.host import FOREVER, ROBOTS_TXT
+from .hosts.hosts import Hosts
+from .hosts.politeness import HostPoliteness
 from .hosts.sites import RobotsAndSitemaps
+from .hosts.trouble import EndOfCrawl, HostTroubles, Left
+from .hosts.turns import Turns
 from .pages.discovery import Discovery, PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings, HandOut
@@ -46,8 +46,8 @@ from .transitions import Event
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .hosts.giving_up import Cooled, GivenUpPages
     from .hosts.host import Trouble
+    from .hosts.trouble import Cooled, GivenUpPages
     from .pages.edits import FingerprintOf
     from .pages.rescoring import Rescoring
     from .parse.directives import Consequences
@@ -63,7 +63,7 @@ class EarlierRuns:
     """Loads what earlier runs left, part by part; ``is_loaded`` once all is there that queued pages need."""
 
     _batch: Batch
-    _table: HostTable
+    _hosts: Hosts
     _deferred: Deferral
     _queue: Queue
     _scores: Rescoring | None
@@ -86,17 +86,17 @@ class EarlierRuns:
         of all pages, a lookup less for each new link, 0.3 ms a call; and where pages come back by another
         rule than before, when, 10 to 30 us a page.
         """
-        table, deferred, scores = self._table, self._deferred, self._scores
-        if not table.is_loaded:
-            table.load(now, limit)
-        if table.is_loaded and not deferred.is_loaded:
+        hosts, deferred, scores = self._hosts, self._deferred, self._scores
+        if not hosts.is_loaded:
+            hosts.load(now, limit)
+        if hosts.is_loaded and not deferred.is_loaded:
             deferred.load(limit)
-        elif table.is_loaded and scores is not None and not scores.is_loaded:
+        elif hosts.is_loaded and scores is not None and not scores.is_loaded:
             scores.load(20 * limit)
             self._batch.commit()
             self._queue.place_moved(now)
         is_scored = scores is None or scores.is_loaded
-        self.is_loaded = table.is_loaded and deferred.is_loaded and is_scored
+        self.is_loaded = hosts.is_loaded and deferred.is_loaded and is_scored
         if self.is_loaded and not self._batch.seen.is_complete:
             self._learn()
         if self.is_loaded and not self._recompute_due.is_done:
@@ -179,8 +179,7 @@ class Frontier:
         now: float,
         options: FrontierOptions = DEFAULTS,
     ) -> None:
-        limits, domain_of, scorer = options.limits, options.domain_of, options.scorer
-        response_delay, give_up_rule = options.response_delay, options.give_up_rule
+        scorer, give_up_rule = options.scorer, options.give_up_rule
         revisits = options.revisits
         rng = options.rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
         self._store = store
@@ -188,23 +187,21 @@ class Frontier:
         self.was_clean = batch.begin_run()
         self._page_index = index = PageIndex(batch)
         self.is_recent = index.is_recent
-        self._budgets = budgets = Budgets(limits, domain_of)
-        self._hosts = hosts = Hosts(
-            domain_of, options.rates, maker(options.politeness, options.default_politeness, budgets)
-        )
-        cooldowns = Cooldowns(batch, options.cooldown, rng)
-        self._table = table = HostTable(batch, hosts, budgets, cooldowns, response_delay, now, self.was_clean)
-        of_hosts = hosts, table, budgets
-        self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, response_delay, give_up_rule, rng)
+        self._budgets = budgets = Budgets(options.limits)
+        self._turns = turns = Turns(options.domain_of, options.rates)
+        self._troubles = troubles = HostTroubles(batch, options.cooldown, give_up_rule, rng)
+        self._hosts = hosts = Hosts(batch, turns, troubles, options.politeness_of, now, self.was_clean)
+        self._politeness = polite = HostPoliteness(batch, hosts, turns, troubles, rng)
+        self._end = end = EndOfCrawl(turns, troubles)
         self._sites = sites = RobotsAndSitemaps(batch, give_up_rule)
         self._leases = leases = Leases(
             options.lease_timeout, options.max_attempts, options.max_uncommitted_pages
         )
         self._scores = scores = None if scorer is None else _rescoring(scorer, batch, hosts)
         score_of = (lambda page_id: None) if scores is None else scores.score_of
-        self._queue = queue = Queue(batch, hosts, table, budgets, scores)
-        self._backoffs = backoffs = Backoffs(batch, table, queue, now)
-        self._deferral = deferred = Deferral(batch, table, budgets, queue, scores)
+        self._queue = queue = Queue(batch, hosts, scores)
+        self._backoffs = backoffs = Backoffs(batch, hosts, queue, now)
+        self._deferral = deferred = Deferral(batch, hosts, budgets, queue, scores)
         rule, revisits_pages = revisits or RevisitRule(), revisits is not None
         forbidden = ForbiddenPages(batch, sites)
         plans = Plans(rule, batch.read_page)
@@ -212,25 +209,47 @@ class Frontier:
         budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
         share = RevisitShare(batch, hosts, rule.share) if revisits_pages else None
         self._revisit_queue = revisit_queue = RevisitQueue(
-            batch, hosts, table, forbidden, learnt, budget, share, score_of, rule, revisits_pages, now
+            batch, hosts, forbidden, learnt, budget, share, score_of, rule, revisits_pages, now
         )
         self._discovery = Discovery(
-            batch, index, *of_hosts, queue, deferred, scores, revisit_queue, options.traps
+            batch, index, hosts, budgets, queue, deferred, scores, revisit_queue, options.traps
         )
         recompute = RecomputeDue(batch, revisit_queue, forbidden)
-        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, recompute)
-        self._edits = Edits(batch, index, table, leases, queue, deferred, scores, revisit_queue, recompute)
+        self._earlier_runs = EarlierRuns(batch, hosts, deferred, queue, scores, recompute)
+        self._edits = Edits(batch, index, hosts, leases, queue, deferred, scores, revisit_queue, recompute)
         self._false_304s = false_304s = False304s()
         revisit_endings = RevisitEndings(
-            batch, table, queue, backoffs, scores, revisit_queue, learnt, budget, forbidden, false_304s
+            batch, hosts, queue, backoffs, scores, revisit_queue, learnt, budget, forbidden, false_304s
         )
         self._endings = endings = Endings(
-            batch, index, *of_hosts, clocks, leases, queue, backoffs, scores, revisit_queue, revisit_endings
+            batch,
+            index,
+            hosts,
+            budgets,
+            polite,
+            leases,
+            queue,
+            backoffs,
+            scores,
+            revisit_queue,
+            revisit_endings,
         )
         self._rankings = Rankings(batch, queue, scores)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
-            batch, *of_hosts, clocks, leases, queue, backoffs, deferred, endings, revisit_queue, share
+            batch,
+            hosts,
+            budgets,
+            polite,
+            leases,
+            queue,
+            backoffs,
+            deferred,
+            endings,
+            revisit_queue,
+            share,
+            end,
+            turns,
         )
 
     def __repr__(self) -> str:
@@ -251,7 +270,7 @@ class Frontier:
     @property
     def withheld(self) -> int:
         """Queued pages of hosts in memory that the operator blocked: `lease` brings none of them."""
-        return sum(host.queued for host in self._table.blocked.values())
+        return sum(host.queued for host in self._hosts.blocked.values())
 
     @property
     def leased(self) -> int:
@@ -260,7 +279,7 @@ class Frontier:
 
     @property
     def hosts(self) -> int:
-        """Hosts in memory, asleep or awake: with queued pages, requests under way, or a delay to keep."""
+        """Hosts in memory: with queued pages, requests under way, or a delay to keep."""
         return len(self._hosts)
 
     @property
@@ -276,7 +295,9 @@ class Frontier:
 
     def left_over(self, now: float) -> Left:
         """What stays queued if the crawl ends at *now*, blocked hosts left out. O(hosts), no store read."""
-        return left_behind(self._hosts.by_name.values(), now, self._backoffs.next, self._hosts.asleep)
+        return self._end.left_over(
+            now, self._backoffs.next, self._batch.counts.states[State.QUEUED] - self.withheld
+        )
 
     def is_of_this_run(self, page_id: PageId) -> bool:
         """Return whether a page was discovered since the frontier was opened; true for a further visit."""
@@ -388,19 +409,19 @@ class Frontier:
 
     def block(self, name: str, now: float) -> None:
         """Keep the pages of a host queued, and hand out none of them; commits."""
-        self._clocks.block(name, now)
+        self._politeness.block(name, now)
 
     def unblock(self, name: str, now: float) -> bool:
         """End a block or a cooldown of a host; false if there was none. Commits."""
-        return self._clocks.unblock(name, now)
+        return self._politeness.unblock(name, now)
 
     def order_delay(self, name: str, seconds: float | None, now: float) -> None:
         """Set the operator's delay of a host, which replaces all others; None removes it. Commits."""
-        self._clocks.order_delay(name, seconds, now)
+        self._politeness.order_delay(name, seconds, now)
 
     def news(self) -> News:
         """What happened beside the answers since this was asked last; each is told once."""
-        return News(self._queue.take_unreadable(), self._clocks.take_given_up())
+        return News(self._queue.take_unreadable(), self._troubles.drain_given_up())
 
     # -- pages out -------------------------------------------------------------------------------------
 
@@ -408,19 +429,20 @@ class Frontier:
         """Lease the best page of the best host that may be asked; see `HandOut.lease`."""
         return self._hand_out.lease(now)
 
-    def sending(self, lease: Lease, now: float) -> bool:
-        """Return whether the delay counts from when the request goes out: then call `sent` at that time."""
-        return self._clocks.sending(lease, now)
+    def will_send(self, lease: Lease, now: float) -> bool:
+        """Return whether the delay counts from when the request goes out: then call `on_sent` at that
+        time."""
+        return self._politeness.will_send(lease, now)
 
-    def sent(self, lease: Lease, now: float) -> None:
+    def on_sent(self, lease: Lease, now: float) -> None:
         """Count the delay of the host from *now*, when the request has gone out."""
-        self._clocks.sent(lease, now)
+        self._politeness.on_sent(lease, now)
 
-    def off_wire(
-        self, lease: Lease, now: float, response_time: float | None = None, was_asked: bool = True
+    def on_response(
+        self, lease: Lease, now: float, has_answered: bool = False, was_asked: bool = True
     ) -> None:
-        """Free the place of a request that has left the network; see `Clocks.off_wire`."""
-        self._clocks.off_wire(lease, now, response_time, was_asked)
+        """Free the place of a request that has left the network; see `HostPoliteness.on_response`."""
+        self._politeness.on_response(lease, now, has_answered, was_asked)
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
         """Take back the lease granted last; see `HandOut.put_back`."""
@@ -476,45 +498,43 @@ class Frontier:
 
     def set_delay(self, name: str, delay: float, now: float) -> None:
         """Set the delay that the settings ask for; the largest of all delays holds."""
-        self._clocks.set_delay(name, delay, now)
+        self._politeness.set_delay(name, delay, now)
 
     def ordered_delay(self, name: str) -> float | None:
         """Return the operator's delay of a host in seconds, None if there is none. O(1)."""
-        return self._table.ordered_delay(name)
+        return self._hosts.ordered_delay(name)
 
-    def site_delay(
-        self, name: str, seconds: float, now: float, source: str = delay_sources.ROBOTS_TXT
-    ) -> bool:
+    def site_delay(self, name: str, seconds: float, now: float, source: str = ROBOTS_TXT) -> bool:
         """Set the delay that a site asks for; false if the operator ordered one. One request at a time."""
-        return self._clocks.site_delay(name, seconds, now, source)
+        return self._politeness.site_delay(name, seconds, now, source)
 
-    def cool(self, name: str, trouble: Trouble, now: float) -> Cooled:
-        """Give a host a cooldown after trouble; commits. See `Clocks.cool`."""
-        return self._clocks.cool(name, trouble, now)
+    def record_cooldown(self, name: str, trouble: Trouble, now: float) -> Cooled:
+        """Give a host a cooldown after trouble; commits. See `HostPoliteness.record_cooldown`."""
+        return self._politeness.record_cooldown(name, trouble, now)
 
     def is_cooling(self, name: str, now: float) -> bool:
         """Return whether a host in memory is cooling down. O(1)."""
-        return self._clocks.is_cooling(name, now)
+        return self._politeness.is_cooling(name, now)
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
         """Hand out no page of a host before *until*."""
-        self._clocks.hold(name, now, until, trouble)
+        self._politeness.hold(name, now, until, trouble)
 
     def release_hold(self, name: str, now: float) -> None:
         """End a hold."""
-        self._clocks.release_hold(name, now)
+        self._politeness.release_hold(name, now)
 
     def held(self, now: float) -> dict[str, float]:
         """Return the hosts that are held until a known time, and those times. O(these)."""
-        return self._clocks.held(now)
+        return self._politeness.held(now)
 
     def begin_side_request(self, name: str, now: float) -> float:
         """Begin a request beside the pages of a host; returns the seconds to wait before, 0: it has begun."""
-        return self._clocks.begin_side_request(name, now)
+        return self._politeness.begin_side_request(name, now)
 
     def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
-        """End a request that `begin_side_request` began; see `Clocks.end_side_request`."""
-        self._clocks.end_side_request(name, now, was_asked)
+        """End a request that `begin_side_request` began; see `HostPoliteness.end_side_request`."""
+        self._politeness.end_side_request(name, now, was_asked)
 
     # -- what sites said -------------------------------------------------------------------------------
 
@@ -543,9 +563,9 @@ class Frontier:
     def ends_at(self, now: float, patience: float) -> float | None:
         """When the crawl ends: *now* if it is over; None: it stays open, for what can be had or falls due.
 
-        It waits for hosts that do not answer, or want to be asked later (`end_of_crawl`), *patience* seconds
+        It waits for hosts that do not answer, or want to be asked later (`trouble`), *patience* seconds
         since a page last came to an end; and is over at once where none of them opens by then. With a rule
-        for giving up no page is left: hosts are asked sooner, or given up (`giving_up`). To be asked when
+        for giving up no page is left: hosts are asked sooner, or given up (`trouble`). To be asked when
         nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
         """
         if self.is_refilling or self._revisit_queue.awaits(now):
@@ -561,7 +581,7 @@ class Frontier:
         Leases that are out stay queued."""
         try:
             for lease in self._leases.values():
-                self._batch.touch(self._table.get(lease.host))
+                self._batch.touch(self._hosts.get(lease.host))
             if self._scores is not None:
                 self._scores.save()
             self._batch.end_run()

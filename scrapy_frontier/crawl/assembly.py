@@ -22,7 +22,6 @@ from scrapy.exceptions import NotConfigured
 
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier, FrontierOptions
-from ..core.hosts.turns import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
 from . import directory as jobdirs
 from . import scrapy_internals
@@ -156,7 +155,6 @@ class Crawl:
         self._dupefilter = DupeFilter(crawler, self.reporter)
         self._own_files = OwnFiles(store.directory)
         politeness = default_politeness(crawler.settings, spider)
-        rates = (settings.domain_rate, settings.domain_rate_max)
         frontier = Frontier(
             store,
             self.clock(),
@@ -166,8 +164,7 @@ class Crawl:
                 max_attempts=settings.max_attempts,
                 lease_timeout=settings.lease_timeout,
                 cooldown=settings.cooldown,
-                response_delay=settings.response_delay,
-                rates=DomainRates(*rates) if any(rates) else None,
+                rates=settings.domain_rates,
                 rng=Random(),  # noqa: S311 - draws pauses, guards nothing
                 scorer=make_scorer(settings.scorer, crawler, self.keeps_links),
                 traps=settings.traps,

@@ -113,7 +113,7 @@ class Watch:
             return
         try:
             now = self._clock()
-            self._frontier.sent(flight.lease, now)
+            self._frontier.on_sent(flight.lease, now)
             self._crawl.engine_timer.set(self._frontier.wake_at(), now)
         except Exception as error:
             self._failed(error)
@@ -136,12 +136,12 @@ class Watch:
             request.meta[SLOT] = AutomaticSlot(request.meta[SLOT])  # for what a spider makes of this meta
         if not self._is_closed:
             try:
-                self._off_wire(flight, result, response_time)
+                self._on_response(flight, result, response_time is not None)
             except Exception as error:
                 self._failed(error)
         return result
 
-    def _off_wire(self, flight: Flight, result: Any, response_time: float | None) -> None:
+    def _on_response(self, flight: Flight, result: Any, has_answered: bool) -> None:
         frontier, lease, now = self._frontier, flight.lease, self._clock()
         self._looked, self._computed = now, thread_time()
         if now >= self._counted + COUNT_INTERVAL:
@@ -156,7 +156,7 @@ class Watch:
         is_cached = flight.is_cached or self._crawl.settings.replays
         if isinstance(result, Response):
             is_cached = CACHED in result.flags
-        frontier.off_wire(lease, now, response_time, flight.was_given or not is_cached)
+        frontier.on_response(lease, now, has_answered, flight.was_given or not is_cached)
 
     def _led_or_failed(self, flight: Flight, result: Any) -> Any:
         """Returns *result*, a request or a failure; a failure instead of a request that is refused."""

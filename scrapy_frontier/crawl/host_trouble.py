@@ -16,21 +16,23 @@ from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
 from ..core.errors import span
-from ..core.hosts.host import Trouble, asked_pause, trouble_at
+from ..core.hosts.host import Trouble
+from ..core.hosts.trouble import asked_pause, trouble_at
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Frontier
-    from ..core.hosts.giving_up import Cooled
+    from ..core.hosts.trouble import Cooled
 
 logger = logging.getLogger(__name__)
 
 
-def cool(crawler: Crawler, frontier: Frontier, host: str, trouble: Trouble, now: float) -> Cooled:
-    """`Frontier.cool`, and what is new of it is counted and logged. Raises `FrontierUnwritable`."""
-    rest = frontier.cool(host, trouble, now)
-    if rest.is_new:
+def record_cooldown(crawler: Crawler, frontier: Frontier, host: str, trouble: Trouble, now: float) -> Cooled:
+    """`Frontier.record_cooldown`, and what is new of it is counted and logged. Raises
+    `FrontierUnwritable`."""
+    rest = frontier.record_cooldown(host, trouble, now)
+    if rest.is_new and rest.cooldown is not None:
         crawler.stats.inc_value("frontier/cooldown/strikes")
         pause, extra = span(rest.cooldown.until - now), {"spider": crawler.spider}
         words = "%s rests for %s after strike %d: %s"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier
     from ..core.hosts.budgets import Limits
-    from ..core.hosts.giving_up import Left
+    from ..core.hosts.trouble import Left
 
 
 def refusal_stat(kind: str) -> str:

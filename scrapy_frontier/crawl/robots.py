@@ -47,12 +47,12 @@ from .host_trouble import (
     CACHED,
     OWN_PAUSE,
     REASON,
-    cool,
     error_of,
     first_line,
     forget_frames,
     own_fault,
     pause_in,
+    record_cooldown,
 )
 from .meta_keys import FROM_PUBLIC, SLOT
 from .private_network import is_from_private, is_led_to, refusal_of
@@ -254,7 +254,7 @@ class KnownSites:
         if site is None:
             return Decision(url, header, origin)
         until = site.status.held_until(now)
-        delay = site.status.delay(now, self._settings.crawl_delay_max)
+        delay = site.status.delay(now)
         return Decision(url, header, origin, site, until, delay, until > now or site.allows(url))
 
     def read(self, copy: RobotsCopy, origin: str, agent: str) -> RobotsStatus:
@@ -472,8 +472,8 @@ class RobotsFetcher:
     def _tell_of_failure(self, fetch: RobotsFetch, answer: Answer, copy: RobotsCopy) -> None:
         fetch.failure, now = answer.failure, self._clock()
         trouble = trouble_with(answer, copy)
-        if trouble is not None and self._settings.cooldown.first:
-            cool(self._crawler, self._frontier, answer.host, trouble, now)
+        if trouble is not None and self._settings.cooldown:
+            record_cooldown(self._crawler, self._frontier, answer.host, trouble, now)
         self._crawler.stats.inc_value("frontier/robots/unreachable")
         meanwhile = "its pages wait" if fetch.held else "what is downloaded there meanwhile fails"
         if copy.body:
@@ -610,7 +610,7 @@ class RobotsFetcher:
             return None
         self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
         fault = own_fault(error)
-        if fault is not None and self._settings.cooldown.first:  # `CooldownMiddleware` logs it
+        if fault is not None and self._settings.cooldown:  # `CooldownMiddleware` logs it
             fetch.not_sent = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
             fetch.was_left = True
             forget_frames(error)

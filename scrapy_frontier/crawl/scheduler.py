@@ -279,7 +279,7 @@ class FrontierScheduler(BaseScheduler):
     def _hand_out(
         self, request: Request, lease: Lease, crawl: Crawl, robots: Decision | None = None
     ) -> Request:
-        is_sending = bool(lease.delay) and crawl.frontier.sending(lease, lease.leased_at)
+        is_sending = bool(lease.delay) and crawl.frontier.will_send(lease, lease.leased_at)
         if OPERATOR in lease.asked:
             scrapy_internals.set_slot_delay(self.crawler, lease.host, lease.delay)
         last_visit = 0

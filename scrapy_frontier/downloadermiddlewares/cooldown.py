@@ -21,10 +21,10 @@ from ..crawl.host_trouble import (
     CACHED,
     OWN_PAUSE,
     OwnFault,
-    cool,
     error_of,
     forget_frames,
     own_fault,
+    record_cooldown,
     trouble_in,
     trouble_of,
 )
@@ -45,7 +45,7 @@ class CooldownMiddleware(Component):
 
     def is_wanted(self) -> bool:
         """Unless ``FRONTIER_COOLDOWN`` is 0, or one of Scrapy's commands tries a page out: somebody waits."""
-        return self.settings.cooldown.first > 0 and not scrapy_internals.is_inspecting(self.crawler)
+        return self.settings.cooldown > 0 and not scrapy_internals.is_inspecting(self.crawler)
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -150,11 +150,10 @@ class CooldownMiddleware(Component):
         flight = self.flights.get(id(request))
         lease = flight.lease if flight is not None else None
         if lease is not None:
-            page_id, attempts = lease.page_id, lease.page.attempts
-            trouble = trouble._replace(sent=lease.leased_at, page_id=page_id, attempts=attempts)
+            trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id)
         trouble = trouble._replace(origin=origin_of(request.url) or "")
         host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
         with self.left_to_scheduler():
-            if cool(self.crawler, crawl.frontier, host, trouble, crawl.clock()).keeps_attempts:
+            if record_cooldown(self.crawler, crawl.frontier, host, trouble, crawl.clock()).keeps_attempts:
                 return postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
         return None

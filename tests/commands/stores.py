@@ -89,7 +89,7 @@ def order(directory: Path, count: int, now: float = NOW, delay: float = 1.0) -> 
         lease = frontier.lease(now)
         if lease is not None:
             found.append(lease.page.url)
-            frontier.off_wire(lease, now)
+            frontier.on_response(lease, now)
             continue
         wake = frontier.wake_at()
         if wake is None or wake > now + 1800:  # only leases are left to wait for

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from scrapy_frontier.core.frontier import Frontier
 
-LIMITS = Limits(host_pages=3, domain_pages=5, depth=4)
+LIMITS = Limits(host_pages=3, depth=4)
 URLS = [f"http://www{number % 2}.shop.example/{number}" for number in range(10)]
 
 

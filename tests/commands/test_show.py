@@ -179,7 +179,9 @@ def test_trouble_and_strikes_of_a_host_are_columns(
     fetch(found)
     lease = found.lease(NOW)
     assert lease is not None
-    rest = found.cool(lease.host, Trouble("HTTP 503", 120, sent=NOW, page_id=lease.page_id), NOW).cooldown
+    rest = found.record_cooldown(
+        lease.host, Trouble("HTTP 503", 120, sent=NOW, page_id=lease.page_id), NOW
+    ).cooldown
     found.release(lease, Outcome(Event.POSTPONED, 503, "HTTP 503"), NOW)
     found.close()
 

@@ -440,7 +440,7 @@ def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureF
     pages.discover([link(URL), link("http://a.example/other")], NOW)
     lease = pages.lease(NOW)
     assert lease is not None
-    rest = pages.cool(lease.host, Trouble("HTTP 429", 7200, sent=NOW, page_id=lease.page_id), NOW)
+    rest = pages.record_cooldown(lease.host, Trouble("HTTP 429", 7200, sent=NOW, page_id=lease.page_id), NOW)
     pages.release(lease, Outcome(Event.POSTPONED, 429, "a.example rests: HTTP 429"), NOW)
     pages.close()
     slow = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
@@ -474,7 +474,7 @@ def test_a_backoff_and_a_rest_of_the_host(frontier: Frontiers, backoff: float, b
     fetch(pages, Outcome(Event.RETRIED, 500, "HTTP 500", delay=backoff))
     other = pages.lease(NOW)
     assert other is not None
-    pages.cool(other.host, Trouble("HTTP 503", 3600, sent=NOW, page_id=other.page_id), NOW)
+    pages.record_cooldown(other.host, Trouble("HTTP 503", 3600, sent=NOW, page_id=other.page_id), NOW)
     pages.release(other, Outcome(Event.POSTPONED, 503, "a.example rests: HTTP 503"), NOW)
     pages.close()
     assert said(frontier).startswith(begins)
@@ -491,7 +491,7 @@ def test_a_clock_that_was_set_back(tmp_path: Path, capsys: pytest.CaptureFixture
     while (lease := pages.lease(ahead)) is not None and lease.host != "b.example":
         pages.release(lease, FETCHED, ahead)
     assert lease is not None
-    pages.cool(lease.host, Trouble("HTTP 429", 7200, sent=ahead, page_id=lease.page_id), ahead)
+    pages.record_cooldown(lease.host, Trouble("HTTP 429", 7200, sent=ahead, page_id=lease.page_id), ahead)
     pages.release(lease, Outcome(Event.POSTPONED, 429, "b.example rests: HTTP 429"), ahead)
     pages.discover([link("http://a.example/new")], ahead)
     pages.close()

@@ -31,20 +31,20 @@ def frontier(tmp_path: Path) -> Frontier:
 def unasked(frontier: Frontier, now: float) -> Lease:
     """A page that was handed out at *now*, and about to be sent."""
     lease = take(frontier, now)
-    assert frontier.sending(lease, now)
+    assert frontier.will_send(lease, now)
     return lease
 
 
 def sent(frontier: Frontier, now: float) -> Lease:
     lease = unasked(frontier, now)
-    frontier.sent(lease, now)
+    frontier.on_sent(lease, now)
     return lease
 
 
 def test_a_host_that_was_not_asked_may_be_asked_at_once(frontier: Frontier) -> None:
     frontier.release(sent(frontier, NOW), FETCHED, NOW + 1)
     for after in (10, 11, 12):
-        frontier.off_wire(unasked(frontier, NOW + after), NOW + after, was_asked=False)
+        frontier.on_response(unasked(frontier, NOW + after), NOW + after, was_asked=False)
     sent(frontier, NOW + 12)
     assert frontier.lease(NOW + 12 + DELAY - 0.01) is None
     take(frontier, NOW + 12 + DELAY)
@@ -53,14 +53,14 @@ def test_a_host_that_was_not_asked_may_be_asked_at_once(frontier: Frontier) -> N
 
 def test_nothing_goes_back_where_it_is_not_sure_that_nothing_was_asked(frontier: Frontier) -> None:
     lease = sent(frontier, NOW)
-    frontier.off_wire(lease, NOW + 1, was_asked=False)  # it went out
+    frontier.on_response(lease, NOW + 1, was_asked=False)  # it went out
     assert frontier.lease(NOW + DELAY - 0.01) is None
     lease = take(frontier, NOW + DELAY)  # nobody tells
-    frontier.off_wire(lease, NOW + DELAY, was_asked=False)
+    frontier.on_response(lease, NOW + DELAY, was_asked=False)
     assert frontier.lease(NOW + 2 * DELAY - 0.01) is None
     sent(frontier, NOW + 2 * DELAY)
     beside = unasked(frontier, NOW + 3 * DELAY)
-    frontier.off_wire(beside, NOW + 3 * DELAY, was_asked=False)  # while that is under way
+    frontier.on_response(beside, NOW + 3 * DELAY, was_asked=False)  # while that is under way
     assert frontier.lease(NOW + 4 * DELAY - 0.01) is None
     frontier.close()
 
@@ -78,16 +78,6 @@ def test_an_errand_that_was_not_asked_leaves_the_clock_as_it_was(tmp_path: Path,
         assert frontier.begin_side_request(A, NOW + 1 + DELAY) == 0.0
         frontier.end_side_request(A, NOW + 1 + DELAY, was_asked=False)
         assert frontier.begin_side_request(A, NOW + 2 + DELAY) > 0
-    frontier.close()
-
-
-def test_of_two_errands_at_once_one_that_was_not_asked_takes_no_delay_back(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=Politeness(DELAY, 2))
-    assert frontier.begin_side_request(A, NOW) == 0.0
-    assert frontier.begin_side_request(A, NOW + DELAY) == 0.0
-    frontier.end_side_request(A, NOW + DELAY + 1)
-    frontier.end_side_request(A, NOW + DELAY + 1, was_asked=False)
-    assert frontier.begin_side_request(A, NOW + DELAY + 2) > 0
     frontier.close()
 
 
@@ -122,7 +112,7 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
             assert now >= resting
             if move == "lease":
                 assert about is None
-                assert frontier.sending(lease, now)
+                assert frontier.will_send(lease, now)
                 about = lease, delay
             else:
                 assert now - max(asked) >= delay - 1e-6
@@ -131,15 +121,15 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
         elif move == "sent" and about is not None:
             assert now - max(asked) >= about[1] - 1e-6
             asked.append(now)
-            frontier.sent(about[0], now)
+            frontier.on_sent(about[0], now)
             out.append(about[0])
             about = None
         elif move == "unasked" and about is not None:
-            frontier.off_wire(about[0], now, was_asked=False)
+            frontier.on_response(about[0], now, was_asked=False)
             frontier.release(about[0], FETCHED, now)
             about = None
         elif move == "off" and out:
-            frontier.off_wire(out[0], now, 0.1)
+            frontier.on_response(out[0], now, 0.1)
         elif move == "release" and out:
             frontier.release(out.pop(0), FETCHED, now)
         elif move == "errand" and not frontier.begin_side_request(A, now):
@@ -153,5 +143,5 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
         elif move == "slower":
             delay = 2 * DELAY if frontier.site_delay(A, 2 * DELAY, now) else delay
         elif move == "trouble":
-            resting = frontier.cool(A, Trouble("HTTP 503", 30.0), now).cooldown.until
+            resting = frontier.record_cooldown(A, Trouble("HTTP 503", 30.0), now).cooldown.until
     frontier.close()

@@ -12,13 +12,13 @@ import pytest
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
-from scrapy_frontier.core.hosts import turns
+from scrapy_frontier.core.hosts import hosts
 from scrapy_frontier.core.hosts.budgets import NO_LIMITS, Limits
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import RobotsCopy, Verdict
@@ -36,9 +36,9 @@ LIMITS = [
     NO_LIMITS,
     Limits(host_pages=4),
     Limits(host_pending=2),
-    Limits(domain_pages=5),
-    Limits(domain_pending=3, depth=1),
-    Limits(4, 2, 7, 3, 1),
+    Limits(host_pages=5),
+    Limits(host_pending=3, depth=1),
+    Limits(4, 2, 1),
 ]
 RULES = [None, RevisitRule(shelf_life=50.0, horizon=500.0), RevisitRule(policy="adaptive", shelf_life=200.0)]
 EVENTS = [Event.FETCHED] * 5 + [Event.RETRIED] * 3
@@ -207,22 +207,6 @@ class Runs:
         hosts = frontier._hosts.by_name
         assert {name: host.in_flight for name, host in hosts.items() if host.in_flight} == under_way
         assert all(host.in_flight <= host.concurrency for host in hosts.values())
-        if frontier.is_loaded:
-            counted = {
-                name: (tally.pending, tally.fetched, tally.deferred)
-                for name, tally in frontier._budgets._tallies.items()
-            }
-            assert counted == {name: self.counts_of(name) for name in counted}, "domains"
-
-    def counts_of(self, domain: str) -> tuple[int, int, int]:
-        """Pages of its hosts that wait in queues, that were fetched, and that wait for room."""
-        rows = [
-            records.decode_host(value)
-            for key, value in self.store.scan(keys.HOST)
-            if domain_of(key[1:].decode()) == domain
-        ]
-        pending, fetched = (sum(getattr(row, name) for row in rows) for name in ("pending", "fetched"))
-        return pending, fetched, sum(row.deferred for row in rows)
 
     def drain(self) -> None:
         """All budgets are large now, nobody is blocked, and time goes by."""
@@ -257,9 +241,9 @@ STEPS |= {"edit": 3, "rank": 1, "stop": 1, "kill": 1}
 
 def run(directory: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
-    if draw.random() < 0.5:  # whoever may sleep does
-        monkeypatch.setattr(turns, "AWAKE", 0)
-        monkeypatch.setattr(turns, "GROWTH", 0)
+    if draw.random() < 0.5:  # hosts that may be compact are
+        monkeypatch.setattr(hosts, "AWAKE", 0)
+        monkeypatch.setattr(hosts, "_GROWTH", 0)
     monkeypatch.setattr(edits, "_AT_A_TIME", draw.choice([1, 3, 1000]))
     runs = Runs(directory, seed)
     try:

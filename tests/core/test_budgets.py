@@ -249,33 +249,22 @@ def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: P
     frontier.close()
 
 
-@pytest.mark.parametrize("budget", ["host_pending", "domain_pending"])
-def test_all_pages_wait_that_are_to_be_queued_in_their_turn(tmp_path: Path, budget: str) -> None:
-    frontier = start(tmp_path, **{budget: 2})
+def test_all_pages_wait_that_are_to_be_queued_in_their_turn(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=2)
     assert kinds(frontier.discover(pages(100), NOW)) == {"deferred": 98}
     frontier.discover(pages(100, first=100), NOW)
     assert len(drain(frontier)) == 200
     frontier.close()
 
 
-@pytest.mark.parametrize(
-    "limits", [{"host_pending": 1, "domain_pages": 2}, {"domain_pending": 1, "host_pages": 2}]
-)
-def test_a_budget_of_pages_bounds_what_waits_for_another_budget(
-    tmp_path: Path, limits: dict[str, int]
-) -> None:
-    frontier = start(tmp_path, **limits)
+def test_a_budget_of_pages_bounds_what_waits_for_another_budget(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=1, host_pages=2)
     assert kinds(frontier.discover(pages(100), NOW)) == {"deferred": 20, "over_budget": 79}
     frontier.close()
 
 
-@pytest.mark.parametrize(
-    "limits", [{"host_pending": 1, "domain_pages": 9}, {"domain_pending": 1, "host_pages": 9}]
-)
-def test_what_is_too_deep_takes_no_room_from_what_waits_for_its_turn(
-    tmp_path: Path, limits: dict[str, int]
-) -> None:
-    frontier = start(tmp_path, depth=1, **limits)
+def test_what_is_too_deep_takes_no_room_from_what_waits_for_its_turn(tmp_path: Path) -> None:
+    frontier = start(tmp_path, depth=1, host_pending=1, host_pages=9)
     frontier.discover([replace(each, depth=2) for each in pages(200)], NOW)
     assert kinds(frontier.discover(pages(8, first=200), NOW)) == {"deferred": 7}
     assert sorted(drain(frontier)) == [*range(200, 208)]
@@ -359,19 +348,19 @@ def test_a_page_that_was_seen_before_it_was_a_trap_is_not_queued(tmp_path: Path)
 
 
 def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None:
-    frontier = start(tmp_path, domain_pending=1)
+    frontier = start(tmp_path, host_pending=1)
     frontier.discover([page(0, "a.one.example")], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
     moved = Outcome(Event.POSTPONED, reason="moved", delay=10.0, host="a.two.example")
     frontier.release(lease, moved, NOW)
-    frontier.discover([page(1, "b.one.example"), page(2, "b.two.example")], NOW)
-    assert deferred(frontier) == [("*.two.example", 2)]
+    frontier.discover([page(1, "a.one.example"), page(2, "a.two.example")], NOW)
+    assert deferred(frontier) == [("a.two.example", 2)]
     frontier.close()
 
 
 def test_a_page_that_is_put_back_is_under_way_no_more(tmp_path: Path) -> None:
-    frontier = start(tmp_path, domain_pages=1)
+    frontier = start(tmp_path, host_pages=1)
     frontier.discover([page(0)], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
@@ -381,96 +370,7 @@ def test_a_page_that_is_put_back_is_under_way_no_more(tmp_path: Path) -> None:
     frontier.close()
 
 
-# -- domains and depth ---------------------------------------------------------------------------------
-
-
-def trap_hosts(count: int, first: int = 0) -> list[Link]:
-    return [page(number, f"h{number}.trap.example") for number in range(first, first + count)]
-
-
-def test_the_hosts_of_a_domain_share_its_budget(tmp_path: Path) -> None:
-    frontier = start(tmp_path, domain_pages=3)
-    frontier.discover([*trap_hosts(6), page(6, "www.other.example")], NOW)
-    assert frontier.pending == 4
-    assert deferred(frontier) == [("*.trap.example", number) for number in (3, 4, 5)]
-    assert reason(frontier, 3) == "over the budget of 3 pages for domain trap.example"
-    assert sorted(drain(frontier)) == [0, 1, 2, 6]
-    frontier.close()
-
-    frontier = start(tmp_path, domain_pages=5)
-    assert drain(frontier) == [3, 4], "counted anew, and what grew is there"
-    frontier.close()
-
-
-@pytest.mark.parametrize("loaded", [True, False])
-def test_a_domain_counts_the_same_however_its_hosts_are_loaded(tmp_path: Path, loaded: bool) -> None:
-    frontier = start(tmp_path)
-    frontier.discover(trap_hosts(9), NOW)
-    for _ in range(4):
-        lease = frontier.lease(NOW)
-        assert lease is not None
-        frontier.release(lease, FETCHED, NOW)
-    frontier.close()
-
-    frontier = start(tmp_path, loaded=loaded, domain_pages=10)
-    assert (frontier.lease(NOW) is None) == (not loaded), "nothing is handed out before all are counted"
-    frontier.discover(trap_hosts(4, first=8), NOW)
-    while not frontier.load(NOW, 1):
-        frontier.discover(trap_hosts(1, first=7), NOW)
-    lease = frontier.lease(NOW)
-    assert lease is not None
-    frontier.commit()
-    assert frontier._batch.counts.states[State.DONE] == 4
-    fetched = 4 + frontier.leased + len(drain(frontier))
-    assert fetched == 10
-    frontier.close()
-
-
-def test_the_queue_of_a_domain_is_filled_up_again(tmp_path: Path) -> None:
-    frontier = start(tmp_path, domain_pending=3)
-    frontier.discover(trap_hosts(12), NOW)
-    assert (frontier.pending, seen(frontier)) == (3, 9)
-    assert reason(frontier, 3) == "over the budget of 3 queued pages for domain trap.example"
-    assert drain(frontier) == list(range(12))
-    frontier.close()
-
-
-def test_hosts_of_which_all_pages_wait_take_no_memory(tmp_path: Path) -> None:
-    frontier = start(tmp_path, domain_pages=2)
-    found = frontier.discover(trap_hosts(15), NOW)
-    found += frontier.discover(trap_hosts(60, first=10), NOW)
-    assert frontier.hosts == 2
-    assert kinds(found) == {"deferred": 20, "over_budget": 48}
-    frontier.discover(pages(1, "h9.trap.example", first=900), NOW)
-    row = records.decode_host(frontier._store.get(keys.host_key("h9.trap.example")) or b"")
-    assert row.deferred == 1
-    frontier.close()
-    frontier = start(tmp_path)
-    assert len(drain(frontier)) == 22
-    assert frontier.hosts == 0
-    frontier.close()
-
-
-def test_a_page_over_two_budgets_waits_for_one_after_the_other(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=1, domain_pages=1)
-    frontier.discover(pages(3, "www.trap.example"), NOW)
-    assert drain(frontier) == [0]
-    frontier.close()
-
-    frontier = start(tmp_path, host_pages=3, domain_pages=2)
-    assert drain(frontier) == [1]
-    assert deferred(frontier) == [("*.trap.example", 2)]
-    assert reason(frontier, 2) == "over the budget of 2 pages for domain trap.example"
-    frontier.close()
-
-    frontier = start(tmp_path, host_pages=2, domain_pages=3)
-    assert drain(frontier) == []
-    assert deferred(frontier) == [("www.trap.example", 2)]
-    frontier.close()
-
-    frontier = start(tmp_path, host_pages=3, domain_pages=3)
-    assert drain(frontier) == [2]
-    frontier.close()
+# -- depth -------------------------------------------------------------------------------------------
 
 
 def test_what_lies_too_deep_comes_back_when_the_depth_grows(tmp_path: Path) -> None:
@@ -494,15 +394,15 @@ def test_what_lies_too_deep_comes_back_when_the_depth_grows(tmp_path: Path) -> N
 
 
 def test_a_kill_loses_no_deferred_page_and_counts_none_twice(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=3, domain_pages=4)
-    frontier.discover([*pages(6, "a.trap.example"), *pages(6, "b.trap.example", 6)], NOW)
+    frontier = start(tmp_path, host_pages=4)
+    frontier.discover(pages(12), NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
     frontier.release(lease, FETCHED, NOW)
     assert frontier.lease(NOW) is not None
     frontier._store.close()
 
-    frontier = start(tmp_path, host_pages=3, domain_pages=4)
+    frontier = start(tmp_path, host_pages=4)
     assert len(drain(frontier)) == 3
     assert seen(frontier) == len(deferred(frontier)) == 8
     frontier._store.close()

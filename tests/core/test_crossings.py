@@ -12,10 +12,10 @@ from openings import NOW, domain_of, let_go, opened, page  # noqa: F401 - `let_g
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.admin.export import export_lines, import_lines
-from scrapy_frontier.core.frontier import Fate, Frontier, FrontierOptions, Lease, Outcome
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
-from scrapy_frontier.core.hosts.giving_up import GiveUpRule
 from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.hosts.trouble import GiveUpRule
 from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.ranking.default_scorer import Mixed
@@ -138,15 +138,6 @@ def test_a_host_that_is_forgotten_may_leave_the_memory_meanwhile(
     assert_sound(frontier)
 
 
-def test_forgotten_pages_make_room_in_the_budget_of_their_domain(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, limits=Limits(domain_pages=2))
-    frontier.discover([page(0, A), page(1, B)], NOW)
-    for page_id in (0, 1):
-        frontier.forget(page_id, fingerprint_of, NOW)
-    (answer,) = frontier.discover([page(2, C)], NOW)
-    assert answer.fate is Fate.NEW
-
-
 def test_pages_that_wait_come_where_forgotten_ones_made_room(tmp_path: Path) -> None:
     frontier = a_frontier(tmp_path, limits=Limits(host_pages=2))
     frontier.discover([page(number, A) for number in range(3)], NOW)
@@ -183,29 +174,6 @@ def test_whoever_asks_for_the_robots_txt_of_a_site_leaves_that_to_another_when_f
 # -- budgets ---------------------------------------------------------------------------------------------
 
 
-def test_a_head_that_is_put_aside_makes_room_for_its_domain(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, limits=Limits(domain_pages=3, host_pages=2))
-    frontier.discover([page(0, A), page(1, A)], NOW)
-    for _ in range(2):
-        frontier.release(take(frontier), READ, NOW)
-    frontier.discover([page(5, B), page(6, B)], NOW)  # the second waits for room of the domain
-    frontier.release(take(frontier), Outcome(Event.POSTPONED, host=A), NOW)  # whose budget is used up
-    assert drain(frontier) == {3}
-    assert frontier.pending == 0
-
-
-def test_a_page_that_comes_back_and_moves_to_another_host_counts_there(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, revisits=SOON, limits=Limits(domain_pages=9))
-    frontier.discover([page(0, A)], NOW)
-    frontier.release(take(frontier), READ, NOW)
-    frontier.close()
-    frontier = a_frontier(tmp_path, LATER, revisits=SOON, limits=Limits(domain_pages=1))
-    moved = Outcome(Event.RETRIED, 503, delay=50.0, host=B)
-    frontier.release(take(frontier, LATER), moved, LATER)
-    (answer,) = frontier.discover([page(1, C)], LATER)
-    assert answer.fate is Fate.DEFERRED
-
-
 def test_whether_a_host_has_room_is_read_behind_the_ends_that_wait_to_be_written(tmp_path: Path) -> None:
     budget = Limits(host_pending=1)
     frontier = a_frontier(tmp_path, limits=budget)
@@ -213,7 +181,7 @@ def test_whether_a_host_has_room_is_read_behind_the_ends_that_wait_to_be_written
         frontier.discover([page(number, host) for number in range(2)], NOW)
     frontier.close()
     frontier = a_frontier(tmp_path, is_loaded=False, limits=budget, max_uncommitted_pages=16)
-    while not frontier._table.is_loaded:
+    while not frontier._hosts.is_loaded:
         frontier.load(NOW, 1)
     for lease in [take(frontier), take(frontier)]:
         assert not frontier.release(lease, READ, NOW).is_written
@@ -275,7 +243,7 @@ def test_a_page_nobody_waits_for_any_more_is_the_same_after_it_was_put_back(tmp_
     frontier = a_frontier(tmp_path, give_up_rule=GiveUpRule(2, lambda strikes: 1.0))
     frontier.discover([page(0, A)], NOW)
     frontier.release(take(frontier), Outcome(Event.RETRIED, 500, delay=1000.0), NOW)
-    frontier._hand_out._is_over = True  # as `ends_at` does
+    frontier._end.is_over = True  # as `ends_at` does
     for _ in range(2):
         lease = take(frontier, NOW + 1)
         assert lease.is_last

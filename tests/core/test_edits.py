@@ -120,7 +120,7 @@ def test_a_block_holds_at_once_and_in_the_runs_to_come(tmp_path: Path) -> None:
 def test_who_is_unblocked_need_not_rest(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page(0)], NOW)
-    frontier.cool(A, Trouble("HTTP 503"), NOW)
+    frontier.record_cooldown(A, Trouble("HTTP 503"), NOW)
     assert frontier.lease(NOW) is None
     assert frontier.unblock(A, NOW)
     assert drain(frontier) == [f"{A}/0"]

@@ -26,7 +26,7 @@ def frontier(tmp_path: Path) -> Iterator[Frontier]:
 
 
 def rest(frontier: Frontier, seconds: float) -> None:
-    frontier.cool(A, Trouble("HTTP 429", asked=seconds), NOW)
+    frontier.record_cooldown(A, Trouble("HTTP 429", asked=seconds), NOW)
 
 
 def hold(frontier: Frontier, seconds: float) -> None:
@@ -117,7 +117,7 @@ def test_a_host_that_never_answers_keeps_nobody_longer_than_that(
     for _ in itertools.count():
         lease = take(frontier, now)
         trouble = Trouble("HTTP 429", asked=pause, sent=lease.leased_at, page_id=lease.page_id)
-        frontier.cool(A, trouble, now)
+        frontier.record_cooldown(A, trouble, now)
         frontier.release(lease, Outcome(Event.POSTPONED), now)
         end = frontier.ends_at(now, WAIT)
         assert end is not None
@@ -133,7 +133,7 @@ def test_a_host_that_never_answers_keeps_nobody_longer_than_that(
 def test_each_page_that_ends_is_worth_waiting_anew(frontier: Frontier) -> None:
     now = NOW
     for _ in range(2):
-        frontier.cool(A, Trouble("HTTP 429", asked=200), now)
+        frontier.record_cooldown(A, Trouble("HTTP 429", asked=200), now)
         assert frontier.ends_at(now, WAIT) == now + WAIT
         now += 250
         assert frontier.ends_at(now, WAIT) is None

@@ -606,7 +606,7 @@ def test_a_lease_past_its_deadline_is_taken_back(tmp_path: Path) -> None:
     assert second.page.reason == "not released in time"
     before = rows(frontier)
     assert frontier.release(first, FETCHED, NOW + 61).is_late, "too late"
-    frontier.off_wire(first, NOW + 61)
+    frontier.on_response(first, NOW + 61)
     assert rows(frontier) == before
     assert frontier.lease(NOW + 61) is None, "its host still has one request under way"
     assert frontier.release(second, FETCHED, NOW + 62).state is State.DONE
@@ -762,8 +762,8 @@ def test_a_request_that_left_the_network_makes_room_before_its_lease_ends(tmp_pa
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
     frontier.discover([page("one"), page("two")], NOW)
     first = take(frontier)
-    frontier.off_wire(first, NOW)
-    frontier.off_wire(first, NOW)
+    frontier.on_response(first, NOW)
+    frontier.on_response(first, NOW)
     second = take(frontier)
     assert frontier.lease(NOW) is None
     assert frontier.release(first, FETCHED, NOW).state is State.DONE
@@ -777,7 +777,7 @@ def test_the_delay_counts_from_when_the_request_was_on_the_wire(
 ) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one"), page("two")], NOW)
-    frontier.off_wire(take(frontier), NOW + answered)
+    frontier.on_response(take(frontier), NOW + answered)
     assert frontier.lease(NOW + ready - 0.01) is None
     take(frontier, NOW + ready)
     frontier.close()
@@ -788,27 +788,27 @@ def test_the_delay_counts_from_when_the_request_is_told_to_have_gone_out(tmp_pat
     frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
     frontier.discover([page("one"), page("two"), page("three")], NOW)
     lease = take(frontier)
-    assert frontier.sending(lease, NOW)
+    assert frontier.will_send(lease, NOW)
     assert frontier.lease(NOW + 100) is None
-    frontier.sent(lease, NOW + 100)
-    frontier.sent(lease, NOW + 105)
+    frontier.on_sent(lease, NOW + 100)
+    frontier.on_sent(lease, NOW + 105)
     assert frontier.wake_at() == pytest.approx(NOW + 110)
-    frontier.off_wire(lease, NOW + 109)
+    frontier.on_response(lease, NOW + 109)
     assert frontier.lease(NOW + 109.9) is None
     assert frontier.lease(NOW + 110) is not None
     frontier.close()
 
 
-@pytest.mark.parametrize("how", ["off_wire", "put_back", "skip_visit", "release"])
+@pytest.mark.parametrize("how", ["on_response", "put_back", "skip_visit", "release"])
 def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how: str) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
     frontier.discover([page("one"), page("two")], NOW)
     lease = take(frontier)
-    assert frontier.sending(lease, NOW)
+    assert frontier.will_send(lease, NOW)
     end = {"release": lambda: frontier.release(lease, FETCHED, NOW)}
     end.get(how, lambda: getattr(frontier, how)(lease, NOW))()
-    frontier.sent(lease, NOW + 5)
-    assert not frontier.sending(lease, NOW + 5)
+    frontier.on_sent(lease, NOW + 5)
+    assert not frontier.will_send(lease, NOW + 5)
     assert frontier.lease(NOW + 10) is not None
     frontier.close()
 
@@ -816,7 +816,7 @@ def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how:
 def test_a_host_without_delay_does_not_wait_for_requests_to_go_out(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two")], NOW)
-    assert not frontier.sending(take(frontier), NOW)
+    assert not frontier.will_send(take(frontier), NOW)
     take(frontier)
     frontier.close()
 

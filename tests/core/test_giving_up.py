@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from test_frontier import FETCHED, NOW, opened, page, start, take
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts.giving_up import GiveUpRule
-from scrapy_frontier.core.hosts.host import FOREVER, PATIENCE, Politeness, Trouble
+from scrapy_frontier.core.hosts.host import FOREVER, Politeness, Trouble
+from scrapy_frontier.core.hosts.trouble import PATIENCE, GiveUpRule
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.parse.urls import origin_of
 from scrapy_frontier.core.store.records import RobotsCopy, read_cooldown
@@ -86,14 +86,14 @@ class Crawl:
         way = self.ways[where]
         if not way.reason:
             self.ended[url] = "fetched"
-            self.frontier.off_wire(lease, now, 0.1)
+            self.frontier.on_response(lease, now, True)
             self.frontier.release(lease, FETCHED, now)
             return
         is_silent = not way.reason.startswith("HTTP")
         trouble = Trouble(way.reason, way.asked, way.may_be_page, now, lease.page_id, lease.page.attempts)
         trouble = trouble._replace(origin=where, is_silent=is_silent, failure=f"{where} {way.reason}")
         outcome = POSTPONED
-        if not self.frontier.cool(lease.host, trouble, now).keeps_attempts:
+        if not self.frontier.record_cooldown(lease.host, trouble, now).keeps_attempts:
             outcome = Outcome(Event.RETRIED, delay=GIVE_UP_RULE.pause(lease.page.attempts + 1))
             if lease.page.attempts == GIVE_UP_RULE.attempts - 1:
                 outcome, self.ended[url] = FAILED, way.reason

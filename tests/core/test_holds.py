@@ -237,7 +237,7 @@ def test_an_errand_waits_for_a_free_place(tmp_path: Path) -> None:
     frontier.discover([page("1"), page("2")], NOW)
     lease = take(frontier)
     assert 0 < frontier.begin_side_request(A, NOW) < 1
-    frontier.off_wire(lease, NOW)
+    frontier.on_response(lease, NOW)
     assert frontier.begin_side_request(A, NOW) == 0.0
     assert frontier.lease(NOW) is None
 
@@ -252,7 +252,7 @@ def test_the_largest_delay_counts_and_one_request_at_a_time(tmp_path: Path) -> N
     assert frontier.site_delay(A, 3.0, NOW, "https") is False
     lease = take(frontier)
     assert frontier.wake_at() == lease.deadline  # busy with one
-    frontier.off_wire(lease, NOW)
+    frontier.on_response(lease, NOW)
     assert frontier.wake_at() == NOW + 5
     assert frontier.site_delay(A, 0.0, NOW, "http")
     assert frontier.wake_at() == NOW + 3
@@ -266,7 +266,7 @@ def test_a_delay_the_site_asks_for_counts_from_its_answer(frontier: Frontier) ->
     """However late a busy event loop has sent the request, and however slow the answer was."""
     frontier.site_delay(A, 5.0, NOW)
     lease = take(frontier)
-    frontier.off_wire(lease, NOW + 3)
+    frontier.on_response(lease, NOW + 3)
     drain(frontier, NOW + 3)
     assert frontier.wake_at() == NOW + 8
 

@@ -19,7 +19,6 @@ from scrapy_frontier.core.hosts.host import (
     RESPONSE_TIME,
     CooldownRule,
     Politeness,
-    ResponseDelay,
     Trouble,
     after_trouble,
     asked_pause,
@@ -235,7 +234,7 @@ def name_of(lease: Lease) -> str:
 def fetch(frontier: Frontier, now: float) -> str:
     """The name of the next page, which its host answers at once."""
     lease = take(frontier, now)
-    frontier.off_wire(lease, now, 0.1)
+    frontier.on_response(lease, now, True)
     frontier.release(lease, FETCHED, now)
     return name_of(lease)
 
@@ -247,8 +246,8 @@ def meet(
     trouble = Trouble(
         reason, seconds, reason == "timed out", lease.leased_at, lease.page_id, lease.page.attempts
     )
-    rest = frontier.cool(lease.host, trouble, now)
-    frontier.off_wire(lease, now)
+    rest = frontier.record_cooldown(lease.host, trouble, now)
+    frontier.on_response(lease, now)
     outcome = POSTPONED if rest.keeps_attempts else Outcome(Event.RETRIED, reason=reason)
     frontier.release(lease, outcome, now)
     return rest.keeps_attempts
@@ -271,7 +270,7 @@ def test_a_host_in_trouble_is_left_alone_and_others_do_not_notice(tmp_path: Path
 def test_a_rest_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("1"), page("2")], NOW)
-    frontier.cool("a.example", Trouble("HTTP 429", 600, sent=take(frontier).leased_at), NOW)
+    frontier.record_cooldown("a.example", Trouble("HTTP 429", 600, sent=take(frontier).leased_at), NOW)
     stopped(frontier)
 
     frontier = start(tmp_path, NOW + 5)
@@ -290,7 +289,7 @@ def test_a_host_that_rests_is_left_alone_when_it_comes_back_with_a_new_page(tmp_
     frontier = start(tmp_path)
     frontier.discover([page("1")], NOW)
     lease = take(frontier)
-    frontier.cool("a.example", Trouble("HTTP 503", sent=NOW), NOW)
+    frontier.record_cooldown("a.example", Trouble("HTTP 503", sent=NOW), NOW)
     frontier.release(lease, Outcome(Event.FAILED, 503, "HTTP 503"), NOW)
     kill(frontier)
 
@@ -339,7 +338,7 @@ def test_strikes_are_remembered_when_a_host_left_memory_meanwhile(tmp_path: Path
     for strike in range(1, 5):
         frontier.discover([page(str(strike))], now)
         lease = take(frontier, now)
-        rest = frontier.cool("a.example", Trouble("HTTP 429", sent=now), now)
+        rest = frontier.record_cooldown("a.example", Trouble("HTTP 429", sent=now), now)
         frontier.release(lease, Outcome(Event.FAILED, 429, "HTTP 429"), now)
         assert rest.cooldown.strikes == strike
         now = rest.cooldown.until + FORGIVEN - 1
@@ -366,7 +365,7 @@ def test_an_answer_to_a_request_from_before_the_trouble_proves_nothing(tmp_path:
     frontier.discover([page(str(number)) for number in range(9)], NOW)
     early, other = take(frontier), take(frontier)
     meet(frontier, other, NOW + 1)
-    frontier.off_wire(early, NOW + 2, 2.0)
+    frontier.on_response(early, NOW + 2, True)
     take(frontier, NOW + 61)
     assert frontier.lease(NOW + 61) is None
     frontier.close()
@@ -442,7 +441,7 @@ def test_many_incidents_of_a_host_that_answers_charge_nobody(tmp_path: Path) -> 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_trouble_of_a_host_nobody_knows_is_remembered(tmp_path: Path, is_killed: bool) -> None:
     frontier = start(tmp_path)
-    frontier.cool("a.example", Trouble("HTTP 429", 30), NOW)
+    frontier.record_cooldown("a.example", Trouble("HTTP 429", 30), NOW)
     if is_killed:
         kill(frontier)
         frontier = start(tmp_path, NOW + 1)
@@ -470,43 +469,6 @@ def test_the_largest_delay_decides_and_the_operator_over_all() -> None:
     assert deciding(asked) == (5.0, RESPONSE_TIME)
     assert deciding({**asked, RESPONSE_TIME: 2.0}) == (2.0, FROM_SETTINGS)
     assert deciding({**asked, OPERATOR: 1.0}) == (1.0, OPERATOR)
-
-
-def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> None:
-    """At once where it grows, from the next lease where it shrinks."""
-    response_delay = ResponseDelay(10.0, 30.0)
-    frontier = start(tmp_path, default_politeness=Politeness(1.0, 1), response_delay=response_delay)
-    frontier.discover([page(str(number)) for number in range(9)], NOW)
-    now = NOW
-    for response_time, least in ((0.5, 5.0), (0.01, 5.0), (0.01, 4.02), (1000.0, 30.0)):
-        lease = take(frontier, now)
-        frontier.off_wire(lease, now, response_time)
-        frontier.release(lease, FETCHED, now)
-        assert frontier.wake_at() == pytest.approx(now + least)
-        now += least + 0.001
-    frontier.set_delay("a.example", 40.0, now)
-    take(frontier, now + 40)
-    frontier.close()
-
-
-@pytest.mark.parametrize("is_clean", [True, False])
-def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) -> None:
-    response_delay = ResponseDelay(10.0, 30.0)
-    frontier = start(tmp_path, response_delay=response_delay)
-    frontier.discover([page(str(number)) for number in range(3)], NOW)
-    lease = take(frontier, NOW)
-    frontier.off_wire(lease, NOW + 2, 2.0)
-    frontier.release(lease, FETCHED, NOW + 2)
-    if is_clean:
-        frontier.close()
-    else:
-        frontier._store.close()
-    frontier = start(tmp_path, now=NOW + 3, response_delay=response_delay)
-    while not frontier.load(NOW + 3):
-        pass
-    assert frontier.lease(NOW + 3) is None
-    assert frontier.wake_at() == pytest.approx((NOW if is_clean else NOW + 3) + 20.0)
-    frontier.close()
 
 
 def test_keys_of_cooldowns_mix_with_no_others() -> None:

@@ -90,7 +90,7 @@ class Busy:
         unknown = [link for link in found if not frontier.recognize(link.url, lease, 2, 0.5)]
         frontier.discover(unknown, self.now, lease)
         frontier.discover([self.link(only_seen="out of scope")], self.now, lease)
-        frontier.off_wire(lease, self.now, 0.1)
+        frontier.on_response(lease, self.now, True)
         if outcome.event is Event.FETCHED:
             outcome = outcome._replace(content_score=self.rng.random())
             other = frontier.same_content(lease.page_id, lease.host, b"%d" % self.rng.randrange(20))
@@ -111,7 +111,7 @@ class Busy:
     def trouble(self) -> None:
         host = f"h{self.rng.randrange(HOSTS)}.example"
         if self.rng.random() < 0.05:
-            self.frontier.cool(host, Trouble("HTTP 503"), self.now)
+            self.frontier.record_cooldown(host, Trouble("HTTP 503"), self.now)
             self.did["trouble"] += 1
 
     def errand(self) -> None:

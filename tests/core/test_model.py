@@ -27,7 +27,8 @@ from scrapy_frontier.core.frontier import NEUTRAL, Frontier, FrontierOptions, Li
 from scrapy_frontier.core.hosts import host as host_module
 from scrapy_frontier.core.hosts import turns
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
-from scrapy_frontier.core.hosts.host import SENDING, CooldownRule, Politeness, Trouble, after_trouble
+from scrapy_frontier.core.hosts.host import SENDING, Politeness, Trouble
+from scrapy_frontier.core.hosts.trouble import FIRST_REST, after_trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import keys, queue_keys, records
@@ -62,7 +63,7 @@ def nobody_is_due() -> Iterator[None]:
         for module, name in (
             (turns, "FIRST_ROUNDS"),
             (turns, "MOST_ROUNDS"),
-            (host_module, "WAITED_TURN"),
+            (host_module, "RETRY_EVERY"),
         ):
             patch.setattr(module, name, 10**9)
         yield
@@ -110,6 +111,7 @@ class Entry:
     is_lost: bool = False  # only an earlier process had it
     attempts: int = 0
     waits_until: float | None = None  # waits for the end of a backoff
+    is_retried: bool = False  # handed out before in this run
 
     @property
     def host(self) -> str:
@@ -250,6 +252,7 @@ class Model:
 
     def defer(self, entry: Entry) -> None:
         self.deferred[entry.id] = entry
+        entry.is_retried = False
         self.units.add(entry.host)
 
     def host_counts(self, host: str) -> tuple[int, int, int]:
@@ -262,7 +265,11 @@ class Model:
         free = {host for host, clock in self.clocks.items() if clock.has_room(host) and clock.ready_at <= now}
         ready = [entry for entry in self.queue.values() if entry.host in free and entry.waits_until is None]
         heads = {entry.host: entry for entry in sorted(ready, key=lambda entry: entry.sort_key, reverse=True)}
-        return min(heads.values(), key=self._turn, default=None)
+        best = min(heads.values(), key=self._turn, default=None)
+        if best is None or not self.clocks[best.host].is_doubted:
+            return best
+        fresh = [entry for entry in ready if entry.host == best.host and not entry.is_retried]
+        return min(fresh, key=lambda entry: entry.sort_key, default=best)
 
     @property
     def arrival(self) -> int:
@@ -290,7 +297,9 @@ class Model:
         entry, lease = self.leases[lease_id]
         clock, delay = self.clocks[entry.host], HOSTS[entry.host].delay
         clock.in_flight -= 1
-        if is_answered and clock.rest is not None and lease.leased_at >= clock.rest.since:
+        if is_answered and clock.rest is None:
+            clock.is_doubted = False
+        elif is_answered and clock.rest is not None and lease.leased_at >= clock.rest.since:
             clock.is_doubted = False
             clock.rest = clock.rest._replace(is_answering=True)
             if clock.rest.is_forgiven(now):
@@ -326,6 +335,7 @@ class Model:
                     entry.sort_key = queue_keys.sort_key(entry.priority, standing, self.arrival, entry.id)
             if outcome.delay > 0:
                 entry.waits_until = now + outcome.delay
+            entry.is_retried = True
             self.queue[entry.id] = entry
             return State.QUEUED
         if not entry.is_visit:
@@ -350,7 +360,7 @@ class Model:
     def cool(self, host: str, trouble: Trouble, now: float) -> Cooldown:
         clock = self.clocks[host]
         starts_over = trouble.may_be_page and not clock.is_doubted
-        found = after_trouble(clock.rest, CooldownRule(), now, trouble, starts_over)
+        found = after_trouble(clock.rest, FIRST_REST, now, trouble, starts_over)
         clock.is_doubted |= clock.rest is None or found.since != clock.rest.since
         clock.rest = found
         clock.visited = clock.visited or now
@@ -365,6 +375,7 @@ class Model:
         self.on_wire.clear()
         for entry in [*self.queue.values(), *self.deferred.values()]:
             entry.is_lost = entry.in_memory
+            entry.is_retried = False
         self.limits = limits
         self.units = {entry.host for entry in self.deferred.values()}
         self.with_room = {host: None for host in sorted(self.units) if self.has_room(host)}
@@ -606,7 +617,7 @@ class FrontierMachine(RuleBasedStateMachine):
         model, lease_id = self.model, data.draw(st.sampled_from(sorted(self.model.leases)))
         host = model.leases[lease_id][0].host
         is_wanted = HOSTS[host].delay > 0 and lease_id in model.on_wire and lease_id not in model.sent
-        assert self.frontier.sending(model.leases[lease_id][1], self.now) == is_wanted
+        assert self.frontier.will_send(model.leases[lease_id][1], self.now) == is_wanted
         if is_wanted:
             model.sent[lease_id] = False
             model.clocks[host].sending += 1
@@ -615,7 +626,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def be_sent(self, data: st.DataObject) -> None:
         model, lease_id = self.model, data.draw(st.sampled_from(sorted(self.model.leases)))
-        self.frontier.sent(model.leases[lease_id][1], self.now)
+        self.frontier.on_sent(model.leases[lease_id][1], self.now)
         if model.sent.get(lease_id) is False:
             host = model.leases[lease_id][0].host
             clock, model.sent[lease_id] = model.clocks[host], True
@@ -626,7 +637,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), is_answered=st.booleans())
     def leave_the_network(self, data: st.DataObject, is_answered: bool) -> None:
         lease_id = data.draw(st.sampled_from(sorted(self.model.leases)))
-        self.frontier.off_wire(self.model.leases[lease_id][1], self.now, 0.1 if is_answered else None)
+        self.frontier.on_response(self.model.leases[lease_id][1], self.now, is_answered)
         self.model.off_wire(lease_id, self.now, is_answered)
 
     @precondition(lambda self: self.model.next_page)
@@ -643,7 +654,7 @@ class FrontierMachine(RuleBasedStateMachine):
             entry, lease = self.model.leases[lease_id]
             host, sent = entry.host, lease.leased_at
         trouble = Trouble("HTTP 503", asked, may_be_page, sent)
-        found = self.frontier.cool(host, trouble, self.now)
+        found = self.frontier.record_cooldown(host, trouble, self.now)
         assert found.cooldown == self.model.cool(host, trouble, self.now)
         self.committed()
 
@@ -748,7 +759,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(40))
+            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(36))
             assert (row.queued, row.done, row.failed) == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]

@@ -62,7 +62,7 @@ settings = Settings(
 )
 Addon().update_settings(settings)
 found = FrontierSettings(settings)
-assert_type(found.retry_delay, float)
+assert_type(found.end_wait, float)
 assert_type(found.max_attempts, int)
 assert_type(found.sitemaps, bool)
 found.max_attempts = 3  # type: ignore[misc]  # settings are read once

@@ -22,7 +22,8 @@ from zlib import crc32
 
 from .. import reasons
 from ..errors import UnreadableRow, lenient
-from ..hosts.host import CooldownRule, at_start, host_of_page
+from ..hosts.host import host_of_page
+from ..hosts.trouble import FIRST_REST, at_start
 from ..pages.rescoring import BLOCK
 from ..pages.revisit_queue import is_forbidden
 from ..ranking import graph
@@ -525,7 +526,7 @@ class Check:
         # An unreadable order may have been a block; an unreadable cooldown means trouble.
         careful = {
             keys.ORDERS: records.encode_orders(records.UNREADABLE_ORDERS),
-            keys.COOLDOWN: records.encode_cooldown(at_start(b"", self._now, CooldownRule())),
+            keys.COOLDOWN: records.encode_cooldown(at_start(b"", self._now, FIRST_REST)),
         }
         for prefix, (name, is_key, _) in READERS.items():
             for key, value in self._scan(prefix):
@@ -559,7 +560,7 @@ class Check:
                 self._put(key, records.encode_host(expected))
                 yield self._found("unreadable row", f"host row of {name}")
                 continue
-            expected.visited, expected.response_time = row.visited, row.response_time
+            expected.visited = row.visited
             if wrong := _differences(row, expected, records.COUNTS):
                 self._put(key, records.encode_host(expected))
                 yield self._found("wrong row", f"host row of {name}", wrong)

@@ -69,7 +69,6 @@ class HostClock(NamedTuple):
     """What a host row knows besides its counts, which follow from the pages."""
 
     visited: float = 0.0
-    response_time: float = 0.0
 
 
 class Kind(NamedTuple):
@@ -83,12 +82,11 @@ class Kind(NamedTuple):
 
 
 def _encode_clock(clock: HostClock) -> bytes:
-    return records.encode_host(records.HostRow(visited=clock.visited, response_time=clock.response_time))
+    return records.encode_host(records.HostRow(visited=clock.visited))
 
 
 def _decode_clock(stored: bytes) -> HostClock:
-    row = records.decode_host(stored)
-    return HostClock(row.visited, row.response_time)
+    return HostClock(records.decode_host(stored).visited)
 
 
 KINDS = (

@@ -287,8 +287,8 @@ def hosts(store: Store, delay_of: DelayOf, now: float) -> Iterator[HostView]:
         yield find_host(store, name.decode(errors="replace"), delay_of, now)
 
 
-def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: float) -> DelayOf:
-    """*delay_of*, or what the kept robots.txt of a host asks of *agent*, up to *most*, where that is more.
+def with_robots(store: Store, delay_of: DelayOf, agent: str, now: float) -> DelayOf:
+    """*delay_of*, or what the kept robots.txt of a host asks of *agent*, if that is more.
 
     Two short scans a host, and 30 us for each file that is kept.
     """
@@ -296,7 +296,7 @@ def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: f
     def larger(host: str) -> tuple[float, str]:
         delay, source = delay_of(host)
         for copy, origin in _copies_of(store, host):
-            asked = robots_status(copy, now, agent, origin).delay(now, most)
+            asked = robots_status(copy, now, agent, origin).delay(now)
             if asked > delay:
                 delay, source = asked, ROBOTS_TXT
         return delay, source

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import UnreadableRow
 from ..hosts.host import HEADS, Host, Politeness, is_of_host, queues_with
-from ..hosts.ready_hosts import Hosts
+from ..hosts.turns import Turns
 from ..pages.queue import TOO_LONG_TO_WAIT
 from ..pages.rescoring import AVERAGE, BLOCK
 from ..ranking import graph
@@ -207,23 +207,23 @@ class Preview:
         if only is not None:
             self._names = {only} | queues_with((page for _, page in facts.pages(store)), only)
         self._blocked = {host for host, orders in records.all_orders(store) if orders.blocked is not None}
-        self._hosts = Hosts(domain_of)
+        self._turns = Turns(domain_of)
         self._waiting = (place for place in _waiting(store, now) if self._is_wanted(place.host))
         self._next_waiting = next(self._waiting, None)
         views = facts.hosts(store, delay_of, now)
         queued = (view.host for view in views if view.queued or view.queued_again)
         for name in filter(self._is_wanted, queued if self._names is None else sorted(self._names)):
-            self._hosts.put(self._host(name), now)
+            self._turns.put(self._host(name), now)
 
     def _is_wanted(self, name: str) -> bool:
         return name not in self._blocked and (self._names is None or name in self._names)
 
     def _host(self, name: str) -> Host:
-        host = self._hosts.by_name.get(name)
+        host = self._turns.hosts.get(name)
         if host is None:
             view = facts.find_host(self._store, name, self._delay_of, self._began)
             row = facts.host_row(self._store.get(keys.host_key(name)))
-            host = self._hosts.by_name[name] = Host(name, row, Politeness(view.delay, 1))
+            host = self._turns.hosts[name] = Host(name, row, Politeness(view.delay, 1))
             host.ready_at = view.ready_at
             host.more = True
             self._fill(host)
@@ -245,7 +245,7 @@ class Preview:
 
     def _advance(self) -> bool:
         """Move to the next moment at which something can be handed out; false if there is none."""
-        times = self._hosts.next_ready(), self._next_waiting and self._next_waiting.waits_until
+        times = self._turns.next_time(), self._next_waiting and self._next_waiting.waits_until
         first = min((when for when in times if when is not None), default=None)
         self._now = max(self._now, first or 0.0)
         return first is not None
@@ -255,21 +255,22 @@ class Preview:
         while (place := self._next_waiting) is not None and (place.waits_until or 0.0) <= self._now:
             host = self._host(place.host)
             host.add(place.sort_key)
-            host.note_waited(place.sort_key)
-            self._hosts.put(host, self._now)
+            host.add_retry(place.sort_key)
+            self._turns.put(host, self._now)
             self._next_waiting = next(self._waiting, None)
-        found = self._hosts.best(self._now)
-        if found is None:
+        best = self._turns.best(self._now)
+        if best is None:
             return None
+        found = self._turns.hosts[best]
         sort_key = found.take()
         found.in_flight = 1
         self._fill(found)
-        self._hosts.put(found, self._now)
+        self._turns.put(found, self._now)
         found.in_flight = 0
         found.ready_at = self._now + found.delay if found.delay else 0.0
         if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
-            found.drop_sort_key(sort_key)
-        self._hosts.put(found, self._now)
+            found.drop_leased(sort_key)
+        self._turns.put(found, self._now)
         return queue_keys.sort_key_id(sort_key)
 
 

@@ -14,6 +14,7 @@ from ..store.records import LONGEST_VALIDATOR, RobotsCopy, Verdict
 from .host import FOREVER, Trouble
 
 MAX_REDIRECTS = 5  # hops to follow before the file counts as unavailable (RFC 9309 2.3.1.2)
+LONGEST_DELAY = 86_400.0  # seconds: a file that asks for more gets this
 FRESH_FOR = 86_400.0  # seconds a copy is used before the site is asked again (RFC 9309 2.4)
 UNREACHABLE_LIMIT = 30 * 86_400.0  # seconds of errors after which a host counts as one without (2.3.1.4)
 FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
@@ -142,10 +143,10 @@ class RobotsStatus(NamedTuple):
         wait = self.rules.opens_in(now)
         return now + wait if wait else 0.0
 
-    def delay(self, now: float, most: float) -> float:
-        """Return the seconds between two requests that the file asks for at *now*, at most *most*; 0:
-        none."""
-        return min(self.rules.delay(now), most)
+    def delay(self, now: float) -> float:
+        """Seconds between two requests that the file asks for, at most `LONGEST_DELAY`: the larger of its
+        Crawl-delay and its Request-rates at *now*; 0: none."""
+        return min(self.rules.delay(now), LONGEST_DELAY)
 
 
 _NO_RULES = parse(b"", "*")

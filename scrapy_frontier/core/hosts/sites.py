@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.batch import Batch
-    from .giving_up import GiveUpRule
+    from .trouble import GiveUpRule
 
 # The first that is a sitemap wins. /sitemap.xml is also what redirects to the index in WordPress; its most
 # common plug-ins write the second. Every further guess is a request to each host that has no sitemap.

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
-    from ..hosts.politeness import HostTable
-    from ..hosts.ready_hosts import Hosts
+    from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.records import Page
@@ -182,7 +181,6 @@ class Discovery:
     _batch: Batch
     _page_index: PageIndex
     _hosts: Hosts
-    _table: HostTable
     _budgets: Budgets
     _queue: Queue
     _deferred: Deferral
@@ -200,16 +198,15 @@ class Discovery:
         batch = self._batch
         if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
             batch.commit()
-        if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.put_some_to_sleep(batch)
+        self._hosts.compact_some()
         return [self._take_in(link, source, now) for link in links]
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
         """`discover` for a single link, a few calls less; as durable, O(log hosts), and raises the same."""
-        batch, hosts = self._batch, self._hosts
-        is_full = len(batch.rows) >= _MOST_ROWS or len(hosts.by_name) > hosts.most_awake
-        if is_full or batch.failure is not None:
-            return self.discover((link,), now, source)[0]
+        batch = self._batch
+        if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
+            batch.commit()
+        self._hosts.compact_some()
         return self._take_in(link, source, now)
 
     def refusal(self, link: Link, now: float) -> Discovered | None:
@@ -223,9 +220,9 @@ class Discovery:
             return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen or not self._budgets.is_limited:
             return None
-        host = self._table.get(link.host)
+        host = self._hosts.get(link.host)
         over = self._budgets.over(host, link.depth)
-        self._table.forget_if_idle(host, now)
+        self._hosts.forget_if_idle(host, now)
         return None if over is None or over.is_kept else _not_kept(over)
 
     def _take_in(self, link: Link, source: Lease | None, now: float) -> Discovered:
@@ -254,7 +251,7 @@ class Discovery:
                 return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
-        host = self._hosts.by_name.get(link.host) or self._table.get(link.host)
+        host = self._hosts.get(link.host)
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
             return self._put_off(link, host, over, parent, now, seen)
@@ -291,8 +288,6 @@ class Discovery:
                 batch.index(fingerprint, page_id, is_marked=True)
         if scores is not None and link.is_placed:
             scores.queued(host.name, sort_key)
-        if host.tally is not None:
-            self._budgets.note(host)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.state is not DELAYED) or host.state is IDLE:
             self._hosts.put(host, now)
@@ -300,7 +295,7 @@ class Discovery:
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue one more visit of the *known* page."""
-        batch, host = self._batch, self._table.get(link.host)
+        batch, host = self._batch, self._hosts.get(link.host)
         arrival, page_id = batch.arrival, batch.new_visit()
         bucket = link.bucket if self._scores is None else self._scores.bucket_of(known)
         sort_key = queue_keys.sort_key(link.priority, bucket, arrival, page_id)
@@ -346,7 +341,7 @@ class Discovery:
         """Keep the page of a link, new or only seen so far, for later, or only count it where enough are
         kept."""
         if not over.is_kept and not link.is_named:
-            self._table.forget_if_idle(host, now)
+            self._hosts.forget_if_idle(host, now)
             return _not_kept(over)
         bucket = link.bucket if link.is_placed else 0
         page = page_of_link(link, parent, now)
@@ -361,7 +356,7 @@ class Discovery:
             page_id = seen_id
             self._count_as_seen_no_more(link, page_id, host)
         self._deferred.put(page_id, page, host, over, now, link.depth, bucket)
-        self._table.forget_if_idle(host, now)
+        self._hosts.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..hosts.host import Host
-    from ..hosts.politeness import HostTable
+    from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.queue_keys import QueuePlace
@@ -54,7 +54,7 @@ class Edits:
 
     _batch: Batch
     _page_index: PageIndex
-    _table: HostTable
+    _hosts: Hosts
     _leases: Leases
     _queue: Queue
     _deferred: Deferral
@@ -90,7 +90,7 @@ class Edits:
             return False
         if page_id in self._leased():  # it comes back right now, finished as it is
             return False
-        host = self._table.of_page(page)
+        host = self._hosts.of_page(page)
         was_seen = page.is_only_seen
         self._uncount_page(host, page_id, page)
         self._revisit_queue.remove(page_id, page, host)
@@ -215,7 +215,7 @@ class Edits:
         self._write(now)
         for each in names:
             # one that was never visited is not worth keeping
-            if store.get(keys.host_key(each)) is not None and self._table.row_of(each) == HostRow():
+            if store.get(keys.host_key(each)) is not None and self._hosts.row_of(each) == HostRow():
                 self._batch.forget_host(each)
                 self._batch.commit()
         yield count + len(without_index)
@@ -274,7 +274,7 @@ class Edits:
     def _forget(self, doomed: _Doomed, now: float) -> None:
         page_id, page, place, fingerprint = doomed
         batch, is_ended = self._batch, page.state is not State.QUEUED and page_id < keys.FIRST_VISIT
-        host = self._table.of_page(page) if place is None else self._table.get(place.host)
+        host = self._hosts.of_page(page) if place is None else self._hosts.get(place.host)
         batch.rows[keys.page_key(page_id)] = None
         batch.rows[keys.aside_key(page_id)] = None
         if page_id < keys.FIRST_VISIT:
@@ -283,7 +283,7 @@ class Edits:
             batch.rows[keys.INDEX + fingerprint] = None
         if place is not None:
             batch.rows[place.key] = None
-            host.forget(place.sort_key)
+            host.drop(place.sort_key)
             batch.count_queued(host, -1)
             if is_ended:  # one that comes back
                 batch.count_queued_again(host, -1)
@@ -291,7 +291,6 @@ class Edits:
             self._revisit_queue.forget(page_id, page, now)
             self._uncount_page(host, page_id, page)
         batch.clamp(host)
-        self._table.counts_changed(host)
         self._touched.add(host.name)
         self._steps += 1
         if self._steps >= _AT_A_TIME:
@@ -300,7 +299,9 @@ class Edits:
     def _write(self, now: float) -> None:
         self._batch.commit()
         for name in self._touched:
-            self._table.put_or_forget(self._table.get(name), now)
+            host = self._hosts.get(name)
+            self._deferred.freed(host)
+            self._hosts.put_or_forget(host, now)
         self._touched.clear()
         self._page_index.forget_urls()
         self._steps = 0

@@ -5,13 +5,13 @@ Pages out: which page is handed out next, what becomes of its turn, and when not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .. import reasons
 from ..errors import UnreadableRow, lenient
-from ..hosts.giving_up import first_pause_over, first_to_open, trouble_at_the_end, why_given_up
 from ..hosts.host import FOREVER
+from ..hosts.trouble import trouble_at_the_end, why_given_up
 from ..parse.urls import host_of
 from ..reasons import ATTEMPTS_USED_UP
 from ..revisits.policy import read
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
     from ..hosts.budgets import Budgets
     from ..hosts.host import Host
-    from ..hosts.politeness import Clocks, HostTable
-    from ..hosts.ready_hosts import Hosts
+    from ..hosts.hosts import Hosts
+    from ..hosts.politeness import HostPoliteness
+    from ..hosts.trouble import EndOfCrawl
+    from ..hosts.turns import Turns
     from ..revisits.budget import RevisitShare
     from ..store.batch import Batch
     from ..store.keys import PageId
@@ -56,9 +58,8 @@ class Endings:
     _batch: Batch
     _page_index: PageIndex
     _hosts: Hosts
-    _table: HostTable
     _budgets: Budgets
-    _clocks: Clocks
+    _politeness: HostPoliteness
     _leases: Leases
     _queue: Queue
     _backoffs: Backoffs
@@ -75,23 +76,21 @@ class Endings:
         the disk when this returns, or, if it is not written yet, with the next `commit`. A retry after the
         last attempt fails the page. Raises `FrontierUnwritable`, and what `after` raises.
         """
-        batch, by_name = self._batch, self._hosts.by_name
+        batch = self._batch
         if batch.failure is not None:
             raise batch.failure
         page = None if lease.comes_back else self.after(lease, outcome, now)
-        queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
+        queue = self._hosts.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
         if self._leases.pop(lease.id, None) is None:
             return self._late(lease)
-        host = by_name.get(lease.host) or self._table.get(lease.host)
+        host = self._hosts.get(lease.host)
         if lease.is_on_wire:
-            self._clocks.left(lease, host, now)
+            self._politeness.release_slot(lease, host, now)
         if page is None:
             released = self._revisit_endings.release(lease, outcome, host, queue or host, now)
             self.finished += released.state is not QUEUED
-            if queue is not None:
-                self._budgets.note(queue)
             return released._replace(is_written=self._let_go_and_commit(host, outcome, now))
-        host.drop_sort_key(lease.sort_key)
+        host.drop_leased(lease.sort_key)
         links, beside = 0, None
         if page.state is QUEUED:
             batch.unqueue(host, lease.sort_key)
@@ -115,10 +114,10 @@ class Endings:
     def _let_go_and_commit(self, host: Host, outcome: Outcome, now: float) -> bool:
         """Let go of what *host* needs no more, and commit, unless the end may wait for others. Whether it is
         written."""
-        if host.tally is not None or self._budgets.units:
+        if self._budgets.units:
             self._budgets.freed(host)
         if not host.queued:
-            self._table.forget_if_idle(host, now)
+            self._hosts.forget_if_idle(host, now)
         batch = self._batch
         batch.counts.attempts += outcome.event not in UNCOUNTED
         if not batch.ends:
@@ -143,7 +142,7 @@ class Endings:
         page = lenient(self._page_index.page, page_id)
         if page is None or page.state is not QUEUED:
             return None
-        host = self._table.of_page(page)
+        host = self._hosts.of_page(page)
         trouble = trouble_at_the_end(host, page, now)
         about = host.name, page, now, page_id, host.delay, host.asked, trouble
         return Lease(*about, is_on_wire=False, is_last=True, is_last_attempt=True)
@@ -205,7 +204,6 @@ class Endings:
         waits = self._backoffs.queue_again(host, sort_key, page.priority, outcome, now)
         if waits and self._scores is not None:
             self._scores.waits(page_id)
-        self._budgets.note(host)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
         """The links of a page that ended are known, or it has none; its score goes to their targets. How many
@@ -234,9 +232,8 @@ class HandOut:
 
     _batch: Batch
     _hosts: Hosts
-    _table: HostTable
     _budgets: Budgets
-    _clocks: Clocks
+    _politeness: HostPoliteness
     _leases: Leases
     _queue: Queue
     _backoffs: Backoffs
@@ -244,11 +241,9 @@ class HandOut:
     _endings: Endings
     _revisit_queue: RevisitQueue
     _share: RevisitShare | None
-    # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
-    _alone: tuple[int, float] | None = field(default=None, init=False)
+    _end: EndOfCrawl
+    _turns: Turns
     _is_spilling = False
-    _has_opened = False  # since the last lease pages can be had that could not before
-    _is_over = False  # nobody waits for backoffs
 
     # -- the next page ---------------------------------------------------------------------------------
 
@@ -261,8 +256,6 @@ class HandOut:
         """
         self._catch_up(now)
         budgets, batch = self._budgets, self._batch
-        if budgets.is_counting:  # until then nobody knows what a domain has left
-            return None
         if budgets.with_room:
             batch.commit()  # else one that is queued again in the open batch would be found to wait still
             self._deferred.take_back(now)
@@ -289,17 +282,16 @@ class HandOut:
             for lease in leases.expired(now):
                 self._endings.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
-        is_due = self._is_over or waiting.next <= now
+        is_due = self._end.is_over or waiting.next <= now
         must_be_there = is_due or self._budgets.is_limited or batch.failure is not None
         if must_be_there or batch.ends + len(leases) >= leases.max_uncommitted_pages:
             batch.commit()
         if is_due:
-            waiting.wake(now, self._is_over)
+            waiting.wake(now, self._end.is_over)
         if self._revisit_queue.revisits_pages:
             self._revisit_queue.wake(now)
-        self._is_over = self._has_opened = False
-        if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.put_some_to_sleep(batch)
+        self._end.is_over = self._end.has_opened = False
+        self._hosts.compact_some()
 
     def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
         sort_key = host.take(sort_key)
@@ -307,14 +299,14 @@ class HandOut:
             page_id, page = queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRow:
             self._queue.set_aside(host, sort_key)
-            self._table.put_or_forget(host, now)
+            self._budgets.freed(host)
+            self._hosts.put_or_forget(host, now)
             return None
         if page.state is not QUEUED and not self._revisit_queue.revisits_pages:
             self._revisit_queue.put_off(host, sort_key, page, now)
-            self._table.put_or_forget(host, now)
+            self._hosts.put_or_forget(host, now)
             return None
-        is_given_up = host.given_up or host.given_up_for is not None
-        given_up = why_given_up(host, page, now) if is_given_up else None
+        given_up = why_given_up(host, page, now) if host.given_up else None
         lease = self._leases.grant(page_id, page, host, sort_key, now, given_up)
         if page_id in self._backoffs.cut_short:
             self._backoffs.handed_out(page_id)
@@ -322,11 +314,8 @@ class HandOut:
         if self._share is not None:
             self._share.handed_out(host, sort_key)
         if host.more and not (host.heads and host.heads[0] <= host.cursor):
-            self._table.fill(host)
-        self._clocks.visit(host, now)
-        self._hosts.hand_out(host, now)
-        if host.tally is not None:
-            self._budgets.note(host)
+            self._hosts.fill(host)
+        self._politeness.visit(host, now)
         if given_up is not None:
             self.skip_visit(lease, now)
         return lease
@@ -339,7 +328,7 @@ class HandOut:
 
         *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
         """
-        host = self._clocks.take_back(lease, now, is_replaced)
+        host = self._politeness.take_back(lease, now, is_replaced)
         if self._leases.pop(lease.id, None) is None or host is None:
             return
         host.put_back(lease.sort_key)
@@ -348,12 +337,11 @@ class HandOut:
         if self._share is not None:
             self._share.taken_back()
         self._hosts.put(host, now)
-        self._budgets.note(host)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
         """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
         lease goes on. Nothing is done where it is off the wire. Writes nothing."""
-        host = self._clocks.take_back(lease, now)
+        host = self._politeness.take_back(lease, now)
         if host is not None:
             self._hosts.put(host, now)
 
@@ -362,11 +350,11 @@ class HandOut:
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before (POSIX seconds, 0: now); None: waiting
         does not help. O(1) but for what has become wrong in the heap; no store read."""
-        if self._budgets.with_room or self._is_spilling or self._has_opened or self._is_over:
+        if self._budgets.with_room or self._is_spilling or self._end.has_opened or self._end.is_over:
             return 0.0
         revisits, out = self._revisit_queue, self._leases
         times = (
-            self._hosts.next_ready(),
+            self._turns.next_time(),
             self._backoffs.next if self._backoffs.next < FOREVER else None,
             next(iter(out.values())).deadline if out else None,
             revisits.wake_at if revisits.revisits_pages else None,
@@ -375,22 +363,7 @@ class HandOut:
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """When a crawl with pages left ends; see `Frontier.ends_at`."""
-        if self._leases or self._hosts.asleep:
+        if self._leases:
             return None
-        hosts = self._hosts.by_name.values()
-        first = first_to_open(hosts, now)
-        if first is not None and self._clocks.give_up_rule is not None:
-            self._has_opened |= self._clocks.shorten_waits(now)
-            first = first_to_open(hosts, now)
-        if first is None or (first := min(first, self._backoffs.next)) <= now or first == FOREVER:
-            return None
-        if self._revisit_queue.is_alone:
-            first = min(first_pause_over(hosts, now), self._backoffs.next)
-        if self._alone is None or self._alone[0] != self._endings.finished:
-            self._alone = self._endings.finished, now
-        end = self._alone[1] + patience
-        if first <= end or self._clocks.give_up_rule is None or self._revisit_queue.is_alone:
-            return end if first <= end else now
-        self._has_opened |= self._clocks.give_up_all(now)
-        self._is_over = True
-        return None
+        finished, is_for_revisits = self._endings.finished, self._revisit_queue.is_alone
+        return self._end.ends_at(now, patience, finished, self._backoffs.next, is_for_revisits)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
 from ..hosts.host import FOREVER
-from ..hosts.politeness import UnderWay
+from ..hosts.politeness import HostSlot
 from ..revisits.policy import differ, may_send
 from ..store.keys import FIRST_VISIT, NEUTRAL, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
@@ -133,7 +133,7 @@ NO_LEASE = 0  # the id of a lease that none was granted for
 
 
 @dataclass(eq=False, slots=True)
-class Lease(UnderWay):
+class Lease(HostSlot):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
     ``page_id`` is opaque to callers; ``node`` is the page whose links gather on it as ``edges``: the same,

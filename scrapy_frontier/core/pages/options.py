@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..hosts.budgets import NO_LIMITS, Limits
-from ..hosts.host import CooldownRule, Politeness, ResponseDelay
-from ..hosts.ready_hosts import itself
+from ..hosts.host import Politeness
+from ..hosts.trouble import FIRST_REST
+from ..hosts.turns import itself
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping
 
-    from ..hosts.giving_up import GiveUpRule
+    from ..hosts.trouble import GiveUpRule
     from ..hosts.turns import DomainRates
     from ..ranking.scorer import Scorer
     from ..revisits.plans import RevisitRule
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from .traps import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)
-COOLDOWN = CooldownRule()
-RESPONSE_DELAY = ResponseDelay()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class FrontierOptions:
     - ``default_politeness``: seconds between two leases of a host, and how many at once; ``politeness`` has
       the exceptions by host name.
     - ``max_attempts``: leases after which a page has failed; ``lease_timeout``: seconds a lease lasts.
-    - ``cooldown``: how long a host rests after trouble; ``response_delay``: a delay by its response time.
+    - ``cooldown``: seconds a host rests after its first trouble.
     - ``rates``: pages a second of a registered domain, which ``domain_of`` returns for a host.
     - ``give_up_rule``: when to give up silent hosts, in a frontier that is removed with its crawl.
     - ``rng``: draws the jitter of pauses; None draws the same in every run.
@@ -48,8 +47,7 @@ class FrontierOptions:
     politeness: Mapping[str, Politeness] = field(default_factory=dict)
     max_attempts: int = 10
     lease_timeout: float = 3600.0
-    cooldown: CooldownRule = COOLDOWN
-    response_delay: ResponseDelay = RESPONSE_DELAY
+    cooldown: float = FIRST_REST
     rates: DomainRates | None = None
     domain_of: Callable[[str], str] = itself
     give_up_rule: GiveUpRule | None = None
@@ -60,3 +58,7 @@ class FrontierOptions:
     revisits: RevisitRule | None = None
     on_commit: OnCommit | None = None
     max_uncommitted_pages: int = 0
+
+    def politeness_of(self, host: str) -> Politeness:
+        """The limits of *host*."""
+        return self.politeness.get(host, self.default_politeness)

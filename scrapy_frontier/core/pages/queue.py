@@ -21,8 +21,7 @@ from ..store.records import COMES_BACK, LONGEST_ASKED
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets, OverBudget
-    from ..hosts.politeness import HostTable
-    from ..hosts.ready_hosts import Hosts
+    from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.records import Page
@@ -37,8 +36,6 @@ class Queue:
 
     _batch: Batch
     _hosts: Hosts
-    _table: HostTable
-    _budgets: Budgets
     _scores: Rescoring | None
     # Ids of pages set aside since somebody last looked.
     _unreadable: list[int] = field(default_factory=list, init=False)
@@ -54,13 +51,12 @@ class Queue:
             self._scores.queued(host.name, sort_key)
         host.add(sort_key)
         self._hosts.put(host, now)
-        self._budgets.note(host)
 
     def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
-        """`put` for a page that was handed out before: one in `WAITED_TURN` turns of its host goes to
+        """`put` for a page that was handed out before: one in `RETRY_EVERY` turns of its host goes to
         these."""
         self.put(host, sort_key, now)
-        host.note_waited(sort_key)
+        host.add_retry(sort_key)
 
     def put_behind(self, host: Host, sort_key: bytes, priority: int, now: float) -> None:
         """`put_back` for a page that might be the next one for ever: from the second time on, before it is
@@ -86,7 +82,7 @@ class Queue:
     def remove(self, host: Host, sort_key: bytes) -> None:
         """Have the queue row of a page that was handed out go, in the open batch; *host* counts one less."""
         self._batch.unqueue(host, sort_key)
-        host.drop_sort_key(sort_key)
+        host.drop_leased(sort_key)
 
     def sort_key_again(self, page_id: PageId, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered: behind its equals that wait by
@@ -125,25 +121,25 @@ class Queue:
         moved = self._scores.take_moved()
         for host in moved:
             if host.more and (not host.heads or host.heads[0] > host.cursor):
-                self._table.fill(host)
+                self._hosts.fill(host)
         by_name = self._hosts.by_name
-        moved = [host for host in moved if by_name.get(host.name) is host]  # and not asleep
+        moved = [host for host in moved if by_name.get(host.name) is host]  # and not compact
         for host in moved:  # only now: giving one a place may look at the heads of all
             self._hosts.put(host, now)
 
 
-LONGEST_BACKOFF = 3600.0  # seconds, unless the first is more; ten attempts of 1 s and on come to nine minutes
+FIRST_BACKOFF = 1.0  # seconds
+LONGEST_BACKOFF = 3600.0  # seconds; ten attempts come to nine minutes
 # Seconds: no page waits longer, for a crawl that starts then. A clock that was set back by less than a day
 # may make more of what a server asked for (`LONGEST_ASKED`), and must not make nothing of it.
 TOO_LONG_TO_WAIT = 2 * LONGEST_ASKED
 _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
 
-def backoff(first: float, attempts: int) -> float:
-    """Seconds before a page is fetched again after *attempts* leases, 1 and more: *first*, and double with
-    each that follows, up to `LONGEST_BACKOFF`; a day at the most, like all waits of pages."""
-    longest = min(max(first, LONGEST_BACKOFF), LONGEST_ASKED)
-    return float(min(first * 2 ** min(attempts - 1, 60), longest))
+def backoff(attempts: int) -> float:
+    """Seconds before a page is fetched again after *attempts* leases, 1 and more: `FIRST_BACKOFF`, doubled
+    with each that follows, up to `LONGEST_BACKOFF`."""
+    return float(min(FIRST_BACKOFF * 2 ** min(attempts - 1, 60), LONGEST_BACKOFF))
 
 
 class Backoffs:
@@ -153,9 +149,9 @@ class Backoffs:
     has been set right: it is over, or the page would wait until it is as late again.
     """
 
-    def __init__(self, batch: Batch, table: HostTable, queue: Queue, opened_at: float) -> None:
+    def __init__(self, batch: Batch, hosts: Hosts, queue: Queue, opened_at: float) -> None:
         self._batch = batch
-        self._table = table
+        self._hosts = hosts
         self._queue = queue
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
@@ -244,7 +240,7 @@ class Backoffs:
         if found is None:
             return None
         sort_key, name = found
-        host = self._table.get(name)
+        host = self._hosts.get(name)
         self._batch.rows[key] = None
         self._batch.count_queued(host, -1)
         self._queue.put_back(host, sort_key, now)
@@ -263,7 +259,7 @@ class Deferral:
     """
 
     _batch: Batch
-    _table: HostTable
+    _hosts: Hosts
     _budgets: Budgets
     _queue: Queue
     _scores: Rescoring | None
@@ -295,9 +291,13 @@ class Deferral:
                 self._to_load = row[0][1:]
             else:
                 unit = found[0]
-                self._budgets.found(unit, self._table.row_of(unit))
+                self._budgets.found(unit, self._hosts.row_of(unit))
                 self._to_load = keys.deferred_key(unit, keys.MAX_ID)[1:]
                 limit -= 1
+
+    def freed(self, host: Host) -> None:
+        """Pages of *host* are gone: those that wait are queued if it has room now. O(1)."""
+        self._budgets.freed(host)
 
     def put(
         self,
@@ -314,7 +314,6 @@ class Deferral:
         self._batch.put_page(page_id, page)
         self._put_row(page_id, over.unit, depth, bucket)
         self._batch.count_deferred(host, 1)
-        self._budgets.note(host)
 
     def _put_row(self, page_id: PageId, unit: str, depth: int, bucket: int) -> None:
         value = records.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
@@ -356,10 +355,10 @@ class Deferral:
         page = self._batch.read_page(page_id)
         if page is None or not page.is_deferred:  # `check` sees to it
             return True
-        host = self._table.of_page(page)
+        host = self._hosts.of_page(page)
         over = budgets.over(host, is_new=False)
         if over is not None and over.unit == unit:
-            self._table.forget_if_idle(host, now)
+            self._hosts.forget_if_idle(host, now)
             return False
         batch = self._batch
         batch.rows[key] = None
@@ -367,7 +366,7 @@ class Deferral:
             self._put_row(page_id, over.unit, depth, bucket)
             batch.put_page(page_id, page._replace(changed=int(now), reason=over.reason))
             batch.touch(host)
-            self._table.forget_if_idle(host, now)
+            self._hosts.forget_if_idle(host, now)
             return True
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
         batch.put_page(page_id, page)
@@ -387,7 +386,7 @@ class Deferral:
         page_id = queue_keys.sort_key_id(sort_key)
         if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
             return False
-        host.forget(sort_key)
+        host.drop(sort_key)
         try:
             _, page = records.queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRow:
@@ -397,5 +396,5 @@ class Deferral:
             if self._scores is not None:
                 self._scores.closed(page_id)
             self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
-        self._table.put_or_forget(host, now)
+        self._hosts.put_or_forget(host, now)
         return True

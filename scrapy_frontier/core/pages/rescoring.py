@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..hosts.host import Host
-    from ..hosts.ready_hosts import Hosts
+    from ..hosts.hosts import Hosts
     from ..ranking.scorer import Ints, Scorer
     from ..store.batch import Batch
     from ..store.keys import PageId

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..hosts.host import Host
-    from ..hosts.politeness import HostTable
+    from ..hosts.hosts import Hosts
     from ..parse.directives import Consequences
     from ..revisits.budget import RevisitBudget
     from ..revisits.plans import LearntChangeRates, Plan
@@ -130,7 +130,7 @@ class RevisitEndings:
     """Ends the visits of pages that came back; a visit that has no answer is over with its last attempt."""
 
     _batch: Batch
-    _table: HostTable
+    _hosts: Hosts
     _queue: Queue
     _backoffs: Backoffs
     _scores: Rescoring | None
@@ -168,14 +168,14 @@ class RevisitEndings:
         page = self._revisit_queue.finished(page_id) if page_id is not None and is_seen else None
         if page_id is None or page is None or page.visits is None or page.visits.due == QUEUED_AGAIN:
             return None
-        host = self._table.of_page(page)  # this visit may have had a slot or an address of its own
+        host = self._hosts.of_page(page)  # this visit may have had a slot or an address of its own
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
         ended = self._judge(home, outcome._replace(request=None), now)  # its own request stays
         kept, added, removed = self._write_links(home, outcome, ended)
         self._revisit_queue.remove(page_id, page)
         after = self._write(home, ended, host, now)
-        self._table.forget_if_idle(host, now)
+        self._hosts.forget_if_idle(host, now)
         return Released(after.state, links=kept, visit=_visit_end(page, after, ended, added, removed))
 
     # -- what becomes of it ----------------------------------------------------------------------------

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..hosts.host import Host
-    from ..hosts.politeness import HostTable
-    from ..hosts.ready_hosts import Hosts
+    from ..hosts.hosts import Hosts
     from ..hosts.sites import RobotsAndSitemaps
     from ..revisits.budget import RevisitBudget, RevisitShare
     from ..revisits.plans import LearntChangeRates, Plan, RevisitRule
@@ -134,7 +133,6 @@ class RevisitQueue:
 
     _batch: Batch
     _hosts: Hosts
-    _table: HostTable
     _forbidden: ForbiddenPages
     _rates: LearntChangeRates
     _budget: RevisitBudget
@@ -237,7 +235,7 @@ class RevisitQueue:
         if page is None or visits is None or visits.due != due.when:
             batch.remove_due(key)
             return
-        host = self._table.of_page(page)  # may commit: before rows are staged
+        host = self._hosts.of_page(page)  # may commit: before rows are staged
         batch.remove_due(key)
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.put_page(page_id, page)
@@ -360,7 +358,7 @@ class RevisitQueue:
             place = queue_keys.find_place(self._batch.store, page_id, host.name)
             if place is not None:
                 batch.rows[place.key] = None
-                host.forget(place.sort_key)
+                host.drop(place.sort_key)
                 batch.count_queued(host, -1)
                 batch.count_queued_again(host, -1)
 
@@ -406,7 +404,7 @@ class RevisitQueue:
         visits = page.visits or Visits(page.changed, page.changed)
         when = _second(now)
         batch.unqueue(host, sort_key)
-        host.drop_sort_key(sort_key)
+        host.drop_leased(sort_key)
         batch.count_queued_again(host, -1)
         self.put(Due(when, page_id, weight=records.weight_in(sort_key)))
         page = page._replace(visit_payload=b"", visits=visits._replace(due=when))

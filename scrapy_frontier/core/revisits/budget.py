@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..hosts.host import OVER_HARD, HostState, host_of_page
+from ..hosts.host import HostState, host_of_page
 from ..store import keys, records
 from ..store.keys import State
 from ..store.records import COMES_BACK
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..hosts.host import Host
-    from ..hosts.ready_hosts import Hosts
+    from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.records import Page, Visits
@@ -246,7 +246,7 @@ class RevisitShare:
             self._line[name] = None
             if host.state is not HostState.READY or not host.heads:
                 continue
-            if host.domain is not None and host.domain.level == OVER_HARD:
+            if self._hosts.is_over_rate(host):
                 continue
             if not host.heads[0].startswith(COMES_BACK) and self._own.get(name, 0.0) < 1.0:
                 continue

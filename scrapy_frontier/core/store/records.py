@@ -604,7 +604,7 @@ def weight_in(sort_key: bytes) -> int:
     return TOP - int.from_bytes(sort_key[4:6], "big")
 
 
-_HOST = struct.Struct(">IIIdIIfII")
+_HOST = struct.Struct(">IIIdIIII")
 COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")  # of its pages
 _LAST_SECOND = 1e12  # what is later is no time
 
@@ -612,9 +612,8 @@ _LAST_SECOND = 1e12  # what is later is no time
 @dataclass(slots=True)
 class HostRow:
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
-    wait for room in a budget, how many of those done are excluded ones, its smoothed response time (s, single
-    precision; 0: not measured), how many of those excluded were answered all the same: refused then; and how
-    many of those queued are to be visited again, and finished otherwise."""
+    wait for room in a budget, how many of those done are excluded ones, how many of those excluded were
+    answered all the same, and how many of those queued are finished pages that come back."""
 
     queued: int = 0
     done: int = 0
@@ -622,7 +621,6 @@ class HostRow:
     visited: float = 0.0
     deferred: int = 0
     excluded: int = 0
-    response_time: float = 0.0
     answered: int = 0
     queued_again: int = 0
 
@@ -667,21 +665,19 @@ class KeptHost(HostRow):
 
 
 def encode_host(row: HostRow) -> bytes:
-    """40 bytes, of which only the counts and times of the row; see ``format.md``."""
+    """36 bytes, of which only the counts and times of the row; see ``format.md``."""
     begun = row.queued, row.done, row.failed, row.visited, row.deferred, row.excluded
-    return _HOST.pack(*begun, row.response_time, row.answered, row.queued_again)
+    return _HOST.pack(*begun, row.answered, row.queued_again)
 
 
 def decode_host(value: bytes) -> HostRow:
     """The host row that `encode_host` made. Raises `UnreadableRow` on other bytes."""
     try:
-        row = HostRow(*_HOST.unpack_from(value))
+        row = HostRow(*_HOST.unpack(value))
     except struct.error as error:
         raise UnreadableRow(f"host row of {len(value)} bytes: {error}") from error
     if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
         raise UnreadableRow(f"host row with a visit at second {row.visited}")
-    if not 0.0 <= row.response_time < _LAST_SECOND:
-        raise UnreadableRow(f"host row with a response time of {row.response_time} s")
     return row
 
 

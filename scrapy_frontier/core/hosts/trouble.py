@@ -1,0 +1,428 @@
+"""What a host that fails is worth waiting for: it rests, is asked again, is given up, or the crawl ends.
+
+*Trouble* is a 429 or 503, a refused, reset or timed out connection, a name that does not resolve.
+
+- After trouble the host rests (`Cooldown`): as long as it asks for (Retry-After, RFC 9110 10.2.3), else
+  `FRONTIER_COOLDOWN` seconds, doubled with each strike up to `LONGEST_REST`. Then it is doubted until it
+  answers. After an answer and `FORGIVEN` seconds without trouble the strikes start over. The figures are
+  StormCrawler's, from the experience of Common Crawl: without jitter all hosts that were lost together come
+  back together.
+- A page that meets trouble keeps its attempts, for the host may be the cause; but a page that was handed out
+  before and meets it again while its host answers others is the cause itself.
+- A host that gave no answer for `PATIENCE` strikes is given up: its pages are handed out once more without a
+  request (`Lease.given_up`), and fail with what the others met (`Trouble.failure`).
+- A crawl ends while pages are left, if all their hosts are *shut*, and none opens within its patience. The
+  next run finds the pages queued. A temporary frontier has no next run (`GiveUpRule`): there silent hosts are
+  asked again as soon as a page that failed would be, and what is left at the end is given up.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import reasons
+from ..errors import lenient, span
+from ..parse.headers import TOO_BUSY, retry_after
+from ..parse.urls import origin_of
+from ..reasons import NOT_SENT
+from ..store import keys, records
+from ..store.records import LONGEST_ASKED, Cooldown, decode_cooldown
+from .host import FOREVER, NO_SITES, READY, GivenUpOrigin, Host, Trouble, deciding
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable
+
+    from ..store.batch import Batch
+    from ..store.records import Page
+    from .turns import Turns
+
+JITTER = 0.1  # a rest is up to this much longer, never shorter
+FIRST_REST = 60.0  # seconds, by default
+LONGEST_REST = 86_400.0  # seconds, of a rest that the host did not ask for
+# Strikes in a row without one answer, over all runs, before a host is given up: by default it has then been
+# asked ten times in 17 hours.
+PATIENCE = 10
+# Statuses whose Retry-After counts: the last ones by RFC 9110 15.5.14 and 15.6; 403 as GitHub uses it. The
+# other errors are of a page that is gone or forbidden, and stays so.
+_MAY_ASK = frozenset((*TOO_BUSY, 403, 413, *range(500, 600)))
+_PAUSE = "asking for a pause between two requests"
+
+
+class GiveUpRule(NamedTuple):
+    """So many ``attempts`` are enough for a host that gives no answer; ``pause`` gives the seconds to wait
+    after so many."""
+
+    attempts: int
+    pause: Callable[[int], float]
+
+
+class GivenUpPages(NamedTuple):
+    """What was given up: a host, or its one ``origin``; why; and how many pages the host has queued."""
+
+    host: str
+    origin: str
+    reason: str
+    queued: int
+
+
+class Cooled(NamedTuple):
+    """The rest of a host after trouble; None if that costs no rest. ``is_new`` if it counted as a strike. A
+    page that does not keep its attempts must count this one."""
+
+    cooldown: Cooldown | None
+    is_new: bool
+    keeps_attempts: bool
+
+
+# -- the rule ----------------------------------------------------------------------------------------------
+
+
+def asked_pause(line: str, now: float) -> float:
+    """Seconds for which this *line* ``Retry-After`` asks to be left alone, a day at most; 0 if it does not
+    say."""
+    return min(retry_after(line, now) or 0.0, LONGEST_ASKED)
+
+
+def trouble_at(status: int, line: str, now: float) -> Trouble | None:
+    """What an answer with this *status* and *line* ``Retry-After`` (empty: none) says of its host; None if it
+    says nothing. An error with Retry-After is trouble, unless its status says that it will stay."""
+    seconds = asked_pause(line, now) if status in _MAY_ASK else 0.0
+    if not seconds and status not in TOO_BUSY:
+        return None
+    return Trouble(reasons.STATUS(status=status), seconds, may_be_page=status == 503 and not seconds)
+
+
+def after_trouble(
+    before: Cooldown | None,
+    first: float,
+    now: float,
+    trouble: Trouble,
+    starts_over: bool = False,
+    chance: float = 0.0,
+) -> Cooldown:
+    """The rest that follows from *trouble* seen at *now*; *first* is the first one in seconds.
+
+    A Retry-After of 0 and less says nothing; *chance* in 0..1 draws the jitter. A request from before the
+    last strike belongs to that incident: it adds no strike, and only a Retry-After can make the rest longer.
+    *starts_over*: the strikes so far do not count.
+    """
+    lengthening, sent = 1 + JITTER * chance, trouble.sent
+    rest = min(max(trouble.asked or 0.0, 0.0), LONGEST_ASKED)
+    strikes = 1
+    if before is not None and not before.is_forgiven(now):
+        if now < before.until if sent is None else sent <= before.since:
+            return before._replace(until=max(before.until, now + rest * lengthening if rest else 0.0))
+        strikes = 1 if starts_over else before.strikes + 1
+    if not rest:
+        rest = min(first * 2 ** min(strikes - 1, 60), LONGEST_REST)
+    return Cooldown(now + rest * lengthening, strikes, now, trouble.reason)
+
+
+def at_start(stored: bytes, opened_at: float, first: float) -> Cooldown:
+    """The cooldown in a row, for a crawl that starts at *opened_at*; a row that cannot be read says at least
+    that there was trouble."""
+    cooldown = lenient(decode_cooldown, stored)
+    if cooldown is None:
+        return Cooldown(opened_at + first, 1, opened_at, reasons.COOLDOWN_UNREADABLE())
+    return cooldown.seen_at(opened_at)
+
+
+# -- hosts in trouble --------------------------------------------------------------------------------------
+
+
+class HostTroubles:
+    """Records what hosts met, in memory and in the open batch: *first_rest* is the first rest in seconds,
+    *rng* draws how much longer one is. With a ``give_up_rule`` there is no next run."""
+
+    def __init__(
+        self, batch: Batch, first_rest: float, give_up_rule: GiveUpRule | None, rng: random.Random
+    ) -> None:
+        self._batch = batch
+        self._first_rest = first_rest
+        self.give_up_rule = give_up_rule
+        self._rng = rng
+        self._latest = 0.0  # strike of this run
+        self._given_up: list[GivenUpPages] = []  # since it was asked last
+        # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
+        self._are_any = next(batch.store.scan(keys.COOLDOWN, limit=1), None) is not None
+
+    def recall(self, host: Host, opened_at: float) -> None:
+        """Give a host that is loaded the cooldown in its row; one that was forgiven goes. A lookup, none if
+        no host of the store has any."""
+        stored = self._batch.store.get(keys.cooldown_key(host.name)) if self._are_any else None
+        if stored is None:
+            return
+        latest = max(opened_at, self._latest)
+        found = at_start(stored, latest, self._first_rest)
+        if found.is_forgiven(latest):
+            self._keep(host, None)
+        else:
+            host.cooldown, host.is_doubted = found, not found.is_answering
+
+    def record(self, host: Host, trouble: Trouble, now: float) -> Cooled:
+        """Let *host* rest; `Turns.put` has to follow.
+
+        An attempt of the page counts if it was handed out before and its host answers others, and if the host
+        did not answer at all for `PATIENCE` strikes. Trouble that may be the page's own does not double the
+        rest of a host that answers. A first connection that breaks costs no rest, only the doubt.
+        """
+        before, was_doubted = host.cooldown, host.is_doubted
+        is_retry = trouble.page_id in host.retried
+        if trouble.may_be_connection and not was_doubted and not is_retry:
+            host.is_doubted = True
+            return Cooled(None, is_new=False, keeps_attempts=True)
+        starts_over = trouble.may_be_page and not was_doubted
+        found = after_trouble(before, self._first_rest, now, trouble, starts_over, self._rng.random())
+        if found != before:
+            self._are_any = True
+            self._latest = max(self._latest, found.since)
+            self._keep(host, found)
+        is_new = before is None or found.since != before.since
+        keeps_attempts = not is_new or (found.strikes <= PATIENCE if was_doubted else not is_retry)
+        host.cooldown, host.trouble = found, trouble
+        host.is_doubted = was_doubted or is_new
+        host.ready_at = max(host.ready_at, found.until)
+        if found.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
+            self.give_up(host, trouble, found.until, now)
+        return Cooled(found, is_new, keeps_attempts)
+
+    def answered(self, host: Host, url: str, sent: float, now: float) -> None:
+        """*host* answered the request for *url* that was handed out at *sent*: it is doubted no more, and
+        forgiven half an hour after its rest. Nothing for what was sent before its last strike."""
+        if self.give_up_rule is not None and url[: url.find("/", 8)] not in host.origins:
+            where = origin_of(url)
+            if where:
+                host.origins |= {where}
+        if host.cooldown is None:
+            host.is_doubted = False
+        elif sent >= host.cooldown.since:
+            host.is_doubted, host.trouble = False, None
+            if not host.cooldown.is_answering:
+                host.cooldown = host.cooldown._replace(is_answering=True)
+                self._keep(host, host.cooldown)
+            if host.cooldown.is_forgiven(now):
+                host.cooldown = None
+                self._keep(host, None)
+
+    def end_rest(self, name: str, host: Host | None, now: float) -> bool:
+        """A host, in memory or not, need not rest any longer; whether it did at *now*. In the next batch; one
+        lookup."""
+        rest = records.read_cooldown(self._batch.store, name)
+        if rest is None or rest.until <= now:
+            return False
+        self._batch.rows[keys.cooldown_key(name)] = None
+        if host is not None:
+            host.cooldown, host.is_doubted, host.trouble = None, False, None
+            host.reset_clock()
+        return True
+
+    def _keep(self, host: Host, found: Cooldown | None) -> None:
+        row = None if found is None else records.encode_cooldown(found)
+        self._batch.rows[keys.cooldown_key(host.name)] = row
+        self._batch.touch(host)
+
+    # -- giving up -------------------------------------------------------------------------------------
+
+    def give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
+        """Have the pages of the trouble's origin, or all if it names none, fail until *until*; others may be
+        asked for now. In memory only; `Turns.put` has to follow."""
+        host.given_up = {**host.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
+        host.held_until = 0.0
+        _end_rest_at(host, now)
+        self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.queued))
+
+    def drain_given_up(self) -> tuple[GivenUpPages, ...]:
+        """What was given up since this was asked last."""
+        found = tuple(self._given_up)
+        self._given_up.clear()
+        return found
+
+    def shorten_waits(self, hosts: Iterable[Host], now: float) -> list[Host]:
+        """Have silent hosts asked again sooner, or give them up; the hosts that changed, for which
+        `Turns.put` has to follow. To be called if there is a ``give_up_rule``. O(hosts)."""
+        rule = self.give_up_rule
+        assert rule is not None
+        found = []
+        for host in hosts:
+            held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
+            if not host.heads or host.is_blocked:
+                continue
+            if held_for is not None and now < host.held_until < FOREVER and held_for.times >= rule.attempts:
+                self.give_up(host, held_for, host.held_until, now)
+            elif trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
+                continue
+            elif rest.strikes >= rule.attempts and trouble.origin not in host.origins:
+                self.give_up(host, trouble, rest.until, now)
+            elif (soon := rest.since + rule.pause(rest.strikes)) < rest.until:
+                _end_rest_at(host, soon)
+            else:
+                continue
+            found.append(host)
+        return found
+
+    def give_up_all(self, hosts: Iterable[Host], now: float) -> list[Host]:
+        """Give up all pages that are left; the hosts that changed, for which `Turns.put` has to follow.
+        O(hosts)."""
+        found = [host for host in hosts if host.heads and not host.is_blocked and "" not in host.given_up]
+        for host in found:
+            trouble = _why_shut(host, now)
+            host.given_up = {**host.given_up, "": GivenUpOrigin(trouble, FOREVER)}
+            self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.queued))
+        return found
+
+
+def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
+    """Why *page* of *host* is given up; None if it is to be fetched. No store read."""
+    where = origin_of(page.url) or ""
+    found = host.given_up.get(where)
+    if found is not None and now < found.until:
+        return found.trouble
+    whole = host.given_up.get("")
+    return None if whole is None else _for_origin(whole.trouble, where)
+
+
+def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
+    """Why *page* of *host* cannot be had before the crawl ends: blocked, given up, or what keeps the host
+    shut."""
+    if host.is_blocked:
+        return Trouble(reasons.BLOCKED(host=host.name))
+    return why_given_up(host, page, now) or _for_origin(_why_shut(host, now), origin_of(page.url) or "")
+
+
+def _for_origin(trouble: Trouble, where: str) -> Trouble:
+    """*trouble*, for a page of the origin *where*: the error of another origin says nothing about it."""
+    return trouble if trouble.origin in ("", where) else trouble._replace(failure=None)
+
+
+def _end_rest_at(host: Host, when: float) -> None:
+    """Have a rest that lasts longer end at *when*."""
+    if host.cooldown is not None and host.cooldown.until > when:
+        host.cooldown = host.cooldown._replace(until=when)
+        host.reset_clock()
+
+
+# -- the end of a crawl ------------------------------------------------------------------------------------
+
+
+class Left(NamedTuple):
+    """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, when
+    the ``first`` may be asked, and what they are ``doing``, in words: nothing if they could be asked."""
+
+    pages: int
+    hosts: int
+    names: tuple[str, ...]
+    first: float  # POSIX seconds
+    doing: tuple[str, ...] = ()
+
+
+def _shut_until(host: Host, now: float) -> float:
+    """Until when *host* wants not to be asked, or cannot be (POSIX seconds); 0 if it may be asked as the
+    settings say. A delay that the user ordered is waited for however long it is."""
+    until = host.cooldown.until if host.cooldown is not None else 0.0
+    if host.held_until < FOREVER:  # else its robots.txt is on its way
+        until = max(until, host.held_until)
+    if host.ready_at > now and deciding(host.asked).source not in NO_SITES:
+        until = max(until, host.ready_at)
+    return until if until > now else 0.0
+
+
+def _doing(host: Host, now: float) -> str:
+    """What keeps *host* from being asked for a page; empty if nothing does."""
+    until = _shut_until(host, now)
+    if not until:
+        return "" if host.heads else "between two attempts"
+    if host.cooldown is not None and host.cooldown.until == until:
+        return "resting after trouble"
+    if host.held_until == until:
+        if host.held_for is not None and NOT_SENT.read(host.held_for.reason) is not None:
+            return "waiting until this machine can send requests again"
+        return "waiting for robots.txt or the hours it names"
+    return _PAUSE
+
+
+def _why_shut(host: Host, now: float) -> Trouble:
+    if host.held_for is not None and host.held_until > now:
+        return host.held_for
+    if host.cooldown is not None and host.cooldown.until > now:
+        return host.trouble or Trouble(reasons.RESTS_AFTER(host=host.name, trouble=host.cooldown.reason))
+    asked = deciding(host.asked)
+    if host.ready_at > now and asked.source not in NO_SITES:
+        return Trouble(reasons.DELAY(source=asked.source, span=span(asked.seconds)))
+    return Trouble(reasons.PAUSE_TOO_LONG())
+
+
+class EndOfCrawl:
+    """Decides when a crawl ends although pages of the hosts in *turns* are left.
+
+    ``has_opened``: since the last lease pages can be had that could not before. ``is_over``: backoffs end at
+    once, for there is no next run.
+    """
+
+    def __init__(self, turns: Turns, troubles: HostTroubles) -> None:
+        self._turns = turns
+        self._troubles = troubles
+        # Only hosts that are shut are left, since so many pages had ended, and since then.
+        self._alone: tuple[int, float] | None = None
+        self.has_opened = False
+        self.is_over = False
+
+    def ends_at(
+        self, now: float, patience: float, finished: int, next_backoff: float, is_for_revisits: bool
+    ) -> float | None:
+        """When the crawl ends (POSIX seconds), *now* if it is over; None: it stays open, for pages can be
+        had.
+
+        To be called while nothing is under way. *patience* seconds after a page came to an end, of which
+        there are *finished*, it waits for a host that is shut, or for the *next_backoff*; it is over at once
+        if none opens by then. *is_for_revisits*: all that is left comes back, which the next run sees to as
+        well; then only a pause between two requests is waited for. O(hosts).
+        """
+        if self._turns.compact:  # these hosts may be asked
+            return None
+        hosts = self._turns.hosts.values()
+        first = self._first_to_open(now)
+        rule = self._troubles.give_up_rule
+        if first is not None and rule is not None:
+            self._open(self._troubles.shorten_waits(hosts, now), now)
+            first = self._first_to_open(now)
+        if first is None or (first := min(first, next_backoff)) <= now or first == FOREVER:
+            return None
+        if is_for_revisits:
+            pauses = (each.ready_at for each in self._askable() if _doing(each, now) == _PAUSE)
+            first = min(*pauses, next_backoff, FOREVER)
+        if self._alone is None or self._alone[0] != finished:
+            self._alone = finished, now
+        end = self._alone[1] + patience
+        if first <= end or rule is None or is_for_revisits:
+            return end if first <= end else now
+        self._open(self._troubles.give_up_all(hosts, now), now)
+        self.is_over = True
+        return None
+
+    def left_over(self, now: float, otherwise: float, queued: int) -> Left:
+        """The pages that stay *queued* if the crawl ends at *now*; those of a host that is not shut wait
+        until *otherwise*. Blocked hosts do not count. O(hosts)."""
+        found = [host for host in self._turns.hosts.values() if host.queued and not host.is_blocked]
+        compact = len(self._turns.compact)
+        first = min((_shut_until(host, now) or otherwise for host in found), default=now)
+        doing = tuple(sorted({_doing(host, now) for host in found} - {""}))
+        names = tuple(islice(sorted(host.name for host in found), 5))
+        return Left(queued, compact + len(found), names, min(first, otherwise) if compact else first, doing)
+
+    def _askable(self) -> Iterable[Host]:
+        return (host for host in self._turns.hosts.values() if host.heads and not host.is_blocked)
+
+    def _first_to_open(self, now: float) -> float | None:
+        """When the first host with pages opens, `FOREVER` if there is none; None if one may be asked already,
+        or is."""
+        if any(host.in_flight for host in self._turns.hosts.values()):
+            return None
+        times = [_shut_until(host, now) for host in self._askable()]
+        return min(times, default=FOREVER) or None
+
+    def _open(self, hosts: list[Host], now: float) -> None:
+        for host in hosts:
+            self._turns.put(host, now)
+            self.has_opened = self.has_opened or host.state is READY
