@@ -11,7 +11,7 @@ import pytest
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome
 from scrapy_frontier.core.hosts import hosts
 from scrapy_frontier.core.hosts.budgets import NO_LIMITS, Limits
 from scrapy_frontier.core.hosts.host import Politeness
@@ -68,8 +68,7 @@ class Runs:
         draw = self.draw
         self.store = Store(self.directory)
         delay = draw.choice([Politeness(0.0, 8), Politeness(1.0, 1), Politeness(0.0, 1)])
-        self.frontier = Frontier(
-            *(self.store, self.now),
+        options = FrontierOptions(
             domain_of=domain_of,
             default_politeness=delay,
             limits=draw.choice(LIMITS) if limits is None else limits,
@@ -79,6 +78,7 @@ class Runs:
             max_attempts=draw.choice([1, 3]),
             rng=random.Random(1),
         )
+        self.frontier = Frontier(self.store, self.now, options)
         self.out: list[Lease] = []
         self.errands: Counter[str] = Counter()
 

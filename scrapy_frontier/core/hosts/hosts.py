@@ -97,9 +97,6 @@ class Hosts:
             return host
         if name in self._batch.left:
             self._batch.commit()
-        beside = self._turns.compact_beside(name)
-        if beside is not None and beside != name:
-            self._load_compact(beside)
         key = keys.host_key(name)
         is_new = self._to_load is None and self._batch.seen.is_new(key)
         stored = None if is_new else self._batch.store.get(key)
@@ -150,6 +147,9 @@ class Hosts:
         return row
 
     def _enter(self, name: str, row: HostRow) -> Host:
+        beside = self._turns.compact_beside(name)
+        if beside is not None and beside != name:  # it is alone in its domain no more
+            self._load_compact(beside)
         is_known = row is not NO_ROW and row != NO_ROW
         is_visit_assumed = is_known and not self._was_clean and row.visited < self._opened_at
         if (

@@ -26,7 +26,7 @@ sitemaps    ``l`` scheme://host:port                    --
 cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
 
-A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
+A *unit* is what a budget holds for (`deferred_units`): a host, or all pages by depth.
 A *sort key* is priority (4, inverted), score bucket (2, inverted), arrival (5) and, where that is not the
 page's own id, the page id (5): `queue_keys` makes it. ``docs/internals/format.md`` describes the values.
 
@@ -170,21 +170,14 @@ def host_key(host: str) -> bytes:
     return HOST + host.encode()
 
 
-def domain_unit(domain: str) -> str:
-    """The unit of a registered domain: no host has a star in its name."""
-    return f"*.{domain}"
-
-
 def rates_key(host: str) -> bytes:
     """Key of what is known of how often the pages of a host change."""
     return RATES + host.encode()
 
 
 def deferred_units(host: str) -> list[str]:
-    """All units under which a page of *host* can be deferred: its own, those of domains, that of depth."""
-    labels = host.split(".")
-    domains = [".".join(labels[start:]) for start in range(len(labels))]
-    return [host, *map(domain_unit, domains), DEPTH_UNIT]
+    """All units under which a page of *host* can be deferred: its own, and that of depth."""
+    return [host, DEPTH_UNIT]
 
 
 def deferred_prefix(unit: str) -> bytes:
