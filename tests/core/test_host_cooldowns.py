@@ -11,19 +11,14 @@ from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
-from scrapy_frontier.core.hosts.host import (
-    FROM_SETTINGS,
+from scrapy_frontier.core.hosts.host import FROM_SETTINGS, OPERATOR, Politeness, Trouble, deciding
+from scrapy_frontier.core.hosts.trouble import (
+    FIRST_REST,
     JITTER,
-    OPERATOR,
     PATIENCE,
-    RESPONSE_TIME,
-    CooldownRule,
-    Politeness,
-    Trouble,
     after_trouble,
     asked_pause,
     at_start,
-    deciding,
     trouble_at,
 )
 from scrapy_frontier.core.pages.leases import Lease, Outcome
@@ -41,7 +36,7 @@ from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
-RULE = CooldownRule()
+RULE = FIRST_REST
 FETCHED = Outcome(Event.FETCHED, 200)
 POSTPONED = Outcome(Event.POSTPONED)
 
@@ -185,7 +180,7 @@ def test_garbage_is_unreadable_and_nothing_worse(data: bytes) -> None:
 def test_a_torn_row_is_found(found: Cooldown, length: int) -> None:
     with pytest.raises(UnreadableRow, match=f"cooldown row of {length} bytes"):
         decode_cooldown(encode_cooldown(found)[:length])
-    assert at_start(encode_cooldown(found)[:length], NOW, RULE).until == NOW + RULE.first
+    assert at_start(encode_cooldown(found)[:length], NOW, RULE).until == NOW + RULE
 
 
 @given(COOLDOWNS, TIMES)
@@ -243,9 +238,7 @@ def meet(
     frontier: Frontier, lease: Lease, now: float, reason: str = "HTTP 429", seconds: float | None = None
 ) -> bool:
     """Trouble with a page, which is postponed; whether it keeps its attempts."""
-    trouble = Trouble(
-        reason, seconds, reason == "timed out", lease.leased_at, lease.page_id, lease.page.attempts
-    )
+    trouble = Trouble(reason, seconds, reason == "timed out", lease.leased_at, lease.page_id)
     rest = frontier.record_cooldown(lease.host, trouble, now)
     frontier.on_response(lease, now)
     outcome = POSTPONED if rest.keeps_attempts else Outcome(Event.RETRIED, reason=reason)
@@ -465,9 +458,9 @@ def test_a_delay_set_meanwhile_does_not_end_a_rest(tmp_path: Path) -> None:
 
 
 def test_the_largest_delay_decides_and_the_operator_over_all() -> None:
-    asked = {FROM_SETTINGS: 2.0, RESPONSE_TIME: 5.0}
-    assert deciding(asked) == (5.0, RESPONSE_TIME)
-    assert deciding({**asked, RESPONSE_TIME: 2.0}) == (2.0, FROM_SETTINGS)
+    asked = {FROM_SETTINGS: 2.0, "http://a.example": 5.0}
+    assert deciding(asked) == (5.0, "http://a.example")
+    assert deciding({**asked, "http://a.example": 2.0}) == (2.0, FROM_SETTINGS)
     assert deciding({**asked, OPERATOR: 1.0}) == (1.0, OPERATOR)
 
 

@@ -100,7 +100,7 @@ def test_a_deferred_row_tells_its_unit_and_its_page(unit: str, page_id: int) -> 
     assert keys.split_deferred_key(keys.deferred_key(unit, page_id)) == (unit, page_id)
 
 
-def test_a_page_can_be_deferred_for_its_host_a_domain_above_it_or_its_depth() -> None:
+def test_a_page_can_be_deferred_for_its_host_or_its_depth() -> None:
     units = ["www.a.example", "@depth"]
     assert keys.deferred_units("www.a.example") == units
 
