@@ -383,26 +383,6 @@ def test_a_page_whose_own_fault_it_is_fails_and_its_host_never_rests_long(tmp_pa
     frontier.close()
 
 
-def test_the_last_page_of_a_host_fails_if_it_failed_by_itself_before(tmp_path: Path) -> None:
-    """Nobody is left to ask whether the host answers: it did when the page failed first."""
-    frontier = start(tmp_path, default_politeness=Politeness(0.0, 1), max_attempts=3)
-    frontier.discover([page("bad", priority=9), page("good")], NOW)
-    now, kept = NOW, []
-    for step in range(4):
-        bad = take(frontier, now)
-        assert name_of(bad) == "bad"
-        kept.append(meet(frontier, bad, now, "timed out"))
-        assert frontier.lease(now + 59) is None
-        now += 66
-        if not step:
-            assert fetch(frontier, now) == "good"
-    assert kept == [True, False, False, False]
-    found = frontier.page(bad.page_id)
-    assert found is not None
-    assert (found.state, found.attempts) == (State.FAILED, 3)
-    frontier.close()
-
-
 def test_a_host_that_never_answers_uses_up_attempts_in_the_end(tmp_path: Path) -> None:
     """With nothing but dead hosts a crawl ends by itself; a day is the longest rest."""
     frontier = start(tmp_path, max_attempts=2)
