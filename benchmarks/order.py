@@ -21,6 +21,7 @@ import random
 import shutil
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import graphs
@@ -92,24 +93,17 @@ class Crawl:
             self._discover(targets.tolist(), lease.page_id)
             lease.edges.extend(map(Edge, self.node[targets].tolist()))
             self.frontier.release(lease, FETCHED._replace(has_links=True), self.now)
-            if self.frontier._scores.is_due(self.now, 0):
+            if self.frontier._scores.is_due():
                 self._rank()
         self.frontier.close()
         shutil.rmtree(self.directory)
         return np.array(order)
 
     def _rank(self):
-        run = self.frontier.rank_now()
-        graph = run.read(bool)
-        ranking = self.scorer.rank(graph.indptr, graph.indices)
-        self.scorer.adopt(self.scorer.prepare(ranking))
-        self.frontier._scores.begin_walk({"at": self.now, "pages": graph.pages})
-        while not self.frontier._rankings.rescore(self.now, 2000):
-            pass
-        for packed in run.repack(bool):
-            for _ in self.frontier._rankings.put_in_place(packed):
+        with closing(self.frontier.rank_now()) as run:
+            computed = run.compute(bool, time.perf_counter)
+            for _ in self.frontier.rank_steps(run, computed, lambda: self.now, 2000):
                 pass
-        run.close()
 
 
 class Oracle(Scorer):

@@ -42,7 +42,6 @@ from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl import scrapy_internals
 from scrapy_frontier.crawl.directory import Upkeep
 from scrapy_frontier.extensions import ranking
-from scrapy_frontier.extensions.ranking import RankingThread
 from scrapy_frontier.settings import SCORERS
 
 DEGREE = 50
@@ -93,16 +92,12 @@ def build(directory, pages, links):
         started = time.perf_counter()
         web.visit()
         spent.append(time.perf_counter() - started)
-        if (
-            frontier._scores.is_due(time.time(), 0)
-            and number % 50 == 0
-            and frontier._batch.counts.next_page < pages
-        ):
+        if frontier._scores.is_due() and number % 50 == 0 and frontier._batch.counts.next_page < pages:
             frontier._scores.keep_ranking({"pages": frontier._batch.counts.next_page, "at": time.time()})
         if number % 20_000 == 0:
             run = frontier.rank_now()
             for packed in run.repack(lambda: False):
-                for _ in frontier._rankings.put_in_place(packed):
+                for _ in frontier._scores.put_in_place(packed):
                     pass
             run.close()
     print(
@@ -184,7 +179,7 @@ async def live(frontier, web):
     loop = asyncio.get_running_loop()
     scrapy_internals.call_later = lambda delay, *call: loop.call_later(delay, *call)
     web.pages += 10**9
-    runtime = SimpleNamespace(frontier=frontier, clock=time.time, settings=SimpleNamespace(rank_interval=0))
+    runtime = SimpleNamespace(frontier=frontier, clock=time.time)
     stats = SimpleNamespace(inc_value=print, set_value=print)
     signals = SimpleNamespace(connect=lambda *_: None)
     engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
@@ -237,12 +232,13 @@ async def live(frontier, web):
     crawling = asyncio.create_task(crawl())
     await alone("crawl alone")
     began = time.perf_counter()
-    run = extension._run = RankingThread(frontier.rank_now())
-    extension._work = extension._steps(run, runtime)
+    run = extension._thread = ranking.RankingThread(frontier.rank_now())
+    run.start()
+    extension._work, extension._spent = extension._steps(run, runtime), 0.0
     extension._slice()
-    await ticks("thread ranks", lambda: run.rank.ranking is not None or extension._run is None)
+    await ticks("thread ranks", lambda: run.rank.ranking is not None or extension._thread is None)
     in_thread = time.perf_counter() - began
-    await ticks("rows and packing", lambda: extension._run is None)
+    await ticks("rows and packing", lambda: extension._thread is None)
     print(f"ranked in the thread {in_thread:.2f} s, all {time.perf_counter() - began:.2f} s")
     await alone("crawl alone")
     crawling.cancel()

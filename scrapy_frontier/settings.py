@@ -322,7 +322,6 @@ class _OfQueue:
         # Whether what pages link is followed without the spider's doing.
         self.follows: Final = switch(settings, "FRONTIER_FOLLOW", False)
         # Seconds between two rankings at most; 0: never by time.
-        self.rank_interval: Final = number(settings, "FRONTIER_RANK_INTERVAL", 3600.0)
         self.clock: Final = _clock(settings)
         self.traps: Final = TrapLimits(
             depth=number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth),

@@ -31,9 +31,9 @@ from .pages.endings import Endings, HandOut
 from .pages.leases import Discovered, Fate, Lease, Leases, Link, Outcome, Released
 from .pages.options import FrontierOptions
 from .pages.queue import Backoffs, Deferral, Queue
-from .pages.rankings import Computed, Rankings, RankRun
 from .pages.revisit_endings import False304s, RevisitEndings
 from .pages.revisit_queue import ForbiddenPages, RecomputeDue, RevisitQueue
+from .pages.scores import Computed, RankRun, Scores
 from .parse.urls import clean_host
 from .revisits.budget import RevisitBudget, RevisitShare
 from .revisits.plans import LearntChangeRates, Plans, RevisitRule
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from .hosts.host import Trouble
     from .hosts.trouble import Cooled, GivenUpPages
     from .pages.edits import FingerprintOf
-    from .pages.rescoring import Rescoring
     from .parse.directives import Consequences
     from .ranking.scorer import Scorer
     from .store.leveldb import Store
@@ -66,7 +65,7 @@ class EarlierRuns:
     _hosts: Hosts
     _deferred: Deferral
     _queue: Queue
-    _scores: Rescoring | None
+    _scores: Scores
     _recompute_due: RecomputeDue
     _learned = b""
     is_loaded = False
@@ -91,12 +90,9 @@ class EarlierRuns:
             hosts.load(now, limit)
         if hosts.is_loaded and not deferred.is_loaded:
             deferred.load(limit)
-        elif hosts.is_loaded and scores is not None and not scores.is_loaded:
-            scores.load(20 * limit)
-            self._batch.commit()
-            self._queue.place_moved(now)
-        is_scored = scores is None or scores.is_loaded
-        self.is_loaded = hosts.is_loaded and deferred.is_loaded and is_scored
+        elif hosts.is_loaded and not scores.is_loaded:
+            scores.load(20 * limit, now)
+        self.is_loaded = hosts.is_loaded and deferred.is_loaded and scores.is_loaded
         if self.is_loaded and not self._batch.seen.is_complete:
             self._learn()
         if self.is_loaded and not self._recompute_due.is_done:
@@ -197,8 +193,8 @@ class Frontier:
         self._leases = leases = Leases(
             options.lease_timeout, options.max_attempts, options.max_uncommitted_pages
         )
-        self._scores = scores = None if scorer is None else _rescoring(scorer, batch, hosts)
-        score_of = (lambda page_id: None) if scores is None else scores.score_of
+        self._scores = scores = Scores(batch) if scorer is None else _rescoring(scorer, batch, hosts)
+        score_of = scores.score_of
         self._queue = queue = Queue(batch, hosts, scores)
         self._backoffs = backoffs = Backoffs(batch, hosts, queue, now)
         self._deferral = deferred = Deferral(batch, hosts, budgets, queue, scores)
@@ -234,7 +230,6 @@ class Frontier:
             revisit_queue,
             revisit_endings,
         )
-        self._rankings = Rankings(batch, queue, scores)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
             batch,
@@ -474,21 +469,19 @@ class Frontier:
 
     # -- rankings --------------------------------------------------------------------------------------
 
-    def rank_due(self, now: float, interval: float = 0.0) -> RankRun | None:
-        """A ranking, if the crawl has grown by enough since the last one or *interval* seconds have passed
-        (0: does not count), or the packing of links, if due; who gets one has to close it. None: neither is,
-        or `load` is not through. Commits what was open and takes a snapshot where one is due."""
-        return self._rankings.rank_due(now, interval) if self.is_loaded else None
+    def rank_due(self) -> RankRun | None:
+        """Start a ranking or a packing of links if one is due and all is loaded; see `rank_now`."""
+        return self._scores.rank_due() if self.is_loaded else None
 
     def rank_now(self) -> RankRun:
         """Start a ranking (or a packing, without a scorer), which the caller closes; commits."""
-        return self._rankings.rank_now()
+        return self._scores.rank_now()
 
     def rank_steps(
         self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
     ) -> Iterator[float]:
-        """Take over what *run* computed, in steps that yield seconds to wait; see `Rankings.rank_steps`."""
-        return self._rankings.rank_steps(run, computed, clock, rows)
+        """Take over what *run* computed, in steps that yield seconds to wait; see `Scores.rank_steps`."""
+        return self._scores.rank_steps(run, computed, clock, rows)
 
     def same_content(self, page_id: PageId, host: str, digest: bytes, kept: bytes = b"") -> Page | None:
         """Return the first page of *host* with that content, None if it is this one. Commits."""
@@ -582,14 +575,13 @@ class Frontier:
         try:
             for lease in self._leases.values():
                 self._batch.touch(self._hosts.get(lease.host))
-            if self._scores is not None:
-                self._scores.save()
+            self._scores.save()
             self._batch.end_run()
         finally:
             self._store.close()
 
 
-def _rescoring(scorer: Scorer, batch: Batch, hosts: Hosts) -> Rescoring:
-    from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
+def _rescoring(scorer: Scorer, batch: Batch, hosts: Hosts) -> Scores:
+    from .pages.rescoring import Rescoring  # loads NumPy and SciPy, only with a scorer
 
     return Rescoring(scorer, batch, hosts)

@@ -21,6 +21,7 @@ from ..core import reasons
 from ..core.frontier import Event, Frontier, Link, Outcome
 from ..core.parse.headers import has_rel
 from ..core.parse.urls import host_of
+from ..core.store.keys import LARGEST
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import meta_keys, scrapy_internals
 from .in_flight import Flight, Flights, PageLinks
@@ -120,18 +121,23 @@ class Outlinks:
             found.anchors[link] = None
 
     def score(self, value: Any, name: str) -> float:
-        """*value* as a score, 0 or more; 1 where it is none, which is counted, and told once by its
-        *name*."""
+        """Return *value* as a score from 0 to `LARGEST`; 1 if it is no number of at least 0.
+
+        What is changed is counted, and logged once for each *name*.
+        """
         try:
             score = float(value)
+        except OverflowError:  # an integer beyond 1e308
+            score = math.inf if value > 0 else -math.inf
         except (TypeError, ValueError):
             score = math.nan
-        if 0 <= score < math.inf:
+        if 0 <= score <= LARGEST:
             return score
+        used = LARGEST if score > LARGEST else 1.0
         self._reporter.tally["frontier/scores/ignored"] += 1
-        words = "%s = %r counts as 1: set a number of at least 0 (said once)"
-        self._reporter.log_once(f"score {name}", logging.WARNING, words, name, value)
-        return 1.0
+        words = "%s = %.40r counts as %d: set a number from 0 to %d (logged once)"
+        self._reporter.log_once(f"score {name}", logging.WARNING, words, name, value, used, LARGEST)
+        return used
 
     # -- when the page ends ----------------------------------------------------------------------------
 

@@ -1,17 +1,13 @@
-"""Rankings while the crawl goes on: when, in which thread, and the moving of rows in slices on the loop.
+"""Rankings beside a crawl: when one starts, the thread that computes it, and what the event loop does.
 
-One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows, which
-the loop takes over; that moves queue rows, 1.5 ms at a time at most, while the thread packs rows of the graph
-for it to put in place. Whether a ranking is due is decided by the frontier, and what it makes of the queue by
-the scorer; how long the loop is left to the rest of the crawl, by real time and not the crawl's clock, here.
-
-The thread of a ranking: it computes, and hands over what the event loop takes over.
+A thread reads the link graph from a snapshot, ranks it and packs its rows; the event loop takes over the
+result in slices of a millisecond (`Scores.rank_steps`). One run at a time. The frontier decides whether one
+is due; how much time it may take, by real time and not the crawl's clock, is decided here.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from queue import Empty, Full, Queue
 from threading import Event, Thread
@@ -31,65 +27,44 @@ if TYPE_CHECKING:
     from ..core.frontier import Computed, RankRun
     from ..crawl.assembly import Crawl
 
-WAIT = 0.01  # seconds between two looks of the loop at what was handed over
-STOP_LOOK = 0.05  # seconds until the thread looks whether it is to stop, while the loop takes nothing
-# While the thread runs Python's bytecode the loop waits for its turn, 5 ms by default.
-SWITCH_INTERVAL = 0.0005
+logger = logging.getLogger(__name__)
+
+LOOK = 0.05  # seconds between two looks at whether a ranking is due, while requests are active
+LONGEST_LOOK = 60.0  # while none is, the pause doubles up to this
+SLICE = 0.001  # seconds of the event loop at a time, and one step more
+BREATH = 0.001  # seconds between two slices
+ROWS = 20  # queue rows a step, 0.2 ms
+REST = 10  # a pause of so many times what a run took follows it, so that rankings take a tenth at most
+REST_AFTER_FAILURE = 600.0  # seconds
+WAIT = 0.01  # seconds between two looks of the loop at what the thread has computed
+TURN = 0.0005  # seconds of the interpreter that the thread takes before it lets the loop have it
+GIVE_WAY = 0.00005  # seconds
 
 
-class _Brisk:
-    """What holds for the whole process while any crawl in it ranks: turns of the interpreter are short, from
-    the first `begin` to the last `end`. Of one thread alone."""
-
-    runs = 0
-    interval = 0.0
-
-    @classmethod
-    def begin(cls) -> None:
-        cls.runs += 1
-        if cls.runs == 1:
-            cls.interval = sys.getswitchinterval()
-            sys.setswitchinterval(min(SWITCH_INTERVAL, cls.interval))
-
-    @classmethod
-    def end(cls) -> None:
-        cls.runs -= 1
-        if not cls.runs:
-            sys.setswitchinterval(cls.interval)
-
-
-class RankingThread:
-    """What *rank* has to compute, in a thread of its own that begins at once; `stop` it in any case.
-
-    The thread reads the snapshot alone; all else is for the event loop's thread.
-    """
+class RankingThread(Thread):
+    """Computes a `RankRun` and hands over the results; `stop` it in any case."""
 
     def __init__(self, rank: RankRun) -> None:
+        super().__init__(name="frontier-ranking", daemon=True)
         self.rank = rank
         self._stopped = Event()
-        self._computed: Queue[Computed] = Queue(maxsize=2)
+        self._results: Queue[Computed] = Queue(maxsize=2)
         self._error: Exception | None = None
-        self.began = time.perf_counter()
-        self.spent = 0.0  # seconds of the processor; known at the end
-        _Brisk.begin()
-        self._thread = Thread(target=self._go, name="frontier-ranking", daemon=True)
-        self._thread.start()
+        self._turn_began = self.began = time.perf_counter()
+        self.spent = 0.0  # seconds of processor time; known at the end
 
     def stop(self) -> None:
-        """Have the thread end where it asks next, and return when it has and the snapshot is closed; the
-        caller waits."""
+        """Wait for the thread to end at the next row or sweep, and close the run."""
         self._stopped.set()
-        self._thread.join()
+        self.join()
         self.rank.close()
-        _Brisk.end()
 
     def computed(self) -> Iterator[Computed | float]:
-        """What the thread hands over; meanwhile seconds to wait for it. Raises what the thread met, at the
-        end."""
+        """Yield what the thread computed, and seconds to wait meanwhile; at the end raises its error."""
         while True:
-            is_over = not self._thread.is_alive()  # asked first: it hands over before it ends
+            is_over = not self.is_alive()  # before the look: it hands over before it ends
             try:
-                yield self._computed.get_nowait()
+                yield self._results.get_nowait()
             except Empty:
                 if is_over:
                     break
@@ -97,36 +72,29 @@ class RankingThread:
         if self._error is not None:
             raise self._error
 
-    # -- in the thread
-
-    def _go(self) -> None:
+    def run(self) -> None:
+        """Compute, in the thread."""
         try:
-            for computed in self.rank.compute(self._stopped.is_set, time.perf_counter):
+            for computed in self.rank.compute(self._must_stop, time.perf_counter):
                 self._hand_over(computed)
         except Exception as error:
             self._error = error
         self.spent = time.thread_time()
 
+    def _must_stop(self) -> bool:
+        """Return whether to stop. Also gives way: the loop would wait 5 ms for a thread that runs Python."""
+        if time.perf_counter() - self._turn_began > TURN:
+            time.sleep(GIVE_WAY)
+            self._turn_began = time.perf_counter()
+        return self._stopped.is_set()
+
     def _hand_over(self, computed: Computed) -> None:
         while not self._stopped.is_set():
             try:
-                self._computed.put(computed, timeout=STOP_LOOK)
+                self._results.put(computed, timeout=LOOK)
             except Full:
                 continue
             return
-
-
-logger = logging.getLogger(__name__)
-
-RANKING_LOOK = 0.05  # seconds between two looks at whether a ranking is due, while pages are under way
-RANKING_LOOK_IDLE = 60.0  # the most it becomes, each time twice as long, while none is: for days, maybe
-RANKING_SLICE = 0.0003  # seconds the loop is held up at a time if idle; a slice may take one step longer
-RANKING_BREATH = 0.001  # seconds between two slices, for all else the loop has to do
-SHARE = 0.1  # of the loop's time, where its turns are long
-LONGEST_SLICE = 0.0015  # seconds
-RANKING_ROWS = 20  # queue rows a step, 0.2 ms
-REST = 10  # times what a run took is the pause behind it, so that rankings take a tenth at most
-RANKING_AFTER_FAILURE = 600.0  # seconds
 
 
 class RankingExtension(Component):
@@ -135,15 +103,15 @@ class RankingExtension(Component):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._timer: Any = None
-        self._pause = RANKING_LOOK
-        self._run: RankingThread | None = None
+        self._pause = LOOK
+        self._thread: RankingThread | None = None
         self._not_before = 0.0
-        self._next_logged = 1000  # pages from which on the next ranking is told
+        self._next_logged = 1000  # pages from which on the next ranking is logged
         crawler.signals.connect(self._begin, signals.engine_started)
         crawler.signals.connect(self._end, signals.engine_stopped)
 
     def _begin(self) -> None:
-        self._timer = scrapy_internals.call_later(RANKING_LOOK, self._look)
+        self._timer = scrapy_internals.call_later(LOOK, self._look)
 
     def _end(self) -> None:
         if self._timer is not None:
@@ -155,90 +123,94 @@ class RankingExtension(Component):
         super()._let_go_of_crawl()
 
     def _stop(self) -> None:
-        if self._run is not None:
-            self._run.stop()
-            self._run = None
+        if self._thread is not None:
+            self._thread.stop()
+            self._thread = None
 
     def _look(self) -> None:
-        self._pause = RANKING_LOOK if self.flights else min(2 * self._pause, RANKING_LOOK_IDLE)
+        self._pause = LOOK if self.flights else min(2 * self._pause, LONGEST_LOOK)
         self._timer = scrapy_internals.call_later(self._pause, self._look)
         try:
             self._start_if_due()
         except Exception as error:
             self._failed(error)
-            self._not_before = time.monotonic() + RANKING_AFTER_FAILURE
 
     def _start_if_due(self) -> None:
         crawl = self.crawl
-        if self._run is not None or crawl is None or crawl.links is None:
+        if self._thread is not None or crawl is None or crawl.links is None:
             return
-        frontier = crawl.frontier
-        if time.monotonic() < self._not_before or not frontier.is_loaded:
+        if time.monotonic() < self._not_before or (run := crawl.frontier.rank_due()) is None:
             return
-        if (run := frontier.rank_due(crawl.clock(), crawl.settings.rank_interval)) is None:
-            return
-        self._run = RankingThread(run)
-        self._work = self._steps(self._run, crawl)
-        self._left_at, self._spent = self._run.began, 0.0  # when the loop was left, and what it gave (s)
+        self._thread = RankingThread(run)
+        self._thread.start()
+        self._work = self._steps(self._thread, crawl)
+        self._spent = 0.0  # seconds of the event loop
         self._slice()
 
     def _slice(self) -> None:
-        """Go on with the run for a third of a millisecond, and come back; not while the crawl ends."""
-        run = self._run
-        if run is None or scrapy_internals.is_closing(self.crawler):
+        """Go on with the run for a slice, then come back; not while the crawl ends."""
+        thread = self._thread
+        if thread is None or scrapy_internals.is_closing(self.crawler):
             return
+        began = time.perf_counter()
         try:
-            began = time.perf_counter()
-            until = began + min(max(RANKING_SLICE, SHARE * (began - self._left_at)), LONGEST_SLICE)
             for pause in self._work:
                 now = time.perf_counter()
-                if pause or now >= until:
-                    pause = max(pause, RANKING_BREATH)
+                if pause or now >= began + SLICE:
                     self._spent += now - began
-                    self._left_at = now + pause
-                    scrapy_internals.call_later(pause, self._slice)
+                    scrapy_internals.call_later(max(pause, BREATH), self._slice)
                     return
-            pause = REST * (self._spent + run.spent)
+            self._not_before = time.monotonic() + REST * (self._spent + thread.spent)
         except Exception as error:
             self._failed(error)
-            pause = RANKING_AFTER_FAILURE
-        self._not_before = time.monotonic() + pause
-        run.stop()
-        self._run = None
+        self._stop()
 
     def _failed(self, error: Exception) -> None:
+        self._not_before = time.monotonic() + REST_AFTER_FAILURE
         if isinstance(error, FrontierUnwritable):  # see `Component.left_to_scheduler`
             scrapy_internals.wake(self.crawler)
             return
-        spider, is_clear = {"spider": self.crawler.spider}, isinstance(error, FrontierError | OSError)
-        words = error if is_clear else "run `scrapy frontier check`"
-        told = f"The ranking failed: %s; it is tried again in {RANKING_AFTER_FAILURE / 60:.0f} minutes"
-        logger.error(told, words, exc_info=None if is_clear else error, extra=spider)
+        is_clear = isinstance(error, FrontierError | OSError)
+        logger.error(
+            "The ranking failed: %s; the next try is in %d minutes",
+            error if is_clear else "run `scrapy frontier check`",
+            REST_AFTER_FAILURE / 60,
+            exc_info=None if is_clear else error,
+            extra={"spider": self.crawler.spider},
+        )
         self.crawler.stats.inc_value("frontier/errors")
 
-    def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:
-        """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
-        rank, is_logged = run.rank, False
-        for pause in crawl.frontier.rank_steps(rank, run.computed(), crawl.clock, RANKING_ROWS):
-            if rank.is_adopted and not is_logged:
+    def _steps(self, thread: RankingThread, crawl: Crawl) -> Iterator[float]:
+        """Take over the run a step at a time; yields the seconds to wait before the next."""
+        run, is_logged = thread.rank, False
+        for pause in crawl.frontier.rank_steps(run, thread.computed(), crawl.clock, ROWS):
+            if run.is_adopted and not is_logged:
                 is_logged = True
-                self._report(rank, time.perf_counter() - run.began)
+                self._report(run, time.perf_counter() - thread.began)
             yield pause
-        if rank.is_adopted and not is_logged:
-            self._report(rank, time.perf_counter() - run.began)
+        if run.is_adopted and not is_logged:
+            self._report(run, time.perf_counter() - thread.began)
 
     def _report(self, run: RankRun, seconds: float) -> None:
-        ranking, moved, stats = run.ranking, run.moved, self.crawler.stats
+        ranking, stats = run.ranking, self.crawler.stats
         assert ranking is not None
-        is_larger = run.pages >= self._next_logged  # else the stats say it, and a small crawl is ranked often
-        if is_larger:
+        level = logging.DEBUG  # the stats have it, and a small crawl is ranked often
+        if run.pages >= self._next_logged:
             self._next_logged = 10 ** len(str(run.pages))
-        level = logging.INFO if is_larger else logging.DEBUG
-        words = "Ranked %d pages with %d links in %.2f s: %d iterations, error %s, %d rows moved"
-        about = run.pages, run.links, seconds, ranking.iterations, ranking.error, moved
-        logger.log(level, words, *about, extra={"spider": self.crawler.spider})
+            level = logging.INFO
+        logger.log(
+            level,
+            "Ranked %d pages with %d links in %.2f s: %d iterations, error %s, %d rows moved",
+            run.pages,
+            run.links,
+            seconds,
+            ranking.iterations,
+            ranking.error,
+            run.moved,
+            extra={"spider": self.crawler.spider},
+        )
         stats.inc_value("frontier/rank/runs")
-        stats.inc_value("frontier/rank/moved", moved)
+        stats.inc_value("frontier/rank/moved", run.moved)
         stats.set_value("frontier/rank/pages", run.pages)
         stats.set_value("frontier/rank/links", run.links)
         stats.set_value("frontier/rank/iterations", ranking.iterations)

@@ -161,7 +161,7 @@ def crawl_web(
             frontier.commit()
             run = frontier.rank_now()
             for each in run.repack(bool):
-                for _ in frontier._rankings.put_in_place(each):
+                for _ in frontier._scores.put_in_place(each):
                     pass
             run.close()
     frontier.close()

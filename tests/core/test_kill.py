@@ -61,12 +61,7 @@ def tell():
 
 def rank():
     run = frontier.rank_now()
-    graph = run.read(lambda: False)
-    scorer.adopt(scorer.prepare(scorer.rank(graph.indptr, graph.indices)))
-    frontier._scores.begin_walk({"at": now, "pages": graph.pages})
-    for packed in run.repack(lambda: False):
-        for _ in frontier._rankings.put_in_place(packed):
-            pass
+    yield from frontier.rank_steps(run, run.compute(bool, lambda: 0.0), lambda: now, 30)
     run.close()
 
 while not frontier.load(now, 5):
@@ -74,14 +69,16 @@ while not frontier.load(now, 5):
 say("opened", frontier.pending)
 leases = []
 number = 0
+steps = None
 for answer in frontier.discover([link(0)], now):
     if answer.is_taken:
         say("accepted", 0)
 while True:
     now += 0.001
-    if scorer is not None and frontier._scores.is_due(now, 0):
-        rank()
-    frontier._rankings.rescore(now, 30)
+    if steps is None and frontier._scores.is_due():
+        steps = rank()
+    if steps is not None and next(steps, None) is None:
+        steps = None
     while len(leases) < in_flight and (lease := frontier.lease(now)) is not None:
         leases.append(lease)
         tell()

@@ -136,20 +136,10 @@ class Busy:
 
     def rank(self) -> None:
         frontier = self.frontier
-        assert frontier._scores is not None
-        scorer = frontier._scores.scorer
         run = frontier.rank_now()
-        graph = run.read(bool)
-        ranking = scorer.rank(graph.indptr, graph.indices)
-        assert ranking is not None
-        scorer.adopt(scorer.prepare(ranking))
-        frontier._scores.begin_walk({"at": self.now, "pages": graph.pages})
-        while not frontier._rankings.rescore(self.now, 50):
+        for _ in frontier.rank_steps(run, run.compute(bool, lambda: 0.0), lambda: self.now, 50):
             pass
-        self.did["moved"] += frontier._scores.rows_moved
-        for packed in run.repack(bool):
-            for _ in frontier._rankings.put_in_place(packed):
-                pass
+        self.did["moved"] += run.moved
         run.close()
 
 

@@ -30,6 +30,7 @@ from scrapy_frontier.core.hosts.budgets import KEPT, Limits
 from scrapy_frontier.core.hosts.host import SENDING, Politeness, Trouble
 from scrapy_frontier.core.hosts.trouble import FIRST_REST, after_trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.ranking.pagerank import Ranking
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import keys, queue_keys, records
 from scrapy_frontier.core.store.keys import FINISHED, LINK_ROW, State, bucket, key_id
@@ -807,12 +808,15 @@ class ScoringMachine(FrontierMachine):
             new = data.draw(st.sampled_from([None, 0.5, 1.05, 4.0]))
             if new is not None:
                 scorer.scores[page_id] = model.scores[page_id] = new
-        self.frontier._scores.begin_walk({})
-        while not self.frontier._rankings.rescore(self.now, limit):
+        run = self.frontier.rank_now()
+        run.ranking = Ranking(np.zeros(0), 0, 0.0, converged=True)
+        for _ in self.frontier.rank_steps(run, [None], lambda: self.now, limit):
             pass
+        run.close()
         for entry in model.queue.values():
             place = model.place(entry.id)
-            if not entry.is_visit and abs(place - bucket_of(entry.sort_key)) > self.scorer.worth_moving:
+            is_placed = entry.waits_until is None and len(entry.sort_key) == 11
+            if is_placed and abs(place - bucket_of(entry.sort_key)) > self.scorer.worth_moving:
                 entry.sort_key = moved(entry.sort_key, place)
         self.committed()
 

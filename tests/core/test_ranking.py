@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -128,9 +126,7 @@ def test_pagerank_equals_networkx_igraph_and_the_plain_twin(graph, data):
 
 @settings(deadline=None)
 @given(link_graphs())
-def test_hits_equals_networkx_and_igraph_where_it_is_unique(graph):
-    networkx = pytest.importorskip("networkx")
-    igraph = pytest.importorskip("igraph")
+def test_hits_equals_the_singular_vectors_if_they_are_unique(graph):
     pages, links = graph
     indptr, indices = csr(pages, links)
     matrix = np.zeros((pages, pages))
@@ -141,16 +137,6 @@ def test_hits_equals_networkx_and_igraph_where_it_is_unique(graph):
     ours = hits(indptr, indices, tolerance=1e-12, max_iterations=5000)
     assert l1(ours.scores, np.abs(right[0]) / np.abs(right[0]).sum()) < 1e-6
     assert l1(ours.hubs, np.abs(left[:, 0]) / np.abs(left[:, 0]).sum()) < 1e-6
-    if np.count_nonzero(np.abs(right[0]) > 1e-9) < 3 or pages < 4:
-        return  # too small for the solvers of the others, which give zeros or refuse
-    hubs, authorities = networkx.hits(networkx.DiGraph(matrix), max_iter=5000, tol=1e-12)
-    assert l1(ours.hubs, [hubs[page] for page in range(pages)]) < 1e-6
-    assert l1(ours.scores, [authorities[page] for page in range(pages)]) < 1e-6
-    drawn = igraph.Graph(pages, [(s, t) for s, t in np.argwhere(matrix).tolist()], directed=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # that zeros may mean it is not unique; it is
-        authorities = np.array(drawn.authority_score())
-    assert l1(ours.scores, authorities / authorities.sum()) < 1e-6
 
 
 # -- closed forms ------------------------------------------------------------------------------------
@@ -170,13 +156,6 @@ def test_a_star_and_a_ring(size):
     assert l1(star.scores, [leaf * (1 + 0.85 * (size - 1)), *[leaf] * (size - 1)]) <= star.error_bound + 1e-12
     ring = pagerank(*csr(size, [(page, (page + 1) % size) for page in range(size)]))
     assert l1(ring.scores, np.full(size, 1 / size)) <= 1e-6
-
-
-def test_a_chain_fed_by_its_first_page():
-    """0 -> 1 -> 2, all teleports to 0: the ranks are a geometric series."""
-    scores = pagerank(*csr(3, [(0, 1), (1, 2)]), preference=[1, 0, 0], **EXACT).scores
-    series = np.array([1, 0.85, 0.85**2])
-    assert l1(scores, series / series.sum()) < 1e-9
 
 
 def test_authorities_of_two_hubs():
@@ -222,17 +201,6 @@ def big_graph(pages=3000, seed=1):
     return from_pairs(sources, targets, pages)
 
 
-@given(link_graphs(), st.data())
-def test_from_wherever_it_starts_it_comes_to_the_same(graph, data):
-    pages, links = graph
-    indptr, indices = csr(pages, links)
-    start = data.draw(st.lists(st.sampled_from([0.0, 1e-12, 0.5, 1.0]), min_size=1, max_size=pages))
-    assume(sum(start))
-    warm = pagerank(indptr, indices, start=start, **EXACT)
-    assert warm.converged
-    assert l1(warm.scores, pagerank(indptr, indices, **EXACT).scores) < 1e-9
-
-
 def test_a_warm_start_saves_sweeps():
     graph = big_graph()
     cold = pagerank(*graph)
@@ -244,16 +212,6 @@ def test_a_warm_start_saves_sweeps():
     assert l1(grown.scores, cold.scores) < 2e-6
 
 
-def test_many_blocks_of_pages_rank_as_one(monkeypatch):
-    draw = np.random.default_rng(5)
-    indptr, indices = from_pairs(draw.integers(0, 45, 300), draw.integers(0, 50, 300), 50)
-    whole = pagerank(indptr, indices, **EXACT)
-    monkeypatch.setattr("scrapy_frontier.core.ranking.pagerank._BLOCK", 7)
-    parts = pagerank(indptr, indices, **EXACT)
-    assert parts.converged
-    assert l1(whole.scores, parts.scores) < 1e-9
-
-
 def test_it_stops_when_told_and_keeps_what_it_has():
     calls = []
     result = pagerank(*big_graph(), stop=lambda: calls.append(1) or len(calls) > 5)
@@ -263,15 +221,6 @@ def test_it_stops_when_told_and_keeps_what_it_has():
     halted = hits(*big_graph(), stop=lambda: True)
     assert not halted.converged
     assert halted.scores.sum() == pytest.approx(1)
-
-
-def test_more_sweeps_never_give_a_worse_bound():
-    graph = big_graph()
-    bounds = [
-        pagerank(*graph, max_iterations=limit, tolerance=1e-15).error_bound for limit in range(1, 60, 4)
-    ]
-    assert bounds[-1] < bounds[0] / 1000
-    assert all(later <= earlier * 1.5 for earlier, later in itertools.pairwise(bounds))
 
 
 def test_hits_that_does_not_converge_keeps_the_vectors_of_the_least_change():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.scores import RankRun
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.ranking.pagerank import Ranking
 from scrapy_frontier.core.store import keys, queue_keys, records
@@ -73,14 +75,6 @@ def read(frontier: Frontier, *names: str, flags: int = 0) -> str:
     return lease.page.url.rpartition("/")[2]
 
 
-def judge(frontier: Frontier, name: str, score: float) -> None:
-    """A revisit says what a page is worth."""
-    frontier.discover([link(name, again=True, priority=9)], NOW)
-    lease = take(frontier)
-    frontier.identify(lease, link(name).fingerprint)
-    frontier.release(lease, FETCHED._replace(content_score=score), NOW)
-
-
 def drain(frontier: Frontier) -> list[str]:
     found = []
     while (lease := frontier.lease(NOW)) is not None:
@@ -89,33 +83,22 @@ def drain(frontier: Frontier) -> list[str]:
     return found
 
 
-def rank(frontier: Frontier, limit: int = 7) -> None:
-    rescoring = frontier._scores
-    assert rescoring is not None
+def rank(frontier: Frontier, rows: int = 7) -> RankRun:
     run = frontier.rank_now()
-    graph = run.read(lambda: False)
-    run.close()
-    ranking = rescoring.scorer.rank(graph.indptr, graph.indices)
-    assert isinstance(ranking, Ranking)
-    rescoring.scorer.adopt(rescoring.scorer.prepare(ranking))
-    rescoring.begin_walk({"at": NOW, "pages": graph.pages})
-    while not frontier._rankings.rescore(NOW, limit):
-        pass
-
-
-def test_a_ranking_keeps_the_seconds_that_the_given_clock_tells(tmp_path: Path) -> None:
-    frontier = start(tmp_path, "pagerank")
-    frontier.discover([link("seed", None)], NOW)
-    read(frontier, "one", "two")
-    ticks = iter([10.0, 12.5])
-    run = frontier.rank_now()
-    for _ in frontier.rank_steps(run, run.compute(bool, lambda: next(ticks)), lambda: NOW):
+    for _ in frontier.rank_steps(run, run.compute(bool, lambda: 0.0), lambda: NOW, rows):
         pass
     run.close()
-    kept = facts.summary(frontier._store).ranking
-    assert run.is_adopted
-    assert kept is not None
-    assert kept["seconds"] == 2.5
+    return run
+
+
+def adopt(frontier: Frontier, scores: list[float], rows: int) -> None:
+    """Have the rows follow these scores of all pages."""
+    run = RankRun(opened[-1], len(scores), None)
+    run.ranking = Ranking(np.array(scores), 1, 0.0, converged=True)
+    run.prepared = np.array(scores, np.float32)
+    for _ in frontier.rank_steps(run, [None], lambda: NOW, rows):
+        pass
+    run.close()
 
 
 # -- links -------------------------------------------------------------------------------------------------
@@ -262,117 +245,6 @@ def test_a_page_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
     assert queue(frontier) == {}
 
 
-def test_a_ranking_moves_what_is_queued_and_what_waits(tmp_path: Path) -> None:
-    """A page that all others link rises to the head; the walk over the queue is interrupted all the time."""
-    frontier = start(tmp_path, "pagerank")
-    names = [f"p{number}" for number in range(40)]
-    frontier.discover([link("seed", None)], NOW)
-    read(frontier, *names, "hub", "late")
-    assert read(frontier, "hub", "late") == "p0"
-    lease = take(frontier)
-    frontier.release(lease, Outcome(Event.RETRIED, 503, delay=9.0), NOW)
-    waiting = dict(frontier._store.scan(keys.WAITING))
-    rank(frontier, limit=3)
-    assert frontier._scores is not None
-    assert frontier._scores.rows_moved > 0
-    assert frontier._scores.last_ranking["moved"] == frontier._scores.rows_moved
-    assert dict(frontier._store.scan(keys.WAITING)) != waiting
-    assert list(Check(opened[-1], None, NOW).run()) == []
-    first, second, *rest = drain(frontier)
-    assert {first, second} | {lease.page.url[-3:]} >= {"hub"}
-    assert len(rest) == 38
-
-
-def test_a_ranking_walks_over_the_queue_on_disk_only_for_pages_queued_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    walks: list[bytes] = []
-    keys_of = Store.keys_of
-
-    def counted(store: Store, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
-        if prefix == keys.QUEUE:
-            walks.append(after)
-        return keys_of(store, prefix, after, limit)
-
-    monkeypatch.setattr(Store, "keys_of", counted)
-    frontier = start(tmp_path, "pagerank")
-    frontier.discover([link("seed", None)], NOW)
-    read(frontier, *(f"p{number}" for number in range(20)), "hub")
-    read(frontier, "hub")
-    rank(frontier)
-    assert not walks
-    (again,) = find(frontier, "p0")
-    assert frontier.requeue(again, NOW)
-    frontier.commit()
-    before = queue(frontier)
-    for turn in (1.0, 0.001):
-        assert frontier._scores is not None
-        frontier._scores.scorer.adopt(np.array([turn if page == again else 0.03 for page in range(22)]))
-        frontier._scores.begin_walk({})
-        while not frontier._rankings.rescore(NOW, 5):
-            pass
-        assert (next(iter(queue(frontier))) == again) == (turn == 1.0)
-    assert walks
-    assert sorted(queue(frontier)) == sorted(before)
-    walks.clear()
-    assert len(drain(frontier)) == len(before)
-    rank(frontier)
-    rank(frontier)
-    assert len(walks) == 1, "the first meets none any more"
-
-
-def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> None:
-    """Each host knows its best pages only, and these become the worst of all."""
-    frontier = start(tmp_path, "pagerank")
-    hosts = [f"h{number}.example" for number in range(30)]
-    frontier.discover([link("seed", None)], NOW)
-    lease = take(frontier)
-    names = [f"p{number}" for number in range(40)]
-    links = [link(f"{host}-{name}", 0, host) for name in names for host in hosts]
-    known = [page_id for page_id in ids(frontier.discover(links, NOW)) if page_id is not None]
-    weights = [float(1 + (page_id % 7)) for page_id in known]
-    edges = [Edge(page_id, 0, weight) for page_id, weight in zip(known, weights, strict=True)]
-    release(frontier, lease, FETCHED, NOW, edges)
-    rescoring = frontier._scores
-    assert rescoring is not None
-    for turn in range(20):
-        scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(known) + 1)]
-        rescoring.scorer.adopt(np.array(scores, np.float32))
-        rescoring.begin_walk({})
-        while not frontier._rankings.rescore(NOW, 5000):
-            pass
-        assert list(Check(opened[-1], None, NOW).run()) == []
-        best = max(scores[page_id] for page_id in queue(frontier))
-        assert scores[take(frontier).page_id] == best
-    assert len(drain(frontier)) == len(known) - 20
-
-
-def test_content_scores_survive_a_kill_and_a_clean_stop(tmp_path: Path) -> None:
-    frontier = start(tmp_path, "mixed")
-    frontier.discover([link("seed", None), link("good", None), link("bad", None)], NOW)
-    for name, score in (("good", 4.0), ("bad", 0.25)):
-        judge(frontier, name, score)
-    kill(frontier)
-    frontier = start(tmp_path, "mixed")
-    assert read(frontier, "x", "y") == "seed"
-    assert read(frontier, "x") == "good"
-    (x,) = find(frontier, "x")
-    assert queue(frontier)[x] == pytest.approx(0.9 / 2 + 0.9 * 4, rel=1e-3)
-    frontier.close()
-    assert len(list(stored(tmp_path, keys.CONTENT))) == 0, "they have moved into the column"
-    frontier = start(tmp_path, "mixed")
-    assert frontier._scores is not None
-    assert [frontier._scores.scorer._content_score(page) for page in range(3)] == [1.0, 4.0, 0.25]  # type: ignore[attr-defined]
-
-
-def stored(directory: Path, prefix: bytes) -> dict[bytes, bytes]:
-    store = Store(directory)
-    try:
-        return dict(store.scan(prefix))
-    finally:
-        store.close()
-
-
 @pytest.mark.parametrize("scorer", ["cash", "pagerank", "hits", "mixed"])
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_a_restart_changes_nothing_about_the_order(tmp_path: Path, scorer: str, is_killed: bool) -> None:
@@ -393,39 +265,6 @@ def test_a_restart_changes_nothing_about_the_order(tmp_path: Path, scorer: str, 
     assert crawl(tmp_path / "one", restarts=True) == crawl(tmp_path / "two", restarts=False)
 
 
-@pytest.mark.parametrize("is_restarted", [False, True])
-def test_rows_of_any_host_and_priority_move_without_a_look_at_their_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
-) -> None:
-    frontier = start(tmp_path)
-    wanted = [("low", "a.example", -(2**40)), ("mid", "b.example", 0), ("high", "c.example", 2**40)]
-    frontier.discover([link("seed", None, "d.example", priority=2**41)], NOW)
-    frontier.discover([link(name, None, host, priority=level) for name, host, level in wanted], NOW)
-    if is_restarted:
-        frontier.commit()
-        kill(frontier)
-        frontier = start(tmp_path)
-    pages = find(frontier, *(name for name, _, _ in wanted))
-    lease = take(frontier)
-    looked_up = []
-    get = Store.get
-
-    def watched(store: Store, key: bytes) -> bytes | None:
-        looked_up.append(key)
-        return get(store, key)
-
-    monkeypatch.setattr(Store, "get", watched)
-    before = {key[1:] for key, _ in opened[-1].scan(keys.QUEUE)}
-    release(frontier, lease, FETCHED, NOW, [Edge(page) for page in pages])
-    assert not {keys.page_key(page) for page in pages}.intersection(looked_up)
-    monkeypatch.undo()
-    after = {key[1:] for key, _ in opened[-1].scan(keys.QUEUE)}
-    assert len(after) == 3
-    assert not before & after
-    assert list(Check(opened[-1], None, NOW).run()) == []
-    assert drain(frontier) == ["high", "mid", "low"]
-
-
 def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([link("seed", None)], NOW)
@@ -441,24 +280,92 @@ def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> Non
     assert drain(frontier)[0] == "p20"
 
 
+def test_a_ranking_moves_what_is_queued_a_step_at_a_time(tmp_path: Path) -> None:
+    frontier = start(tmp_path, "pagerank")
+    names = [f"p{number}" for number in range(40)]
+    frontier.discover([link("seed", None)], NOW)
+    read(frontier, *names, "hub", "late")
+    assert read(frontier, "hub", "late") == "p0"
+    lease = take(frontier)
+    frontier.release(lease, Outcome(Event.RETRIED, 503, delay=9.0), NOW)
+    run = rank(frontier, rows=3)
+    assert run.is_adopted
+    about = facts.summary(opened[-1]).ranking
+    assert about is not None
+    assert (about["moved"], about["pages"]) == (run.moved, 43)
+    assert run.moved > 0
+    assert list(Check(opened[-1], None, NOW).run()) == []
+    first, second, *rest = drain(frontier)
+    assert {first, second} | {lease.page.url[-3:]} >= {"hub"}
+    assert len(rest) == 38
+
+
+def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> None:
+    """Each host knows its best pages only, and these become the worst of all."""
+    frontier = start(tmp_path, "pagerank")
+    hosts = [f"h{number}.example" for number in range(30)]
+    frontier.discover([link("seed", None)], NOW)
+    lease = take(frontier)
+    links = [link(f"{host}-p{number}", 0, host) for number in range(40) for host in hosts]
+    known = [page_id for page_id in ids(frontier.discover(links, NOW)) if page_id is not None]
+    release(frontier, lease, FETCHED, NOW, [Edge(page_id, 0, 1.0 + page_id % 7) for page_id in known])
+    for turn in range(20):
+        scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(known) + 1)]
+        adopt(frontier, scores, 5000)
+        assert list(Check(opened[-1], None, NOW).run()) == []
+        best = max(scores[page_id] for page_id in queue(frontier))
+        assert scores[take(frontier).page_id] == best
+    assert len(drain(frontier)) == len(known) - 20
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_content_scores_survive_a_restart(tmp_path: Path, is_killed: bool) -> None:
+    frontier = start(tmp_path, "mixed")
+    frontier.discover([link("seed", None), link("good", None)], NOW)
+    frontier.discover([link("good", again=True, priority=9)], NOW)
+    lease = take(frontier)
+    frontier.identify(lease, link("good").fingerprint)
+    frontier.release(lease, FETCHED._replace(content_score=4.0), NOW)
+    kill(frontier) if is_killed else frontier.close()
+    frontier = start(tmp_path, "mixed")
+    assert [frontier._scores.scorer._content_score(page) for page in (0, 1)] == [1.0, 4.0]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("scorer", ["cash", "pagerank", "hits", "mixed", "link", "fifo"])
+@pytest.mark.parametrize("score", [1e39, 10**400, math.inf, math.nan, -1.0], ids=lambda score: f"{score}"[:6])
+def test_scores_beyond_what_a_float_holds_raise_nothing(tmp_path: Path, scorer: str, score: float) -> None:
+    """The content score of a page, and the score of a link."""
+    frontier = start(tmp_path, scorer)
+    frontier.discover([link("seed", None)], NOW)
+    lease = take(frontier)
+    weighty = link("x", lease.page_id, weight=score)
+    frontier.discover([weighty, link("y", lease.page_id)], NOW, lease)
+    released = frontier.release(lease, FETCHED._replace(content_score=score, has_links=True), NOW)
+    assert released.links == 2
+    rank(frontier)
+    frontier.close()
+    frontier = start(tmp_path, scorer)
+    assert set(drain(frontier)) == {"x", "y"}
+    assert list(Check(opened[-1], None, NOW).run()) == []
+
+
 def test_golden_bytes(tmp_path: Path) -> None:
     """What the scorer keeps of the pages: one that was read, one that is queued, and one only seen."""
     frontier = start(tmp_path)
     frontier.discover([link("seed", None), link("good", None)], NOW)
-    assert frontier._scores is not None
-    frontier._scores.judged(1, 4.0)
-    frontier.commit()
-    assert frontier._store.get(keys.content_key(1)) == bytes.fromhex("40800000")
+    frontier._scores.content_scored(1, 4.0)
     lease = take(frontier)
     see(frontier, [link("out")], NOW)
     release(frontier, lease, FETCHED, NOW, [Edge(2)])
     assert frontier._store.get(LINK_ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
     frontier.close()
-    assert stored(tmp_path, keys.COLUMN) == {
-        records.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
-        records.column_key("content", 0): bytes.fromhex("a000 a800 a000"),
+    store = Store(tmp_path)
+    assert store.get(keys.content_key(1)) == bytes.fromhex("40800000")
+    assert dict(store.scan(keys.COLUMN)) == {
+        records.column_key("parsed", 0): bytes.fromhex("0001 0000 0000"),
         records.column_key("score", 0): bytes.fromhex("a000 a000 9f10"),
     }
+    store.close()
 
 
 # -- packing, and when to rank -----------------------------------------------------------------------------
@@ -477,7 +384,7 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
         lease = take(frontier)
         frontier.identify(lease, link("seed").fingerprint)
         release(frontier, lease, FETCHED, NOW, [Edge(7)])
-        for _ in frontier._rankings.put_in_place(packed):
+        for _ in frontier._scores.put_in_place(packed):
             pass
     run.close()
     assert [key for key, _ in frontier._store.scan(LINK_ROW)] == [LINK_ROW + keys.id_bytes(0)]
@@ -486,32 +393,25 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
     assert list(Check(opened[-1], None, NOW).run()) == []
 
 
-def test_a_ranking_is_due_when_the_crawl_has_grown_or_time_has_passed(tmp_path: Path) -> None:
+def test_a_ranking_is_due_when_the_crawl_has_grown(tmp_path: Path) -> None:
     frontier = start(tmp_path, "pagerank")
-    rescoring = frontier._scores
-    assert rescoring is not None
-    assert not rescoring.is_due(NOW, 60)
-    frontier.discover([link(f"p{number}", None) for number in range(29)], NOW)
-    assert not rescoring.is_due(NOW, 60)
-    frontier.discover([link("p29", None)], NOW)
-    assert rescoring.is_due(NOW, 0)
+    is_due = frontier._scores.is_due
+    for number in range(30):
+        assert not is_due()
+        frontier.discover([link(f"p{number}", None)], NOW)
+    assert is_due()
     rank(frontier)
-    frontier.discover([link(f"q{number}", None) for number in range(7)], NOW)
-    assert not rescoring.is_due(NOW + 9999, 0)
-    frontier.discover([link("q7", None)], NOW)
-    assert rescoring.is_due(NOW, 0)
+    for number in range(8):
+        assert not is_due()
+        frontier.discover([link(f"q{number}", None)], NOW)
+    assert is_due(), "a quarter more are known"
     rank(frontier)
-    for _ in range(29):
+    for _ in range(30):
+        assert not is_due()
         read(frontier)
-    assert not rescoring.is_due(NOW + 59, 60)
-    assert rescoring.is_due(NOW + 61, 60)
-    read(frontier)
-    assert rescoring.is_due(NOW, 0)
+    assert is_due(), "30 are read"
     rank(frontier)
-    for _ in range(7):
-        read(frontier)
-    assert not rescoring.is_due(NOW, 0)
     frontier.discover([link(f"r{number}", None) for number in range(20)], NOW)
     frontier.close()
-    assert start(tmp_path, "pagerank")._scores.is_due(NOW, 0)  # type: ignore[union-attr]
-    assert not start(tmp_path / "other", "cash")._scores.is_due(NOW, 1)  # type: ignore[union-attr]
+    assert start(tmp_path, "pagerank")._scores.is_due()
+    assert not start(tmp_path / "other", "cash")._scores.is_due()

@@ -368,7 +368,6 @@ def test_without_the_graph_nothing_is_kept(
         ("FRONTIER_SCORER", "", "FRONTIER_SCORER = '': set one of 'mixed', "),
         ("FRONTIER_SCORER", "no.such.Scorer", "FRONTIER_SCORER = 'no.such.Scorer' cannot be imported"),
         ("FRONTIER_SCORER", "test_links.Opinion", "set a subclass of scrapy_frontier.Scorer"),
-        ("FRONTIER_RANK_INTERVAL", -1, "FRONTIER_RANK_INTERVAL = -1: set a number of at least 0"),
     ],
 )
 def test_settings_that_make_no_sense(

@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import random
-import re
 import signal
-import threading
 import time
-from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import disk
-import numpy as np
 import pytest
 from conftest import assert_closed
 from scrapy import Spider
-from scrapy.crawler import Crawler
-from scrapy.statscollectors import MemoryStatsCollector
 from server import Answer
 
 from scrapy_frontier.core.admin.check import Check
@@ -27,8 +20,6 @@ from scrapy_frontier.core.ranking.other_scorers import PageRank
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.choose_scorer import load_scorer
-from scrapy_frontier.extensions import ranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,12 +61,6 @@ def test_what_many_pages_link_comes_early(web: Web, run: Callable[..., Crawl], s
     every = [f"/{kind}{number}" for kind in ("page", "leaf") for number in range(MANY)]
     assert sorted(paths) == sorted(["/", "/hub", *every])
     assert paths.index("/hub") < 12
-
-
-def test_first_in_first_out_is_kept_for_those_who_want_it(web: Web, run: Callable[..., Crawl]) -> None:
-    seed = hub_web(web)
-    run(FollowSpider, {**ADDON, "FRONTIER_SCORER": "fifo"}, start_urls=[seed])
-    assert web.paths()[: MANY + 1] == ["/", *(f"/page{number}" for number in range(MANY))]
 
 
 class WeightSpider(Spider):
@@ -147,39 +132,6 @@ def test_pages_are_ranked_while_the_crawl_goes_on(
     assert kept["scorer"].lower() == scorer
 
 
-def test_of_many_rankings_the_first_at_each_size_is_told(web: Web, start: Callable[..., Crawl]) -> None:
-    """From 1,000 pages on, ten times as many each."""
-    web.limit = 1
-    seed = web.link("/", *(f"/{number}" for number in range(1200)))
-    crawl = start(FollowSpider, {**ADDON, "FRONTIER_RANK_INTERVAL": 0.2}, start_urls=[seed])
-    crawl.wait_for("Ranked 1201 pages", times=3).kill()
-    (told,) = re.findall(r"INFO: Ranked (\d+) pages", crawl.log)
-    assert 1000 <= int(told) <= 1201  # some links may come after it
-
-
-@pytest.mark.parametrize(("scorer", "linked"), [("mixed", ()), ("hits", ()), ("cash", ()), ("mixed", ("/",))])
-def test_the_smallest_crawls_can_be_ranked(
-    web: Web, start: Callable[..., Crawl], scorer: str, linked: tuple[str, ...]
-) -> None:
-    """One page without a link, or with one to itself; ranked by time while it is on its way."""
-    web.limit = 0
-    seed = web.link("/", *linked)
-    settings = {**ADDON, "FRONTIER_SCORER": scorer, "FRONTIER_RANK_INTERVAL": 0.2}
-    crawl = start(FollowSpider, settings, start_urls=[seed])
-    web.wait(1)
-    if scorer != "cash":
-        crawl.wait_for("Ranked ")
-    crawl.go_on()
-    web.limit = 1
-    crawl.wait()
-    assert crawl.reason == "finished"
-    assert "Traceback" not in crawl.log
-    if scorer != "cash":
-        assert crawl.stats["frontier/rank/runs"] >= 1
-        assert crawl.stats["frontier/rank/pages"] == 1
-    assert web.paths() == ["/"]
-
-
 class OddFirst(Scorer):
     """A scorer of the user's own: pages found at odd places first."""
 
@@ -195,61 +147,59 @@ def test_a_scorer_of_the_users_own(web: Web, run: Callable[..., Crawl]) -> None:
     assert web.paths() == ["/", "/1", "/3", "/5", "/2", "/4", "/6"]
 
 
-@dataclass(frozen=True)
 class Slips(Scorer):
-    """A scorer of the user's own that fails for some pages, and answers with no number for others."""
+    """A scorer of the user's own that fails for some pages, and returns NaN for others."""
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
-        if parent is not None and node % 3 == 0:
-            raise KeyError(host)
-        return None if node % 3 == 1 else float("nan")  # type: ignore[return-value]
+        return float("nan")
 
     def parsed(self, node: int, *links: Any) -> Any:
-        return None if node % 2 else [(10**6, 2.0), (-1, 3.0)]
+        return [None]
 
     def closed(self, node: int) -> None:
         raise KeyError(node)
-
-    def current_scores(self, nodes: Any) -> Any:
-        return [None, 1.0][: len(nodes)]
 
 
 def test_a_scorer_that_fails_loses_no_link(web: Web, run: Callable[..., Crawl]) -> None:
     web.link("/", *(f"/{number}" for number in range(1, 7)))
     web.on("/4", Answer(404))
-    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Slips", "FRONTIER_REVISIT": "interval"}
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Slips"}
     crawl = run(FollowSpider, settings, start_urls=[web.url("/")])
     assert web.paths() == ["/", *(f"/{number}" for number in range(1, 7))]
     assert crawl.log.count("FRONTIER_SCORER = 'test_ranking_crawl.Slips' fails") == 1
-    assert crawl.stats["log_count/ERROR"] == 1
     assert "frontier/errors" not in crawl.stats
     assert crawl.stats["frontier/links/kept"] == 6
 
 
-class Unsure(Scorer):
-    """A scorer of the user's own with a number for the last page, and none for the others."""
+class HugeScores(FollowSpider):
+    """Sets scores that no float32 holds."""
 
-    def parsed(self, node: int, outlinks: Any, weights: Any = None) -> Any:
-        return [
-            *((target, float("nan")) for target in outlinks[:-1]),
-            *((each, 4.0) for each in outlinks[-1:]),
-        ]
+    name = "huge"
+    huge: Any
 
-    def current_scores(self, nodes: Any) -> Any:
-        return [4.0 if node == 6 else float("nan") for node in nodes]
+    def parse(self, response: Response) -> Any:
+        response.meta["frontier_content_score"] = self.huge
+        for request in super().parse(response):
+            yield request.replace(meta={"frontier_link_score": self.huge})
 
 
-def test_a_score_that_is_no_number_leaves_those_of_other_pages(web: Web, run: Callable[..., Crawl]) -> None:
-    web.link("/", *(f"/{number}" for number in range(1, 7)))
+@pytest.mark.parametrize(
+    "huge", [1e39, 10**400, float("inf"), float("nan"), -1, "much"], ids=lambda x: f"{x}"[:6]
+)
+def test_scores_of_any_size_change_nothing_else(web: Web, run: Callable[..., Crawl], huge: Any) -> None:
+    every = [f"/{number}" for number in range(40)]
+    for path in every:
+        web.link(path, f"{path}/next")
     crawl = run(
-        FollowSpider, {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Unsure"}, start_urls=[web.url("/")]
+        HugeScores, {**ADDON, "CONCURRENT_REQUESTS": 8}, start_urls=[web.link("/", *every)], huge=huge
     )
-    assert web.paths() == ["/", "/6", *(f"/{number}" for number in range(1, 6))]
-    assert crawl.stats["log_count/ERROR"] == 1
-    scorer = load_scorer("test_ranking_crawl.Unsure", Crawler(FollowSpider))
-    assert list(scorer.current_scores(np.arange(4, 7))) == [1.0, 1.0, 4.0]
+    assert crawl.reason == "finished"
+    assert "Traceback" not in crawl.log
+    assert len(set(web.paths())) == len(web.visits) == 81
+    assert crawl.log.count("frontier_content_score = ") == crawl.log.count("frontier_link_score = ") == 1
+    assert "frontier/errors" not in crawl.stats
 
 
 class Stubborn(PageRank):
@@ -263,15 +213,14 @@ class Stubborn(PageRank):
 
 
 def test_a_crawl_that_ends_does_not_wait_for_a_ranking(web: Web, start: Callable[..., Crawl]) -> None:
-    web.limit = 0
-    seed = web.link("/")
+    web.limit = 1
+    seed = web.link("/", *(f"/{number}" for number in range(40)))
     settings = {
         **ADDON,
         "FRONTIER_SCORER": "test_ranking_crawl.Stubborn",
-        "FRONTIER_RANK_INTERVAL": 0.1,
     }
     crawl = start(FollowSpider, settings, start_urls=[seed]).wait_for("ranks for ever")
-    web.limit = 1
+    web.limit = 41
     assert crawl.wait().reason == "finished"
     assert "Traceback" not in crawl.log
     assert "frontier/rank/runs" not in crawl.stats
@@ -287,93 +236,16 @@ class Broken(PageRank):
 def test_a_ranking_that_fails_is_told_once_and_the_crawl_goes_on(
     web: Web, start: Callable[..., Crawl]
 ) -> None:
-    web.limit = 0
-    seed = web.link("/", "/next")
-    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Broken", "FRONTIER_RANK_INTERVAL": 0.1}
+    web.limit = 1
+    seed = web.link("/", *(f"/{number}" for number in range(40)))
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Broken"}
     crawl = start(FollowSpider, settings, start_urls=[seed]).wait_for("The ranking failed").go_on()
-    web.limit = 2
+    web.limit = 41
     assert crawl.wait().reason == "finished"
     assert crawl.log.count("The ranking failed") == 1
     assert "no rank today" in crawl.log
     assert crawl.stats["frontier/errors"] == 1
-    assert web.paths() == ["/", "/next"]
-
-
-def test_a_ranking_that_cannot_begin_is_tried_again_ten_minutes_later(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As where no file can be opened any more: each look would fail, twenty times a second."""
-    tries: list[float] = []
-
-    def cannot(now: float, interval: float) -> None:
-        tries.append(now)
-        raise OSError(24, "Too many open files")
-
-    now = 1000.0
-    monkeypatch.setattr(ranking.compat, "call_later", lambda pause, call: None)
-    monkeypatch.setattr(ranking.time, "monotonic", lambda: now)
-    crawler = Crawler(FollowSpider, {"FRONTIER_DIR": "unused"})
-    crawler.stats = MemoryStatsCollector(crawler)
-    extension = ranking.RankingExtension(crawler)
-    extension.crawl = SimpleNamespace(  # type: ignore[assignment]
-        links=object(),
-        frontier=SimpleNamespace(is_loaded=True, rank_due=cannot),
-        clock=time.time,
-        settings=SimpleNamespace(rank_interval=0.1),
-    )
-    for now in (1000.0, 1000.05, 1599.0, 1601.0, 1602.0):  # noqa: B007 -- the clock reads it
-        extension._look()
-    assert len(tries) == 2
-    told = [record for record in caplog.records if "The ranking failed" in record.message]
-    assert [record.exc_info for record in told] == [None, None]
-    assert "Too many open files; it is tried again in 10 minutes" in told[0].message
-
-
-class Jealous(PageRank):
-    """Ranks for longer than the pause between two rankings, and bears no other beside itself."""
-
-    def rank(self, *graph: Any, stop: Any = None) -> Any:
-        time.sleep(0.3)
-        threads = [thread.name for thread in threading.enumerate()]
-        if threads.count("frontier-ranking") != 1:
-            raise RuntimeError(f"others rank too: {threads}")
-        return super().rank(*graph, stop=stop)
-
-
-def test_a_crawl_that_waits_is_looked_at_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may wait for days until a page falls due."""
-    pauses: list[float] = []
-    monkeypatch.setattr(ranking.compat, "call_later", lambda pause, call: pauses.append(pause))
-    extension = ranking.RankingExtension(Crawler(FollowSpider, {"FRONTIER_DIR": "unused"}))
-    for _ in range(12):
-        extension._look()
-    assert pauses[:3] == [2 * ranking.RANKING_LOOK, 4 * ranking.RANKING_LOOK, 8 * ranking.RANKING_LOOK]
-    assert pauses[-1] == ranking.RANKING_LOOK_IDLE
-    extension.flights = {1: object()}  # type: ignore[assignment,dict-item]
-    extension._look()
-    assert pauses[-1] == ranking.RANKING_LOOK
-
-
-def test_never_two_rankings_at_once(web: Web, start: Callable[..., Crawl]) -> None:
-    """It is due again long before it has ended, and nothing but the one that runs keeps it from beginning."""
-    web.limit = 1
-    seed = web.link("/", "/next")
-    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Jealous", "FRONTIER_RANK_INTERVAL": 0.05}
-    crawl = start(RestlessSpider, settings, start_urls=[seed]).wait_for("Ranked ", times=3)
-    web.limit = 2
-    assert crawl.wait().reason == "finished"
-    assert "others rank too" not in crawl.log
-    assert crawl.stats["frontier/rank/runs"] >= 2
-
-
-class RestlessSpider(FollowSpider):
-    """Lets rankings follow each other without a pause."""
-
-    name = "restless"
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        ranking.REST = 0
+    assert len(set(web.paths())) == len(web.visits) == 41
 
 
 def tangled_web(web: Web) -> tuple[str, list[str]]:

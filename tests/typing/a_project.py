@@ -171,7 +171,7 @@ def visit(directory: str, url: str, fingerprint: bytes) -> int:
     assert_type(released, Released)
     frontier.release(lease, 200, now)  # type: ignore[arg-type]  # an outcome is more than a status
     frontier.block("docs.example")  # type: ignore[call-arg]  # no verb reads a clock
-    if (run := frontier.rank_due(now)) is not None:
+    if (run := frontier.rank_due()) is not None:
         for seconds in frontier.rank_steps(run, run.compute(bool, time.time), time.time):
             assert_type(seconds, float)
         run.close()

@@ -20,11 +20,11 @@ from ..errors import UnreadableRow
 from ..hosts.host import HEADS, Host, Politeness, is_of_host, queues_with
 from ..hosts.turns import Turns
 from ..pages.queue import TOO_LONG_TO_WAIT
-from ..pages.rescoring import AVERAGE, BLOCK
+from ..pages.rescoring import BLOCK
 from ..ranking import graph
 from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import hits, pagerank
-from ..ranking.scorer import buckets, scores_of
+from ..ranking.scorer import scores_of
 from ..store import keys, queue_keys, records
 from . import facts
 from .facts import whole_graph
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..store.records import Page
     from .facts import DelayOf
 
-_HITS_TOLERANCE = 1e-4  # float32 sees no smaller change
+_HITS_TOLERANCE = 1e-4
 
 
 class Scores(NamedTuple):
@@ -88,15 +88,15 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
 # -- what is kept ------------------------------------------------------------------------------------------
 
 
-def column(store: Store, name: str, pages: int, otherwise: int = 0) -> Codes | None:
-    """What the scorer keeps of all pages under *name*, as buckets (*otherwise* of such found since); None
-    where it keeps nothing."""
+def column(store: Store, name: str, pages: int) -> Codes | None:
+    """Return what the scorer keeps of all pages under *name*, as buckets (0 for pages found since); None if
+    it keeps nothing."""
     found: Codes | None = None
     for key, value in store.scan(records.column_prefix(name)):
         _, first = records.split_column_key(key) or ("", pages)
         codes = records.decode_codes(value)[: max(pages - first, 0)]
         if found is None:
-            found = np.full(pages, otherwise, np.uint16)
+            found = np.zeros(pages, np.uint16)
         found[first : first + len(codes)] = codes
     return found
 
@@ -125,8 +125,7 @@ def kept_scores(store: Store, pages: int) -> Floats:
 
 def content_scores(store: Store, pages: int) -> Floats | None:
     """The content scores of the first *pages*, 1 where there is none; None where all are 1."""
-    codes = column(store, "content", pages, AVERAGE)
-    found = np.ones(pages, np.float32) if codes is None else scores_of(codes)
+    found = np.ones(pages, np.float32)
     for key, value in store.scan(keys.CONTENT):
         page_id, score = keys.key_id(key), records.decode_content(value)
         if page_id < pages and score is not None:
@@ -142,7 +141,7 @@ def _ranked(store: Store, by: str, clock: Callable[[], float]) -> Scores:
     content, weights = content_scores(store, found.pages), graph.ranking_weights(found)
     how = partial(pagerank, preference=content)
     if by != "pagerank":
-        how = partial(hits, content=content, tolerance=_HITS_TOLERANCE, exact=False)
+        how = partial(hits, content=content, tolerance=_HITS_TOLERANCE)
     began = clock()
     try:
         ranking = how(found.indptr, found.indices, weights=weights)
@@ -162,9 +161,8 @@ def _recounted(store: Store) -> Scores:
     weights = graph.ranking_weights(found)
     cash = Cash()
     cash.restore("score", 0, np.zeros(found.pages, np.uint16))
-    content = content_scores(store, found.pages)
-    if content is not None:
-        cash.restore("content", 0, buckets(content))
+    for key, value in store.scan(keys.CONTENT):
+        cash.content_scored(keys.key_id(key), records.decode_content(value) or 0.0)
     for page_id in _read_pages(store, cash):
         links = slice(found.indptr[page_id], found.indptr[page_id + 1])
         shares = None if weights is None else weights[links].tolist()

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ..store.records import Page
     from .leases import Lease
     from .queue import Deferral, Queue
-    from .rescoring import Rescoring
     from .revisit_queue import RevisitQueue
+    from .scores import Scores
     from .traps import TrapLimits
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each
@@ -184,7 +184,7 @@ class Discovery:
     _budgets: Budgets
     _queue: Queue
     _deferred: Deferral
-    _scores: Rescoring | None
+    _scores: Scores
     _revisit_queue: RevisitQueue
     _traps: TrapLimits | None
 
@@ -275,19 +275,15 @@ class Discovery:
         return self._queue_visit(link, page_id, parent, now)
 
     def _queue_page(self, link: Link, host: Host, parent: PageId | None, now: float) -> Discovered:
-        batch, scores, bucket = self._batch, self._scores, link.bucket
+        batch = self._batch
         page_id = batch.counts.next_page
-        if scores is not None:
-            its_bucket = scores.discovered(page_id, parent, host.name, link.priority, link.weight)
-            bucket = bucket if link.is_placed else its_bucket
+        bucket = self._scores.discovered(page_id, link, parent, host.name)
         fingerprint, priority, payload = link.fingerprint, link.priority, link.payload
         sort_key = batch.queue_new(host, fingerprint, link.url, priority, now, parent, payload, bucket)
         if not link.is_plain:
             batch.put_page(page_id, page_of_link(link, parent, now))
             if link.facts.is_in_memory:
                 batch.index(fingerprint, page_id, is_marked=True)
-        if scores is not None and link.is_placed:
-            scores.queued(host.name, sort_key)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.state is not DELAYED) or host.state is IDLE:
             self._hosts.put(host, now)
@@ -297,7 +293,7 @@ class Discovery:
         """Queue one more visit of the *known* page."""
         batch, host = self._batch, self._hosts.get(link.host)
         arrival, page_id = batch.arrival, batch.new_visit()
-        bucket = link.bucket if self._scores is None else self._scores.bucket_of(known)
+        bucket = self._scores.bucket_of(known)
         sort_key = queue_keys.sort_key(link.priority, bucket, arrival, page_id)
         batch.put_page(page_id, page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
@@ -325,8 +321,7 @@ class Discovery:
             visit_payload=b"",
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
-        if self._scores is not None:
-            self._scores.closed(page_id)
+        self._scores.closed(page_id)
         return Discovered(Fate.SEEN, page_id)
 
     def _put_off(
@@ -343,17 +338,13 @@ class Discovery:
         if not over.is_kept and not link.is_named:
             self._hosts.forget_if_idle(host, now)
             return _not_kept(over)
-        bucket = link.bucket if link.is_placed else 0
         page = page_of_link(link, parent, now)
         if seen_id is None:
             page_id = self._batch.add_page(link.fingerprint, page, link.facts.is_in_memory)
-            if self._scores is not None:
-                its_bucket = self._scores.discovered(page_id, parent, link.host, link.priority, link.weight)
-                self._scores.closed(page_id)
-                if link.weight != 1.0:  # of which some scorers keep nothing themselves
-                    bucket = bucket or its_bucket
+            bucket = self._scores.discovered(page_id, link, parent, link.host)
+            self._scores.closed(page_id)
         else:
-            page_id = seen_id
+            page_id, bucket = seen_id, link.bucket if link.is_placed else 0
             self._count_as_seen_no_more(link, page_id, host)
         self._deferred.put(page_id, page, host, over, now, link.depth, bucket)
         self._hosts.forget_if_idle(host, now)

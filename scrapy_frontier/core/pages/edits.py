@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .discovery import PageIndex
     from .leases import Leases
     from .queue import Deferral, Queue
-    from .rescoring import Rescoring
     from .revisit_queue import RecomputeDue, RevisitQueue
+    from .scores import Scores
 
 if TYPE_CHECKING:
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
@@ -58,7 +58,7 @@ class Edits:
     _leases: Leases
     _queue: Queue
     _deferred: Deferral
-    _scores: Rescoring | None
+    _scores: Scores
     _revisit_queue: RevisitQueue
     _recompute_due: RecomputeDue
     _touched: set[str] = field(default_factory=set, init=False)  # hosts, which may leave the memory meanwhile
@@ -313,8 +313,7 @@ class Edits:
         # An empty row counts before a segment, and goes when that is packed anew.
         self._batch.rows[keys.link_key(page_id)] = b"" if is_packed or has_row else None
         self._batch.rows[keys.content_key(page_id)] = None
-        if self._scores is not None:
-            self._scores.closed(page_id)
+        self._scores.closed(page_id)
 
     # -- counting --------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ..parse.urls import host_of
 from ..reasons import ATTEMPTS_USED_UP
 from ..revisits.policy import read
 from ..store import keys, queue_keys
-from ..store.keys import DONE, GONE, LEASED, NEUTRAL, QUEUED, REDIRECTED, State
+from ..store.keys import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
 from ..store.records import Page, queued_page
 from ..transitions import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .leases import NO_LEASE, WRITTEN_WITHIN, Lease, Outcome, Released
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from .discovery import PageIndex
     from .leases import Leases
     from .queue import Backoffs, Deferral, Queue
-    from .rescoring import Rescoring
     from .revisit_endings import RevisitEndings
     from .revisit_queue import RevisitQueue
+    from .scores import Scores
 
 MOST_ENDS = 16  # written together
 
@@ -63,7 +63,7 @@ class Endings:
     _leases: Leases
     _queue: Queue
     _backoffs: Backoffs
-    _scores: Rescoring | None
+    _scores: Scores
     _revisit_queue: RevisitQueue
     _revisit_endings: RevisitEndings
     _open_since = 0.0  # the first of the ends that are not written yet
@@ -131,8 +131,8 @@ class Endings:
         )
         if not may_wait:
             batch.commit()
-        if self._scores is not None and self._scores.moved:
-            self._queue.place_moved(now)
+        if self._scores.moved:
+            self._scores.place_moved(now)
         return not may_wait
 
     def last_lease(self, page_id: PageId, now: float) -> Lease | None:
@@ -198,11 +198,11 @@ class Endings:
             page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
         page_id, sort_key = lease.page_id, lease.sort_key
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
-            bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
+            bucket = self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.put_page(page_id, page)
         waits = self._backoffs.queue_again(host, sort_key, page.priority, outcome, now)
-        if waits and self._scores is not None:
+        if waits:
             self._scores.waits(page_id)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
@@ -211,16 +211,16 @@ class Endings:
         page_id, scores = lease.node, self._scores
         if page_id is None:
             return 0
-        if scores is not None and outcome.content_score is not None:
-            scores.judged(page_id, outcome.content_score)
+        if outcome.content_score is not None:
+            scores.content_scored(page_id, outcome.content_score)
         is_read = state in (DONE, REDIRECTED)
         links: Sequence[PlainEdge] = ()
         if outcome.has_links and (is_read or state is GONE):
             links = self._batch.put_links(page_id, lease.edges if state is DONE else outcome.led_to(state))
         is_beside = page_id != lease.page_id
-        if scores is not None and is_read:
+        if is_read:
             scores.parsed(page_id, links, is_beside)
-        elif scores is not None and not is_beside:
+        elif not is_beside:
             scores.closed(page_id)
         return len(links) if state is DONE else 0
 

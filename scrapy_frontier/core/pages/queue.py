@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..store.keys import PageId
     from ..store.records import Page
     from .leases import Outcome
-    from .rescoring import Rescoring
+    from .scores import Scores
 
 
 @dataclass(eq=False, repr=False)
@@ -36,7 +36,7 @@ class Queue:
 
     _batch: Batch
     _hosts: Hosts
-    _scores: Rescoring | None
+    _scores: Scores
     # Ids of pages set aside since somebody last looked.
     _unreadable: list[int] = field(default_factory=list, init=False)
     came_again: set[PageId] = field(default_factory=set, init=False)  # by `put_behind`, within a visit
@@ -47,8 +47,7 @@ class Queue:
         """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
         hosts)."""
         self._batch.queue(host, sort_key)
-        if self._scores is not None:
-            self._scores.queued(host.name, sort_key)
+        self._scores.queued(host.name, sort_key)
         host.add(sort_key)
         self._hosts.put(host, now)
 
@@ -87,7 +86,7 @@ class Queue:
     def sort_key_again(self, page_id: PageId, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered: behind its equals that wait by
         now. Its bucket is what the scorer thinks of it."""
-        bucket = NEUTRAL if self._scores is None else self._scores.opened(page_id)
+        bucket = self._scores.opened(page_id)
         return queue_keys.sort_key(priority, bucket, self._batch.arrival, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
@@ -103,8 +102,7 @@ class Queue:
                 self._batch.count_queued_again(host, -1)
                 self._batch.count_ended(host, State.DONE, -1)
             self._batch.count_ended(host, State.FAILED)
-            if self._scores is not None:
-                self._scores.closed(page_id)
+            self._scores.closed(page_id)
         self._unreadable.append(page_id)
 
     def take_unreadable(self) -> tuple[int, ...]:
@@ -112,20 +110,6 @@ class Queue:
         found = tuple(self._unreadable)
         self._unreadable.clear()
         return found
-
-    def place_moved(self, now: float) -> None:
-        """Give hosts whose queue rows were moved, and written, the heads and the place they deserve. To be
-        called only where there is a scorer, after a commit. Some reads for a host whose heads are not
-        known."""
-        assert self._scores is not None
-        moved = self._scores.take_moved()
-        for host in moved:
-            if host.more and (not host.heads or host.heads[0] > host.cursor):
-                self._hosts.fill(host)
-        by_name = self._hosts.by_name
-        moved = [host for host in moved if by_name.get(host.name) is host]  # and not compact
-        for host in moved:  # only now: giving one a place may look at the heads of all
-            self._hosts.put(host, now)
 
 
 FIRST_BACKOFF = 1.0  # seconds
@@ -262,7 +246,7 @@ class Deferral:
     _hosts: Hosts
     _budgets: Budgets
     _queue: Queue
-    _scores: Rescoring | None
+    _scores: Scores
     _to_load: bytes | None = field(default=b"", init=False)
 
     @property
@@ -371,7 +355,7 @@ class Deferral:
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
         batch.put_page(page_id, page)
         batch.count_deferred(host, -1)
-        bucket = (bucket or NEUTRAL) if self._scores is None else self._scores.opened(page_id, bucket)
+        bucket = self._scores.opened(page_id, bucket)
         self._queue.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
         return True
 
@@ -393,8 +377,7 @@ class Deferral:
             self._queue.set_aside(host, sort_key)
         else:
             self._queue.remove(host, sort_key)
-            if self._scores is not None:
-                self._scores.closed(page_id)
+            self._scores.closed(page_id)
             self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
         self._hosts.put_or_forget(host, now)
         return True

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ..store.keys import PageId
     from ..store.records import Page
     from .queue import Backoffs, Queue
-    from .rescoring import Rescoring
     from .revisit_queue import ForbiddenPages, RevisitQueue
+    from .scores import Scores
 
 if TYPE_CHECKING:
     Pair = tuple[bytes, bytes]
@@ -133,7 +133,7 @@ class RevisitEndings:
     _hosts: Hosts
     _queue: Queue
     _backoffs: Backoffs
-    _scores: Rescoring | None
+    _scores: Scores
     _revisit_queue: RevisitQueue
     _rates: LearntChangeRates
     _budget: RevisitBudget
@@ -281,8 +281,8 @@ class RevisitEndings:
     ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """How many links were kept of a page that was read; targets that it links now, and links no more."""
         page_id, end, scores = lease.page_id, ended.ending, self._scores
-        if scores is not None and outcome.content_score is not None and ended.result is not None:
-            scores.judged(page_id, outcome.content_score)
+        if outcome.content_score is not None and ended.result is not None:
+            scores.content_scored(page_id, outcome.content_score)
         is_untold = end.state is State.DONE and not outcome.has_links
         if end.keeps_links or end.state is None or is_untold:
             return 0, (), ()
@@ -294,8 +294,7 @@ class RevisitEndings:
             before = []
         links = lease.edges if end.state is State.DONE else outcome.led_to(end.state)
         after = self._batch.put_links(page_id, links)
-        if scores is not None:
-            scores.parsed(page_id, after)
+        scores.parsed(page_id, after)
         return (len(after) if end.state is State.DONE else 0), *difference(before, after)
 
 

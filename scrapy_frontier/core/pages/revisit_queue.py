@@ -239,11 +239,11 @@ class RevisitQueue:
         batch.remove_due(key)
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.put_page(page_id, page)
-        weight = due.weight or keys.code(1.0)
+        weight = due.weight or keys.bucket(1.0)
         place = keys.TOP
         if not self._hubs.let_in(due.is_hub):
-            value = self._rates.value(host.name, page, visits, keys.number_of(due.weight) or 1.0, now)
-            place = min(keys.code(value), keys.TOP - 1)
+            value = self._rates.value(host.name, page, visits, keys.score_of(due.weight) or 1.0, now)
+            place = min(keys.bucket(value), keys.TOP - 1)
         sort_key = records.sort_key_of_due(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
         batch.count_queued_again(host, 1)
@@ -274,7 +274,7 @@ class RevisitQueue:
     def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """When a page of *host* is to come back, by settings, request, what its *visits* showed and its
         *weight* (as a due row holds it)."""
-        return self._budget.plan(page_id, page, host, visits, keys.number_of(weight) or 1.0)
+        return self._budget.plan(page_id, page, host, visits, keys.score_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, if it does; and its record with that."""
@@ -303,7 +303,7 @@ class RevisitQueue:
         if after == inf or not plan.brings_back(page):
             return page._replace(visits=visits._replace(due=0))
         when = max(self.due_at(now, after), 0 if self.rule.waits else int(self._opened_at) + 1)
-        rate = keys.code(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
+        rate = keys.bucket(self._rates.rate_of(lease.host, visits)) if self._rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
 
@@ -388,7 +388,7 @@ class RevisitQueue:
         when = max(int(self.until(now)), QUEUED_AGAIN + 1)
         visits, key = visits._replace(is_hinted=True), records.due_key(visits.due, page_id)
         due = records.decode_due(key, self._batch.get(key) or b"")
-        weight, host = keys.number_of(due.weight) or 1.0, host_of_page(page)
+        weight, host = keys.score_of(due.weight) or 1.0, host_of_page(page)
         is_due = visits.due > when > visits.last
         if is_due and (is_due := self._budget.is_due_by_hint(host, page, visits, weight, now)):
             self._batch.remove_due(key)
@@ -414,7 +414,7 @@ class RevisitQueue:
         """What the page of a lease weighs, as a due row holds it (`score_codes.code`): by the scorer, or as
         queued."""
         score = self.score_of(lease.page_id)
-        return records.weight_in(lease.sort_key) if score is None else keys.code(score)
+        return records.weight_in(lease.sort_key) if score is None else keys.bucket(score)
 
 
 def _second(when: float) -> int:
@@ -522,5 +522,5 @@ class RecomputeDue:
         weight = records.decode_due(key, self._batch.get(key) or b"").weight if due else 0
         if not weight:
             score = self._revisit_queue.score_of(page_id)
-            weight = 0 if score is None else keys.code(score)
-        return weight or keys.code(1.0)
+            weight = 0 if score is None else keys.bucket(score)
+        return weight or keys.bucket(1.0)

@@ -416,7 +416,7 @@ class RevisitBudget:
         if score is not None:
             return score
         key = records.due_key(visits.due, page_id)  # there is none of a page in a queue
-        return keys.number_of(records.decode_due(key, self._batch.store.get(key) or b"").weight)
+        return keys.score_of(records.decode_due(key, self._batch.store.get(key) or b"").weight)
 
     def _solve(self, now: float) -> None:
         from statistics import median

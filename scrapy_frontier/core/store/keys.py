@@ -73,21 +73,21 @@ LARGEST = 2.0**24  # what is more is as good
 NEUTRAL = 0x8000
 
 
+def clamped(score: float) -> float:
+    """Return a score from outside as one that can be stored: 0 to `LARGEST`, and 1 for NaN."""
+    return 1.0 if score != score else min(max(float(min(score, LARGEST)), 0.0), LARGEST)
+
+
 def bucket(score: float) -> int:
-    """The place of a score in a queue key, 0 to 65535; a doubling is 1024 steps, from 2**-40 to 2**24; 0 for
-    what is not positive."""
+    """Return a score in 16 bits, as in a queue key: its logarithm, 1024 steps a doubling, from 2**-40 to
+    2**24, which is the most; 0 for NaN and what is not positive."""
     if not score > 0:
         return 0
-    return min(max(round((log2(min(score, LARGEST)) - SMALLEST) * STEPS_A_DOUBLING), 0), TOP)
+    return min(max(round((log2(min(score, LARGEST)) - SMALLEST) * STEPS_A_DOUBLING), 1), TOP)
 
 
-def code(number: float) -> int:
-    """A number in 16 bits, to within .04 %; 0 for what is not positive."""
-    return max(bucket(number), 1) if number > 0 else 0
-
-
-def number_of(coded: int) -> float:
-    """The number that `code` made *coded* of, to within .04 %; 0 for 0."""
+def score_of(coded: int) -> float:
+    """Return the score of a `bucket`, to within .04 %; 0 for bucket 0."""
     return 2.0 ** (coded / STEPS_A_DOUBLING + SMALLEST) if coded else 0.0
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import varint
-from .keys import SEGMENT
+from .keys import SEGMENT, clamped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -145,10 +145,9 @@ def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> tuple[tupl
 
 
 def weight_code(weight: float) -> int:
-    """A link score in seven bits, to within 5 %; 0 for none. Raises `ValueError` for one below 0."""
-    if not weight >= 0:
-        raise ValueError(f"a link score is a number of at least 0, not {weight}")
-    return min(max(round(8 * math.log2(min(weight, 256.0))) + 64, 1), 127) if weight else 0
+    """Return a link score in seven bits, to within 5 % up to 256, which is the most; 0 for none."""
+    score = clamped(weight)
+    return min(max(round(8 * math.log2(score)) + 64, 1), 127) if score else 0
 
 
 WEIGHTS = (0.0, *(2.0 ** ((code - 64) / 8) for code in range(1, 128)))  # link score by code

@@ -1,0 +1,233 @@
+"""Scores of pages without a scorer, and the run that ranks and packs the link graph beside a crawl.
+
+A `RankRun` computes over a snapshot, in a thread if the crawl is to go on. What it computed is taken over a
+little at a time, each step a batch: a new ranking moves queue rows (`rescoring`), and a segment of the link
+graph replaces the rows that were packed into it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..store import keys
+from ..store.keys import NEUTRAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ..hosts.host import Host
+    from ..ranking.graph import Graph, Repacked, Row
+    from ..ranking.pagerank import Ranking
+    from ..ranking.scorer import Floats, Scorer
+    from ..store.batch import Batch
+    from ..store.keys import PageId
+    from ..store.leveldb import Store
+    from ..store.link_rows import PlainEdge
+    from .leases import Link
+
+# What computing yields: None when the ranking is there, then segments of the link graph to put in place.
+Computed: TypeAlias = "Repacked | None"
+
+DELETED_AT_A_TIME = 100  # rows deleted in one batch, about 0.7 ms
+PACK_AFTER = 4096  # rows of the link graph written since the last packing, in a crawl without rankings
+LAG_PAUSE = 0.1  # seconds between two steps while the database compacts; a write would wait for as long
+
+
+class Stopped(Exception):
+    """A run was stopped while it read its snapshot."""
+
+
+class RankRun:
+    """One ranking by *scorer* and one packing of the links in *store* as they are now; None: packing only.
+
+    ``ranking`` is None until it is computed; ``moved`` counts the queue rows moved so far because of it, and
+    ``is_adopted`` says that all are. Close it soon: LevelDB keeps what is deleted while the snapshot is open.
+    """
+
+    def __init__(self, store: Store, pages: int, scorer: Scorer | None) -> None:
+        self._store = store
+        self._snapshot = store.snapshot()
+        self._scorer = scorer
+        self.ranking: Ranking | None = None
+        self.prepared: object = None
+        self.pages = pages
+        self.links = self.moved = 0
+        self.seconds = 0.0  # spent on ranking
+        self.is_adopted = False
+
+    def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
+        """Do the slow part; a thread may iterate this and hand over what it yields.
+
+        Yields None when ``ranking`` is there, or there is nothing to rank, then one segment at a time. Ends
+        once *stop* returns true, which is asked for each row and before each sweep. *clock* returns seconds.
+        Raises `ValueError` for rows that cannot be read.
+        """
+        try:
+            if self._scorer is not None:
+                self._rank(self._scorer, stop, clock)
+            yield None
+            yield from self.repack(stop)
+        except Stopped:
+            return
+
+    def read(self, stop: Callable[[], bool]) -> Graph:
+        """Read all links as arrays, see `graph.read_graph`; raises `Stopped`, and what that raises."""
+        from ..ranking.graph import read_graph  # loads NumPy and SciPy, only if something is ranked
+
+        return read_graph(self._scan(keys.LINK_ROW, stop), self._scan(keys.SEGMENT_ROW, stop), self.pages)
+
+    def repack(self, stop: Callable[[], bool]) -> Iterator[Repacked]:
+        """Yield the segments worth writing anew, see `graph.repack`; raises like `read`. Writes nothing."""
+        from ..ranking.graph import repack
+
+        return repack(self._scan(keys.LINK_ROW, stop), self._snapshot.get)
+
+    def _scan(self, prefix: bytes, stop: Callable[[], bool]) -> Iterator[Row]:
+        for row in self._store.scan(prefix, snapshot=self._snapshot):
+            if stop():
+                raise Stopped
+            yield row
+
+    def _rank(self, scorer: Scorer, stop: Callable[[], bool], clock: Callable[[], float]) -> None:
+        from ..ranking.graph import ranking_weights
+
+        graph = self.read(stop)
+        self.pages, self.links = graph.pages, len(graph.indices)
+        began = clock()
+        ranking = scorer.rank(graph.indptr, graph.indices, ranking_weights(graph), stop=stop)
+        self.seconds = clock() - began
+        if stop():
+            raise Stopped
+        if ranking is not None:
+            self.prepared = scorer.prepare(ranking)
+            self.ranking = ranking
+
+    @property
+    def scores(self) -> Floats:
+        """The rank of all pages by their ids, 1 on average; needs a ``ranking``."""
+        assert self.ranking is not None
+        return self.ranking.scores * max(self.pages, 1)
+
+    def close(self) -> None:
+        """Release the snapshot, after the end of `compute`."""
+        self._snapshot.close()
+
+
+class Scores:
+    """The scores by which pages are queued. In this base class, of a crawl without a scorer, all are equal.
+
+    ``moved`` are hosts in memory whose heads may have changed; `place_moved` has to follow a commit then.
+    """
+
+    scorer: Scorer | None = None
+    is_loaded = True  # whether all that a scorer knew of earlier runs is back
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._rows_packed = 0
+        self.moved: set[Host] = set()
+
+    # -- pages -----------------------------------------------------------------------------------------
+
+    def discovered(self, page_id: PageId, link: Link, parent: PageId | None, host: str) -> int:
+        """Return the bucket of a page that is about to be queued on *host* as a new one."""
+        return link.bucket
+
+    def opened(self, page_id: PageId, kept: int = 0) -> int:
+        """Return the bucket of a page that is about to be queued again; *kept* is the one it had, 0: none."""
+        return kept or NEUTRAL
+
+    def bucket_of(self, page_id: PageId) -> int:
+        """Return the bucket a page is queued with, that of an average page if it is not queued."""
+        return NEUTRAL
+
+    def score_of(self, page_id: PageId) -> float | None:
+        """Return the score of a page now; None if there is no scorer, or it keeps no scores."""
+        return None
+
+    def queued(self, host: str, sort_key: bytes) -> None:
+        """Note that the queue of *host* has a row with *sort_key*."""
+
+    def waits(self, page_id: PageId) -> None:
+        """Note that a page waits for the end of a backoff: it has no row to move until it is `queued`."""
+
+    def closed(self, page_id: PageId) -> None:
+        """Note that a page is not queued, and that its links are unknown."""
+
+    def content_scored(self, page_id: PageId, content_score: float) -> None:
+        """Keep the content score of a page, in the open batch."""
+
+    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
+        """Pay the targets of the links of a page, and move those whose score changes by enough.
+
+        *is_beside*: by a visit beside the page, which stays queued if it is.
+        """
+
+    def place_moved(self, now: float) -> None:
+        """Update heads and places of the ``moved`` hosts; only after a commit."""
+
+    def load(self, rows: int, now: float) -> None:
+        """Load a slice of what a scorer knew of earlier runs; commits."""
+
+    def save(self) -> None:
+        """Write what the scorer knows, at the end of a run."""
+
+    # -- rankings --------------------------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        """Return whether a ranking is due."""
+        return False
+
+    def rank_due(self) -> RankRun | None:
+        """Start a ranking, or a packing of links, if one is due; see `rank_now`."""
+        if self.is_due():
+            return self.rank_now()
+        is_due = self._batch.link_rows - self._rows_packed >= PACK_AFTER
+        return self._run(None) if is_due else None
+
+    def rank_now(self) -> RankRun:
+        """Start a ranking, or without a scorer a packing, which the caller closes. Commits."""
+        return self._run(self.scorer)
+
+    def _run(self, scorer: Scorer | None) -> RankRun:
+        self._batch.commit()
+        self._rows_packed = self._batch.link_rows
+        return RankRun(self._batch.store, self._batch.counts.next_page, scorer)
+
+    def rank_steps(
+        self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int
+    ) -> Iterator[float]:
+        """Take over what *run* computed, a batch a step; yields the seconds to wait before the next step.
+
+        *computed* is `RankRun.compute`, or what a thread hands over of it and the seconds to wait meanwhile.
+        A step looks at so many *rows*, 10 us each. The store is sound after each step.
+        """
+        for result in computed:
+            if isinstance(result, float):
+                yield result
+            elif result is None:
+                yield from self.adopt(run, clock, rows)
+            else:
+                for _ in self.put_in_place(result):
+                    yield self._pause()
+
+    def adopt(self, run: RankRun, clock: Callable[[], float], rows: int) -> Iterator[float]:
+        """Take over the ranking of *run* and move queue rows; yields as `rank_steps`."""
+        return iter(())
+
+    def put_in_place(self, packed: Repacked) -> Iterator[int]:
+        """Write a segment and delete its rows, `DELETED_AT_A_TIME` a step, a batch each.
+
+        Rows that have changed since the snapshot stay: they are newer than the segment, and count.
+        """
+        batch = self._batch
+        batch.rows[packed.key] = packed.value or None
+        for first in range(0, max(len(packed.rows), 1), DELETED_AT_A_TIME):
+            for key, value in packed.rows[first : first + DELETED_AT_A_TIME]:
+                if batch.get(key) == value:
+                    batch.rows[key] = None
+            batch.commit()
+            yield first
+
+    def _pause(self) -> float:
+        return LAG_PAUSE if self._batch.store.lags() else 0.0
