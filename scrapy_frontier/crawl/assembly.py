@@ -248,8 +248,9 @@ class Crawl:
         if scrapy_internals.has_middleware(crawler, ROBOTS):
             from .robots import Gate
 
-            listed = None if self.sitemaps is None else self.sitemaps.named_by_robots
-            self.gate = Gate(crawler, settings, clock, frontier, self.politeness_keys, listed)
+            self.gate = Gate(crawler, settings, clock, frontier, self.politeness_keys, self.reporter)
+            if self.sitemaps is not None:
+                self.gate.sites.listed = self.sitemaps.named_by_robots
 
     def close(self, reason: str) -> None:
         """Closes the frontier, and removes a temporary one. To be called once. Raises `FrontierError` if that

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -25,19 +26,9 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 
 from ..core import reasons
 from ..core.errors import FrontierUnwritable, span
+from ..core.hosts import robots_policy
 from ..core.hosts.host import FOREVER, Trouble, is_new
-from ..core.hosts.robots_policy import (
-    LONGEST_REST,
-    MAX_REDIRECTS,
-    Answer,
-    RobotsStatus,
-    is_current,
-    learnt,
-    robots_status,
-    trouble_with,
-    unasked,
-    why_not_awaited,
-)
+from ..core.hosts.robots_policy import LONGEST_REST, MAX_REDIRECTS, Answer, RobotsStatus
 from ..core.parse.headers import REDIRECTS, location
 from ..core.parse.robots_txt import BODY_LIMIT, parse
 from ..core.parse.urls import host_of, origin_of
@@ -70,6 +61,7 @@ if TYPE_CHECKING:
     from ..core.parse.robots_txt import Rules
     from ..core.store.records import RobotsCopy
     from ..settings import FrontierSettings
+    from .log import Reporter
     from .politeness_key import PolitenessKeys
 
 logger = logging.getLogger(__name__)
@@ -95,7 +87,7 @@ class Site(NamedTuple):
     status: RobotsStatus
     parser: RobotParser | None  # of the project's choice; it then says what is allowed
     size: int  # bytes of the file
-    failure: Exception | None  # with which it could not be fetched in this run
+    failure: object  # with which it could not be fetched in this run
 
     def allows(self, url: str) -> bool:
         """Return whether *url* may be fetched, by the project's parser or our rules."""
@@ -206,35 +198,30 @@ class LruCache(OrderedDict[_Key, _Value]):
             self._bytes -= self._size_of(self.pop(key))
 
 
+@dataclass(eq=False, repr=False)
 class KnownSites:
     """What the files of sites say, parsed for those met lately, else as copies in the store.
 
-    *listed* is called with the sitemaps that a file names, maybe none, whenever it comes into memory.
+    ``listed`` is called with the sitemaps that a file names, maybe none, whenever it comes into memory.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        settings: FrontierSettings,
-        clock: Callable[[], float],
-        frontier: Frontier,
-        listed: Callable[[str, tuple[str, ...]], None] | None,
-    ) -> None:
-        self._crawler = crawler
-        self._settings = settings
-        self._clock = clock
-        self._frontier = frontier
-        self._listed = listed
-        self.agent_of = Agents(crawler.settings).of
-        chosen = crawler.settings.getpriority("ROBOTSTXT_PARSER") or 0
+    crawler: Crawler
+    settings: FrontierSettings
+    clock: Callable[[], float]
+    frontier: Frontier
+    listed: Callable[[str, tuple[str, ...]], None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.agent_of = Agents(self.crawler.settings).of
+        chosen = self.crawler.settings.getpriority("ROBOTSTXT_PARSER") or 0
         is_own = chosen > SETTINGS_PRIORITIES["default"]
-        self._parser = load_object(crawler.settings["ROBOTSTXT_PARSER"]) if is_own else None
+        self._parser = load_object(self.crawler.settings["ROBOTSTXT_PARSER"]) if is_own else None
         self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
 
     def known(self, origin: str, agent: str) -> Site | None:
         """Return what holds for *origin* by what is known now; None if the site has to be asked, or a kept
         file is too large to be parsed here. A lookup if it is not in memory."""
-        key, now = (origin, agent), self._clock()
+        key, now = (origin, agent), self.clock()
         site = self._sites.get(key)
         if site is not None:
             if site.status.ask_at > now:
@@ -242,14 +229,14 @@ class KnownSites:
                 return site
             self._sites.drop(key)
             return None
-        copy = self._frontier.robots_copy(origin)
-        if copy is None or not is_current(copy, now) or len(copy.body) > LARGE_FILE:
+        copy = self.frontier.robots_copy(origin)
+        if copy is None or not robots_policy.is_current(copy, now) or len(copy.body) > LARGE_FILE:
             return None
         return self.learn(origin, agent, self.read(copy, origin, agent), copy)
 
     def decide(self, request: Request) -> Decision:
         """Return what is known of *request* now; no site is asked."""
-        url, header, origin, now = request.url, agent_header(request), origin_for(request), self._clock()
+        url, header, origin, now = request.url, agent_header(request), origin_for(request), self.clock()
         site = self.known(origin, self.agent_of(request)) if origin is not None else None
         if site is None:
             return Decision(url, header, origin)
@@ -259,37 +246,31 @@ class KnownSites:
 
     def read(self, copy: RobotsCopy, origin: str, agent: str) -> RobotsStatus:
         """Return what a *copy* says to *agent* now; touches nothing else, so a thread may ask."""
-        return robots_status(copy, self._clock(), agent, f"{origin}/robots.txt")
+        return robots_policy.robots_status(copy, self.clock(), agent, f"{origin}/robots.txt")
 
     def learn(
-        self,
-        origin: str,
-        agent: str,
-        status: RobotsStatus,
-        copy: RobotsCopy,
-        failure: Exception | None = None,
+        self, origin: str, agent: str, status: RobotsStatus, copy: RobotsCopy, failure: object = None
     ) -> Site:
         """Keep in memory what a *copy* says (*status*, by `read`), and tell its sitemaps. *failure* kept it
         from being fetched."""
-        parser = self._parser.from_crawler(self._crawler, copy.body) if copy.body and self._parser else None
+        parser = self._parser.from_crawler(self.crawler, copy.body) if copy.body and self._parser else None
         site = Site(origin, agent, status, parser, len(copy.body), failure)
         self._sites.keep((origin, agent), site)
-        if self._listed is not None and not copy.failures:
-            self._listed(origin, status.rules.sitemaps)
+        if self.listed is not None and not copy.failures:
+            self.listed(origin, status.rules.sitemaps)
         return site
 
     async def send_parsed(self, body: bytes, request: Request) -> None:
         """Send Scrapy's signal for a file just fetched, and the request that asked for it first."""
-        parser = (self._parser or RulesParser).from_crawler(self._crawler, body)
-        await self._crawler.signals.send_catch_log_async(
-            signal=signals.robots_parsed, robotparser=parser, request=request
-        )
+        parser = (self._parser or RulesParser).from_crawler(self.crawler, body)
+        parsed = {"signal": signals.robots_parsed, "robotparser": parser, "request": request}
+        await self.crawler.signals.send_catch_log_async(**parsed)
 
 
 # --- fetching -----------------------------------------------------------------------------------------------
 
 FETCHES_AT_ONCE = 64  # requests for robots.txt under way, or `CONCURRENT_REQUESTS` if that is more
-BEGUN_AT_ONCE = 8  # of them in one turn of the event loop, 1 ms each
+BEGIN_IN = 0.001  # seconds, times the fetches under way: to begin one takes 1 ms of the event loop
 LONGEST_NAP = 60.0  # seconds until a fetch that has to wait for its host looks again
 NAP = 1.0  # the same while requests under way wait for it; and the pause before it is tried again for them
 LONGEST_WAIT = 86_400.0  # seconds that a host is held for another one at once
@@ -304,41 +285,38 @@ _META = {
 }
 
 
+_REFUSED = (
+    "A downloader middleware of this project refuses %s/robots.txt (%s): pages of such sites are fetched as "
+    "if it forbade nothing, unless an older copy does; to have it obeyed, let such requests pass (said once)"
+)
+
+
+@dataclass(eq=False, repr=False)
 class RobotsFetch:
     """A robots.txt that is being fetched, or waits to be: for whom.
 
-    ``held`` are hosts that the frontier holds until it has ended; requests under way ``wait``. ``was_left``:
-    nothing was learnt, for its host has to be left alone, a public page led into a private network, or this
-    machine could not send the request (``not_sent`` says why).
+    ``held`` are hosts that the frontier holds until it has ended, ``waiting`` what requests under way wait
+    for. ``was_left``: nothing was learnt, for its host has to be left alone, a public page led into a private
+    network, or this machine could not send the request (``not_sent`` says why).
     """
 
-    def __init__(self, origin: str, host: str, page: Request) -> None:
-        self.origin = origin
-        self.host = host
-        self.page = page  # that it is fetched for first
-        self.held: set[str] = set()
-        self.failure: Exception | None = None
-        self.not_sent: Trouble | None = None
-        self.was_left = False
-        self._waiting: list[Deferred[None]] = []
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether requests under way wait for it."""
-        return bool(self._waiting)
+    origin: str
+    host: str
+    page: Request  # that it is fetched for first
+    held: set[str] = field(default_factory=set)
+    waiting: list[Deferred[None]] = field(default_factory=list)
+    failure: Exception | None = None
+    not_sent: Trouble | None = None
+    was_left: bool = False
 
     async def wait(self) -> None:
         """Return when it has ended."""
         done: Deferred[None] = Deferred()
-        self._waiting.append(done)
+        self.waiting.append(done)
         await maybe_deferred_to_future(done)
 
-    def end(self) -> None:
-        """Let the requests go that wait."""
-        for done in self._waiting:
-            done.callback(None)
 
-
+@dataclass(eq=False, repr=False)
 class RobotsFetcher:
     """Fetches files for *sites* by the clocks of their hosts, `FETCHES_AT_ONCE`, past every queue.
 
@@ -347,31 +325,23 @@ class RobotsFetcher:
     middlewares see them. Raises nothing: a file that cannot be had is learnt as such.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        settings: FrontierSettings,
-        clock: Callable[[], float],
-        frontier: Frontier,
-        politeness_keys: PolitenessKeys,
-        sites: KnownSites,
-    ) -> None:
-        self._crawler = crawler
-        self._settings = settings
-        self._clock = clock
-        self._frontier = frontier
-        self._politeness_keys = politeness_keys
-        self._sites = sites
-        self.is_closed = False
-        self.under_way: dict[str, RobotsFetch] = {}  # by origin
+    _sites: KnownSites
+    _politeness_keys: PolitenessKeys
+    _reporter: Reporter
+    is_closed: bool = field(default=False, init=False)
+    under_way: dict[str, RobotsFetch] = field(default_factory=dict, init=False)  # by origin
+
+    def __post_init__(self) -> None:
+        sites = self._sites
+        self._crawler, self._settings = sites.crawler, sites.settings
+        self._clock, self._frontier = sites.clock, sites.frontier
         # Addresses of sites in a private network, by origin, that only public pages led to: they are not
         # asked.
         self._private: LruCache[str, str] = LruCache(len)
-        self._places = DeferredSemaphore(max(FETCHES_AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS")))
-        self._starts = DeferredSemaphore(BEGUN_AT_ONCE)
-        self._has_told_refusal = False
-        crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
-        crawler.signals.connect(self._bytes_received, signals.bytes_received)
+        most = max(FETCHES_AT_ONCE, self._crawler.settings.getint("CONCURRENT_REQUESTS"))
+        self._places = DeferredSemaphore(most)
+        self._crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
+        self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def ask(self, origin: str, host: str, page: Request) -> RobotsFetch:
         """Fetch the file of *origin* for a *page* of *host*, unless that is under way; return the fetch."""
@@ -388,46 +358,34 @@ class RobotsFetcher:
         return address if address is not None and is_led_to(request) else None
 
     async def _run(self, fetch: RobotsFetch) -> None:
+        await scrapy_internals.sleep(BEGIN_IN * min(len(self.under_way), FETCHES_AT_ONCE))
         try:
-            await self._take_turn()
             await self._learn(fetch)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # the scheduler meets and tells that
-                self._crawler.stats.inc_value("frontier/errors")
+                self._reporter.tally["frontier/errors"] += 1
                 words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
-                logger.error(words, fetch.origin, exc_info=True, extra=self._extra)
+                self._reporter.log(logging.ERROR, words, fetch.origin, exc_info=True)
             if not self.is_closed:
-                self._keep_in_memory(fetch, learnt(None, Answer(None), self._clock()))
+                await self._keep_in_memory(fetch, robots_policy.learnt(None, Answer(None), self._clock()))
         finally:
             del self.under_way[fetch.origin]
             self._let_go(fetch)
 
-    async def _take_turn(self) -> None:
-        """Wait until fewer than `BEGUN_AT_ONCE` others begin in this turn of the event loop."""
-        await maybe_deferred_to_future(self._starts.acquire())
-        try:
-            await scrapy_internals.sleep(0)
-        finally:
-            self._starts.release()
-
     async def _learn(self, fetch: RobotsFetch) -> None:
         """Fetch, keep and parse a file."""
         copy = self._frontier.robots_copy(fetch.origin)
-        if copy is None or not is_current(copy, self._clock()):
+        if copy is None or not robots_policy.is_current(copy, self._clock()):
             copy = await self._fetch(fetch, copy)
-        if copy is None or self.is_closed:
-            return
-        if len(copy.body) <= LARGE_FILE:
-            self._keep_in_memory(fetch, copy)
-            return
-        agent = self._sites.agent_of(fetch.page)
-        status = await scrapy_internals.in_thread(self._sites.read, copy, fetch.origin, agent)
-        self._sites.learn(fetch.origin, agent, status, copy, fetch.failure)
+        if copy is not None and not self.is_closed:
+            await self._keep_in_memory(fetch, copy)
 
-    def _keep_in_memory(self, fetch: RobotsFetch, copy: RobotsCopy) -> None:
-        agent = self._sites.agent_of(fetch.page)
-        status = self._sites.read(copy, fetch.origin, agent)
-        self._sites.learn(fetch.origin, agent, status, copy, fetch.failure)
+    async def _keep_in_memory(self, fetch: RobotsFetch, copy: RobotsCopy) -> None:
+        origin, agent, read = fetch.origin, self._sites.agent_of(fetch.page), self._sites.read
+        is_large = len(copy.body) > LARGE_FILE
+        about = copy, origin, agent
+        status = await scrapy_internals.in_thread(read, *about) if is_large else read(*about)
+        self._sites.learn(origin, agent, status, copy, fetch.failure)
 
     async def _fetch(self, fetch: RobotsFetch, before: RobotsCopy | None) -> RobotsCopy | None:
         """Return what is known of the file from now on, given what was known *before*; None if nothing was
@@ -437,21 +395,21 @@ class RobotsFetcher:
             answer = await self._ask(fetch, before, past_cache and not is_replay)
             if answer is None or self.is_closed:
                 return None
-            copy = learnt(before, answer, self._clock())
-            if copy.failures and answer.from_cache and not is_replay:
-                past_cache = True
-                continue
-            if copy.failures and (answer.is_refused or is_replay):
-                if not is_replay:
-                    self._tell_of_refusal(fetch.origin, answer.error)
-                return unasked(before, self._clock())
-            if not copy.failures or not await self._is_tried_again(fetch, answer, copy, tries):
-                break
-            tries, past_cache = tries + 1, True
-        if not copy.failures:
-            self._frontier.keep_robots_copy(fetch.origin, copy)
-            await self._sites.send_parsed(copy.body, fetch.page)
-            return copy
+            copy = robots_policy.learnt(before, answer, self._clock())
+            if not copy.failures:
+                self._frontier.keep_robots_copy(fetch.origin, copy)
+                await self._sites.send_parsed(copy.body, fetch.page)
+                return copy
+            if is_replay:
+                return robots_policy.unasked(before, self._clock())
+            if answer.is_refused and not answer.from_cache:
+                self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
+                return robots_policy.unasked(before, self._clock())
+            if not answer.from_cache:
+                if not await self._is_tried_again(fetch, answer, copy, tries):
+                    break
+                tries += 1
+            past_cache = True
         copy = self._frontier.retried_sooner(copy, answer.retry_after, self._clock())
         self._frontier.keep_robots_copy(fetch.origin, copy)
         self._tell_of_failure(fetch, answer, copy)
@@ -461,7 +419,7 @@ class RobotsFetcher:
         """Return whether to ask once more after an *answer* that says nothing: after a pause, ``RETRY_TIMES``
         times, while requests under way wait. These have no queue to wait in."""
         pause = max(answer.retry_after, NAP)
-        if copy.body or not fetch.is_awaited or tries >= self._settings.retry_times or pause > LONGEST_REST:
+        if copy.body or not fetch.waiting or tries >= self._settings.retry_times or pause > LONGEST_REST:
             return False
         self._tell_of_wait(fetch, fetch.host, pause)
         while pause > 0 and not scrapy_internals.is_closing(self._crawler):
@@ -471,16 +429,16 @@ class RobotsFetcher:
 
     def _tell_of_failure(self, fetch: RobotsFetch, answer: Answer, copy: RobotsCopy) -> None:
         fetch.failure, now = answer.failure, self._clock()
-        trouble = trouble_with(answer, copy)
+        trouble = robots_policy.trouble_with(answer, copy)
         if trouble is not None and self._settings.cooldown:
             record_cooldown(self._crawler, self._frontier, answer.host, trouble, now)
-        self._crawler.stats.inc_value("frontier/robots/unreachable")
+        self._reporter.tally["frontier/robots/unreachable"] += 1
         meanwhile = "its pages wait" if fetch.held else "what is downloaded there meanwhile fails"
         if copy.body:
             meanwhile = "an old copy is used"
         words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
         told = fetch.origin, answer.words, meanwhile, span(copy.ask_at - now)
-        logger.warning(words, *told, extra=self._extra)
+        self._reporter.log(logging.WARNING, words, *told)
 
     async def _ask(self, fetch: RobotsFetch, before: RobotsCopy | None, past_cache: bool) -> Answer | None:
         """Return the answer after at most five redirects, each by the clock of its own host (RFC 9309
@@ -516,12 +474,9 @@ class RobotsFetcher:
                 from_public = not is_from_private(sent, response)
                 host = await self._politeness_keys.looked_up(target)
             url, headers = target, {}
-        return Answer(
-            response.status,
-            response.body,
-            pause_in(response, self._clock()),
-            "" if hop else first_line(response, "ETag"),
-            "" if hop else first_line(response, "Last-Modified"),
+        etag, modified = ("" if hop else first_line(response, name) for name in ("ETag", "Last-Modified"))
+        answer = Answer(response.status, response.body, pause_in(response, self._clock()), etag, modified)
+        return answer._replace(
             host=host,
             was_conditional=bool(headers),
             by_proxy=bool((response.request or request).meta.get("proxy")),
@@ -533,21 +488,15 @@ class RobotsFetcher:
         Return why, if it is not waited for."""
         while True:
             await maybe_deferred_to_future(self._places.acquire())
-            wait, now = FOREVER, self._clock()
-            try:
-                if not self.is_closed:
-                    wait = self._frontier.begin_side_request(host, now)
-            finally:
-                if wait:
-                    self._places.release()
+            now = self._clock()
+            wait = FOREVER if self.is_closed else self._frontier.begin_side_request(host, now)
             if not wait:
                 return ""
-            if self.is_closed:
+            self._places.release()
+            if self.is_closed or (not fetch.held and scrapy_internals.is_closing(self._crawler)):
                 return f"{host}, and the crawl ends"
-            if why := why_not_awaited(host, wait, self._frontier.is_cooling(host, now)):
+            if why := robots_policy.why_not_awaited(host, wait, self._frontier.is_cooling(host, now)):
                 return why
-            if not fetch.held and scrapy_internals.is_closing(self._crawler):
-                return f"{host}, and the crawl ends"
             self._tell_of_wait(fetch, host, wait)
             await scrapy_internals.sleep(min(wait, LONGEST_NAP if fetch.held else NAP))
 
@@ -598,16 +547,13 @@ class RobotsFetcher:
         words = f"{type(error).__name__}: {error}".rstrip(": ")
         if isinstance(error, IgnoreRequest):
             private = reasons.PRIVATE.read(str(error))
-            if (
-                private is None and not request.reached_network
-            ):  # a middleware refuses it, or what the cache has
-                by_cache = self._settings.has_cache and "dont_cache" not in request.meta
-                return Answer(None, error=words, is_refused=True, from_cache=by_cache)
-            if private is None or hop:
-                return Answer(None, error=words)
-            self._private.keep(fetch.origin, private["address"])
-            fetch.was_left = True
-            return None
+            if private is not None and not hop:
+                self._private.keep(fetch.origin, private["address"])
+                fetch.was_left = True
+                return None
+            is_refused = private is None and not request.reached_network
+            from_cache = is_refused and self._settings.has_cache and "dont_cache" not in request.meta
+            return Answer(None, error=words, is_refused=is_refused, from_cache=from_cache)
         self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
         fault = own_fault(error)
         if fault is not None and self._settings.cooldown:  # `CooldownMiddleware` logs it
@@ -617,32 +563,16 @@ class RobotsFetcher:
             return None
         return Answer(None, error=words, failure=None if hop else error)
 
-    def _tell_of_refusal(self, origin: str, error: str) -> None:
-        if self._has_told_refusal:
-            return
-        self._has_told_refusal = True
-        words = (
-            "A downloader middleware of this project refuses %s/robots.txt (%s): pages of such sites are "
-            "fetched as if it forbade nothing, unless an older copy does; to have it obeyed, let such "
-            "requests pass (said once)"
-        )
-        logger.warning(words, origin, error, extra=self._extra)
-
     def _let_go(self, fetch: RobotsFetch) -> None:
-        fetch.end()
+        for done in fetch.waiting:
+            done.callback(None)
         if self.is_closed:
             return
         now = self._clock()
+        until = 0.0 if fetch.not_sent is None else now + OWN_PAUSE  # then their first page asks again
         for host in fetch.held:
-            if fetch.not_sent is None:
-                self._frontier.release_hold(host, now)
-            else:  # its first page then has the file asked for again
-                self._frontier.hold(host, now, now + OWN_PAUSE, fetch.not_sent)
+            self._frontier.hold(host, now, until, fetch.not_sent)
         scrapy_internals.wake(self._crawler)
-
-    @property
-    def _extra(self) -> dict[str, object]:
-        return {"spider": self._crawler.spider}
 
     # What is on the wire is cut at `READ`, without an error. A Content-Length beyond ``download_maxsize``
     # would be one, so there is no such limit until the first bytes are here; from then on, and for what comes
@@ -680,26 +610,21 @@ def _target(response: Response, url: str) -> str | None:
 # --- deciding -----------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False)
 class Gate:
     """Lets pages pass by what is known of their sites, and has the files of others fetched, until `close`."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        settings: FrontierSettings,
-        clock: Callable[[], float],
-        frontier: Frontier,
-        politeness_keys: PolitenessKeys,
-        listed: Callable[[str, tuple[str, ...]], None] | None,
-    ) -> None:
-        self._crawler = crawler
-        self._clock = clock
-        self._frontier = frontier
-        self._politeness_keys = politeness_keys
-        self._sites = KnownSites(crawler, settings, clock, frontier, listed)
-        about = crawler, settings, clock, frontier, politeness_keys
-        self._fetcher = RobotsFetcher(*about, self._sites)
-        scrapy_internals.spare_places(crawler)
+    _crawler: Crawler
+    _settings: FrontierSettings
+    _clock: Callable[[], float]
+    _frontier: Frontier
+    _politeness_keys: PolitenessKeys
+    _reporter: Reporter
+
+    def __post_init__(self) -> None:
+        self.sites = KnownSites(self._crawler, self._settings, self._clock, self._frontier)
+        self._fetcher = RobotsFetcher(self.sites, self._politeness_keys, self._reporter)
+        scrapy_internals.spare_places(self._crawler)
 
     def close(self) -> None:
         """Begin nothing more, and touch the frontier no more."""
@@ -712,7 +637,7 @@ class Gate:
         errback is called. So is one that cannot be fetched yet but shares its queue with other sites: the
         middleware postpones it alone. And one in a private network that a public page led to.
         """
-        frontier, host, decision = self._frontier, lease.host, self._sites.decide(request)
+        frontier, host, decision = self._frontier, lease.host, self.sites.decide(request)
         origin, site, until, delay = decision.origin, decision.site, decision.until, decision.delay
         if origin is None:
             return UNDECIDED
@@ -757,10 +682,10 @@ class Gate:
         if decision is not None and decision.is_allowed and not decision.until:
             return None
         if decision is None:
-            decision = self._sites.decide(request)
+            decision = self.sites.decide(request)
             if decision.site is None and decision.origin is not None and given_up is None:
                 await self.site_of(decision.origin, request)
-                decision = self._sites.decide(request)
+                decision = self.sites.decide(request)
         if decision.origin is None:
             return None
         site, wait = decision.site, decision.until - self._clock()
@@ -786,7 +711,7 @@ class Gate:
         Raises `IgnoreRequest` if a public page leads into a private network: no site is asked there.
         """
         while not self._fetcher.is_closed:
-            site = self._sites.known(origin, self._sites.agent_of(request))
+            site = self.sites.known(origin, self.sites.agent_of(request))
             if site is not None:
                 return site
             address = self._fetcher.private_address(origin, request)
