@@ -686,6 +686,9 @@ class Gate:
             if decision.site is None and decision.origin is not None and given_up is None:
                 await self.site_of(decision.origin, request)
                 decision = self.sites.decide(request)
+            if decision.delay and decision.origin is not None and not self._fetcher.is_closed:
+                host, now = self._slot_of(request), self._clock()
+                self._frontier.site_delay(host, decision.delay, now, decision.origin)
         if decision.origin is None:
             return None
         site, wait = decision.site, decision.until - self._clock()
@@ -717,9 +720,11 @@ class Gate:
             address = self._fetcher.private_address(origin, request)
             if address is not None:
                 raise refusal_of(address)
-            host = str(request.meta.get(SLOT) or self._politeness_keys.of(request.url))
-            fetch = self._fetcher.ask(origin, host, request)
+            fetch = self._fetcher.ask(origin, self._slot_of(request), request)
             await fetch.wait()
             if fetch.was_left and self._fetcher.private_address(origin, request) is None:
                 break
         return None
+
+    def _slot_of(self, request: Request) -> str:
+        return str(request.meta.get(SLOT) or self._politeness_keys.of(request.url))

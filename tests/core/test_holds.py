@@ -275,7 +275,7 @@ def test_saying_the_same_again_changes_nothing(frontier: Frontier) -> None:
     assert frontier.site_delay(A, 5.0, NOW)
     assert not frontier.site_delay(A, 5.0, NOW)
     assert not frontier.site_delay(B, 0.0, NOW)
-    assert not frontier.site_delay("nobody.example", 5.0, NOW)
+    assert not frontier.site_delay("nobody.example", 0.0, NOW)
 
 
 def test_a_longer_usual_delay_stands_and_throttling_goes_on_beneath(tmp_path: Path) -> None:

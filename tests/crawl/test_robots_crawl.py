@@ -145,20 +145,10 @@ def test_other_hosts_go_on_at_their_own_pace(web: Web, start: Callable[..., Craw
     assert set(web.paths(0)) <= {ROBOTS}
 
 
-@pytest.mark.parametrize(
-    ("asked", "settings", "least", "most"),
-    [
-        ("3600", {"FRONTIER_CRAWL_DELAY_MAX": 0.6}, 0.6, 3600),  # slow, and never skipped
-        ("0.1", {"DOWNLOAD_DELAY": 0.8}, 0.8, 60),
-    ],
-)
-def test_the_longest_delay_holds_up_to_the_longest_that_is_obeyed(
-    web: Web, run: Run, asked: str, settings: dict[str, float], least: float, most: float
-) -> None:
-    web.on(ROBOTS, robots(f"Crawl-delay: {asked}"))
-    run(LinkSpider, {**OBEY, **settings}, start_urls=many(web, 3))
-    assert len(web.paths()) == 4
-    assert least - TOLERANCE <= min(web.gaps()) <= max(web.gaps()) < most
+def test_a_longer_download_delay_stands(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Crawl-delay: 0.1"))
+    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.8}, start_urls=many(web, 3))
+    assert min(web.gaps()) >= 0.8 - TOLERANCE
 
 
 @pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])

@@ -197,8 +197,9 @@ class HostPoliteness:
 
     def site_delay(self, name: str, seconds: float, now: float, source: str = ROBOTS_TXT) -> bool:
         """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back. Whether
-        anything changed: the largest delay of all sources holds, and what the operator ordered stands."""
-        host = self._hosts.find(name)
+        anything changed: the largest delay of all sources holds, and what the operator ordered stands. May
+        commit, so call it before rows are staged."""
+        host = self._hosts.get(name) if seconds else self._hosts.find(name)
         if host is None or not is_new(host.asked, source, seconds):
             return False
         return self._ask(name, source, seconds, now)
