@@ -25,7 +25,7 @@ from .hosts.politeness import HostPoliteness
 from .hosts.sites import RobotsAndSitemaps
 from .hosts.trouble import EndOfCrawl, HostTroubles, Left
 from .hosts.turns import Turns
-from .pages.discovery import Discovery, PageIndex
+from .pages.discovery import PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings, HandOut
 from .pages.leases import Discovered, Fate, Lease, Leases, Link, Outcome, Released
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from .store.leveldb import Store
     from .store.records import Page, RequestFacts, RobotsCopy, SiteSitemaps, Totals
 
-_LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
-
 
 @dataclass(eq=False, repr=False)
 class EarlierRuns:
@@ -67,7 +65,7 @@ class EarlierRuns:
     _queue: Queue
     _scores: Scores
     _recompute_due: RecomputeDue
-    _learned = b""
+    _page_index: PageIndex
     is_loaded = False
 
     @property
@@ -93,19 +91,11 @@ class EarlierRuns:
         elif hosts.is_loaded and not scores.is_loaded:
             scores.load(20 * limit, now)
         self.is_loaded = hosts.is_loaded and deferred.is_loaded and scores.is_loaded
-        if self.is_loaded and not self._batch.seen.is_complete:
-            self._learn()
+        if self.is_loaded and not self._page_index.is_loaded:
+            self._page_index.load()
         if self.is_loaded and not self._recompute_due.is_done:
             self._recompute_due.step(4 * limit)
         return self.is_loaded and self._batch.seen.is_complete and self._recompute_due.is_done
-
-    def _learn(self) -> None:
-        """Look up some more of the fingerprints."""
-        found = self._batch.store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
-        self._batch.seen.update(found)
-        self._learned = found[-1] if found else b""
-        if len(found) < _LEARN_LIMIT:
-            self._batch.seen.complete()
 
 
 @dataclass(eq=False, repr=False)
@@ -181,8 +171,6 @@ class Frontier:
         self._store = store
         self._batch = batch = Batch(store, BloomFilter(), options.on_commit)
         self.was_clean = batch.begin_run()
-        self._page_index = index = PageIndex(batch)
-        self.is_recent = index.is_recent
         self._budgets = budgets = Budgets(options.limits)
         self._turns = turns = Turns(options.domain_of, options.rates)
         self._troubles = troubles = HostTroubles(batch, options.cooldown, give_up_rule, rng)
@@ -207,11 +195,12 @@ class Frontier:
         self._revisit_queue = revisit_queue = RevisitQueue(
             batch, hosts, forbidden, learnt, budget, share, score_of, rule, revisits_pages, now
         )
-        self._discovery = Discovery(
-            batch, index, hosts, budgets, queue, deferred, scores, revisit_queue, options.traps
+        self._page_index = index = PageIndex(
+            batch, hosts, budgets, queue, deferred, scores, revisit_queue, options.traps
         )
+        self.is_recent = index.is_recent
         recompute = RecomputeDue(batch, revisit_queue, forbidden)
-        self._earlier_runs = EarlierRuns(batch, hosts, deferred, queue, scores, recompute)
+        self._earlier_runs = EarlierRuns(batch, hosts, deferred, queue, scores, recompute, index)
         self._edits = Edits(batch, index, hosts, leases, queue, deferred, scores, revisit_queue, recompute)
         self._false_304s = false_304s = False304s()
         revisit_endings = RevisitEndings(
@@ -354,16 +343,16 @@ class Frontier:
         return self._page_index.recognize(url, source, flags, weight, only_seen)
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
-        """Take in links found on the page of *source*; see `Discovery.discover`."""
-        return self._discovery.discover(links, now, source)
+        """Take in links found on the page of *source*; see `PageIndex.discover`."""
+        return self._page_index.discover(links, now, source)
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
         """`discover` for a single link."""
-        return self._discovery.discover_one(link, now, source)
+        return self._page_index.discover((link,), now, source)[0]
 
     def refusal(self, link: Link, now: float) -> Discovered | None:
         """Return the answer of `discover` if it would refuse *link*, else None. Keeps nothing."""
-        return self._discovery.refusal(link, now)
+        return self._page_index.refusal(link, now)
 
     # -- edits -----------------------------------------------------------------------------------------
 

@@ -38,7 +38,6 @@ class BloomFilter:
     """A Bloom filter (Bloom 1970) with two probes in one byte, of fixed size and in memory only.
 
     Until it ``is_complete`` it vouches for nothing: `complete` says that all that was known has been added.
-    `PageIndex.look_up` reads ``bits`` itself, as `is_new` does.
     """
 
     __slots__ = ("bits", "is_complete")
@@ -49,7 +48,8 @@ class BloomFilter:
 
     def add(self, key: bytes) -> None:
         """Take in *key*: `is_new` is false for it from now on. For many `update` is faster."""
-        self.update((key,))
+        number = hash(key)
+        self.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
 
     def update(self, keys: Iterable[bytes]) -> None:
         """Take in *keys*: `is_new` is false for each of them from now on. Nothing is ever taken out."""
@@ -158,15 +158,16 @@ class Batch:
         sort key is returned; as `page_rows.encode_page` and `queue_keys.sort_key` make them."""
         rows, counts = self.rows, self.counts
         page_id = counts.next_page
-        counts.next_page = page_id + 1
         name = page_id.to_bytes(keys.ID_BYTES, "big")
         raw = url.encode() if url.isascii() else url.encode("utf-8", "surrogatepass")
         head = queued_head(priority, int(now), parent) + len(raw).to_bytes(URL_SIZE, "big")
-        rows[keys.PAGE + name] = head + raw + payload
-        rows[keys.INDEX + fingerprint] = name
-        number = hash(fingerprint)  # `BloomFilter.add`, without the call
-        self.seen.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
+        page = head + raw + payload
         sort_key = sort_key_head(priority, bucket) + name
+        # From here on nothing raises: what a bad value left half done would be written.
+        counts.next_page = page_id + 1
+        rows[keys.PAGE + name] = page
+        rows[keys.INDEX + fingerprint] = name
+        self.seen.add(fingerprint)
         rows[host.prefix + sort_key] = b""
         host.queued += 1
         counts.states[_QUEUED] += 1
@@ -177,11 +178,11 @@ class Batch:
         """The id of a new page that is in no queue; its row, and its index row, *is_marked* as
         `may_be_only_seen` says, are in the open batch. *is_seen* counts it as that."""
         page_id = self.counts.next_page
+        self.put_page(page_id, page)  # first, since it raises for bad values
         self.counts.next_page = page_id + 1
         self.index(fingerprint, page_id, is_marked)
         if is_seen:
             self.counts.states[SEEN] += 1
-        self.put_page(page_id, page)
         return page_id
 
     def index(self, fingerprint: bytes, page_id: PageId, is_marked: bool) -> None:
