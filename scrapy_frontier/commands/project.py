@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ..core.store.records import Page
 
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
-_CODEC = request_codec.Codec(Spider("frontier"), opened=request_codec.OWN_FILES)  # it only asks who pages are
+_CODEC = request_codec.Codec(Spider("frontier"))  # it only asks who pages are
 
 
 _NOTE = (

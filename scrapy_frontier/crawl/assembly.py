@@ -28,7 +28,7 @@ from . import scrapy_internals
 from .callback_requests import CallbackOutput
 from .choose_scorer import make_scorer
 from .clock import Standstill, boot_time, never_back, steady_clock
-from .directory import OwnFiles, Upkeep, open_store
+from .directory import Upkeep, open_store
 from .dupefilters import DupeFilter
 from .enqueue import RequestEnqueuer
 from .fingerprints import Identities
@@ -153,7 +153,6 @@ class Crawl:
         store = open_store(directory, self.identities.scheme)
         undo.callback(store.close)
         self._dupefilter = DupeFilter(crawler, self.reporter)
-        self._own_files = OwnFiles(store.directory)
         politeness = default_politeness(crawler.settings, spider)
         frontier = Frontier(
             store,
@@ -184,9 +183,7 @@ class Crawl:
     def _make_parts(self, spider: Spider, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self.crawler, self.settings, self.frontier, self.clock
         identities, reporter, self.flights = self.identities, self.reporter, Flights()
-        files = self._own_files
-        about = spider, identities, reporter, self.is_temporary
-        requests = self.requests = QueuedRequests(*about, files.schemes, files.note)
+        requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         have_fail = partial(scrapy_internals.have_fail, crawler)
         self.follow_ups = follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)

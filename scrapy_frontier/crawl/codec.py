@@ -269,27 +269,19 @@ class Callbacks:
     def __init__(self, spider: Spider) -> None:
         self._spider = spider
         self._names: dict[Any, str] = {}
-        self._methods: dict[str, Callable[..., Any]] = {}
 
     def named(self, name: str) -> Callable[..., Any]:
         """Returns the method called *name*. Raises `Unreadable` if the spider has none."""
-        method = self._methods.get(name)
+        method = own_method(self._spider, name)
         if method is None:
-            method = own_method(self._spider, name)
-            if method is None:
-                raise Unreadable(f"spider {self._spider.name!r} has no callback {name!r}")
-            self._methods[name] = method
+            raise Unreadable(f"spider {self._spider.name!r} has no callback {name!r}")
         return method
 
     def name_of(self, callback: Callable[..., Any]) -> str:
-        """Returns the name by which `named` finds *callback*. Raises `Unstorable` if there is none, or the
-        spider kept another method under it before."""
+        """Returns the name by which `named` finds *callback*. Raises `Unstorable` if there is none."""
         name = self._names.get(callback)
         if name is None:
-            name = self._find(callback)
-            if self._methods.setdefault(name, callback) != callback:
-                raise Unstorable(f"the spider has kept more than one callback as {name!r}")
-            self._names[callback] = name
+            name = self._names[callback] = self._find(callback)
         return name
 
     def _find(self, callback: Any) -> str:
@@ -343,27 +335,17 @@ _IDENTIFYING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', _MEMORY)
 
 
 class Codec:
-    """Turns the requests of *spider* into payloads and back.
+    """Turns the requests of *spider* into payloads and back; those for one of `OWN_FILES` have no payload."""
 
-    Payloads of URLs with one of `OWN_FILES` become requests only if *opened* names their scheme, or the
-    spider has yielded such a URL itself; *on_open* is called with the scheme the first time.
-    """
-
-    def __init__(
-        self,
-        spider: Spider,
-        opened: frozenset[str] = frozenset(),
-        on_open: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, spider: Spider) -> None:
         self.callbacks = Callbacks(spider)
-        self._opened, self._on_open = opened, on_open
 
     def encode(self, request: Request) -> bytes:
         """Returns the payload of *request*, b"" for a plain GET without anything else. Raises
         `Unstorable`."""
         try:
-            if request.url[:4] != "http":
-                self._open(request.url.partition(":")[0])
+            if _scheme(request.url) in OWN_FILES:
+                raise Unstorable("its URL is of this machine, or needs its keys")
             return dump(self._fields_of(request))
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None
@@ -385,9 +367,8 @@ class Codec:
     def decode(self, url: str, priority: int, payload: bytes, with_callbacks: bool = True) -> Request:
         """Makes a new request like the one that was encoded, perhaps without its callbacks. Raises
         `Unreadable` with the reason."""
-        scheme = url.partition(":")[0].lower()
-        if scheme in OWN_FILES and scheme not in self._opened:
-            raise Unreadable(f"the spider has yielded no {scheme}: URL itself here (have it yield one)")
+        if _scheme(url) in OWN_FILES and with_callbacks:
+            raise Unreadable(f"a {_scheme(url)}: URL is fetched only if the spider yields it in the same run")
         try:
             fields = _fields_in(payload)
             if not with_callbacks:
@@ -397,12 +378,6 @@ class Codec:
             raise
         except Exception as error:  # any bytes may stand there
             raise Unreadable(f"{type(error).__name__}: {error}") from error
-
-    def _open(self, scheme: str) -> None:
-        if scheme in OWN_FILES and scheme not in self._opened:
-            self._opened |= {scheme}
-            if self._on_open is not None:
-                self._on_open(scheme)
 
     def _callback_fields(self, callback: Any, errback: Any) -> dict[str, Any]:
         both = (("callback", callback), ("errback", errback))
@@ -468,6 +443,10 @@ class Codec:
                 raise Unreadable(f"{cls.__name__} adds no {name!r}")
         set_state(request, own)
         return request
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].lower()
 
 
 def own_attributes(request: Request) -> dict[str, Any]:

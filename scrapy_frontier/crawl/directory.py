@@ -20,45 +20,19 @@ import os
 import threading
 import time
 import weakref
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from ..core.errors import FrontierUnreadable, FrontierUnwritable
 from ..core.store import keys
-from ..core.store.leveldb import CRAWL, DATABASE, MappedFiles, full_disk, is_full, no_directory
+from ..core.store.leveldb import CRAWL, MappedFiles, full_disk, is_full, no_directory
 from ..core.store.leveldb import has_database as has_database
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..core.store.leveldb import Store
-
-
-class OwnFiles:
-    """The ``schemes`` that the spider of the frontier in *directory* has asked for, in this run or another.
-
-    Kept in a file that names the database's directory by its inode, which a copy, or an archive from
-    elsewhere, cannot have: there the spider has to ask anew.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory / DATABASE
-        self._file = self._directory / "own-files"
-        self.schemes: frozenset[str] = frozenset()
-        with suppress(OSError, ValueError):
-            number, *schemes = self._file.read_text("ascii").split()
-            if number == self._number():
-                self.schemes = frozenset(schemes)
-
-    def note(self, scheme: str) -> None:
-        """The spider asks for a URL of that *scheme*: it is written down. Raises nothing."""
-        self.schemes |= {scheme}
-        with suppress(OSError):  # a full disk closes the crawl by itself
-            self._file.write_text(" ".join([self._number(), *sorted(self.schemes)]), "ascii")
-
-    def _number(self) -> str:
-        return str(self._directory.stat().st_ino)
 
 
 logger = logging.getLogger(__name__)

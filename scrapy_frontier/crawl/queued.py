@@ -14,8 +14,6 @@ from .codec import FIXED, Codec, Unreadable, Unstorable, is_mutable, memory_payl
 from .meta_keys import NOT_STORED, SITEMAP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Spider
 
     from ..core.store.records import Page
@@ -26,16 +24,11 @@ if TYPE_CHECKING:
 _NOT_SHARED = NOT_STORED.union(
     ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "_dumps_kwargs", SITEMAP)
 )
-LIVE = 40  # stored requests that are kept as objects too; more would burden the garbage collector
 
 
 class QueuedRequests:
-    """Keeps the requests of queued pages: by ``codec`` on disk, and as objects by the ids of their pages.
-
-    ``live`` holds the last that were stored: ``scrapy shell`` changes its request after it was queued, and a
-    page that is handed out soon need not be decoded. ``in_memory`` holds those without a payload until their
-    pages have ended; memory grows with these.
-    """
+    """Keeps the requests of queued pages: by ``codec`` on disk, and ``in_memory``, by the ids of their pages,
+    those without a payload until their pages have ended. Memory grows with these."""
 
     def __init__(
         self,
@@ -43,27 +36,13 @@ class QueuedRequests:
         identities: Identities,
         reporter: Reporter,
         is_temporary: bool,
-        opened: frozenset[str] = frozenset(),
-        on_open: Callable[[str], None] | None = None,
     ) -> None:
-        self.codec = Codec(spider, opened, on_open)
+        self.codec = Codec(spider)
         self.identities = identities
         self.reporter = reporter
         self._is_temporary = is_temporary
         self._is_copy_logged = False
-        self.live: dict[PageId, Request] = {}
         self.in_memory: dict[PageId, Request] = {}
-
-    def keep(self, page_id: PageId, request: Request) -> None:
-        """*request* is queued as that page and stored: keeps the object among the last `LIVE`."""
-        live = self.live
-        if len(live) >= LIVE:
-            del live[next(iter(live))]
-        live[page_id] = request
-
-    def take(self, page_id: PageId) -> Request | None:
-        """Removes and returns the ``live`` request of a page, if there is one."""
-        return self.live.pop(page_id, None)
 
     def keep_in_memory(self, page_id: PageId, request: Request) -> None:
         """*request*, for that page, has no payload: keeps it ``in_memory``."""
@@ -109,12 +88,9 @@ class QueuedRequests:
             self.reporter.log_once("unstorable", logging.WARNING, words, request, reason)
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
-        """*request* is queued as that page: counts it and keeps the object, in memory unless it
-        *is_stored*."""
+        """*request* is queued as that page: counts it, and keeps it ``in_memory`` unless it *is_stored*."""
         self.reporter.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
-        if is_stored:
-            self.keep(page_id, request)
-        else:
+        if not is_stored:
             self.keep_in_memory(page_id, request)
 
     def fingerprint_of(self, page: Page, request: Request) -> bytes:

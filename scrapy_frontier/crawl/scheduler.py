@@ -227,8 +227,6 @@ class FrontierScheduler(BaseScheduler):
                 decision = crawl.gate.admit(request, lease, now)
                 if decision is not None:
                     return self._hand_out(request, lease, crawl, decision)
-                if lease.page_id not in crawl.requests.in_memory:
-                    crawl.requests.keep(lease.page_id, request)
         scrapy_internals.wake(self.crawler)  # many new hosts: let the event loop breathe
         return None
 
@@ -244,8 +242,6 @@ class FrontierScheduler(BaseScheduler):
         """The request for the page of *lease*; None if there is none any more: then the lease is released."""
         page, requests = lease.page, crawl.requests
         request = requests.in_memory.get(lease.page_id)
-        if request is None and lease.page_id in requests.live:
-            request = requests.take(lease.page_id)
         if request is not None:
             # The engine cannot tell an object that it has already from itself.
             return copied(request) if self._watch.is_under_way(request) else request

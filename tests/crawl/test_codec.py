@@ -314,15 +314,6 @@ def test_a_method_has_its_own_name_whatever_the_spider_keeps() -> None:
     assert Codec(other).decode(URL, 0, payload).callback == other.parse_book
 
 
-def test_a_callback_is_not_taken_for_another_that_the_spider_kept_under_its_name() -> None:
-    spider = CodecSpider()
-    codec = Codec(spider)
-    codec.encode(Request(URL, spider.delegated))
-    spider.delegated = Delegate().parse
-    with pytest.raises(Unstorable, match="delegated"):
-        codec.encode(Request(URL, spider.delegated))
-
-
 # -- values --------------------------------------------------------------------------------------------
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import environment, wait_until
+from conftest import environment
 from nursery import nursery
 from scrapy import FormRequest, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-from server import Answer
 
 from scrapy_frontier.core.store.keys import State
 
@@ -95,15 +93,10 @@ class RuledSpider(CrawlSpider):
 def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
     """Make a frontier of an export that somebody wrote by hand, pages by URL with their requests; what was
     said."""
-    lines: list[dict[str, Any]] = [
-        {"frontier": 1, "format": 1, "next_page": len(urls), "next_visit": 0, "attempts": 0}
-    ]
+    head = {"frontier": 2, "format": 3, "scheme": "", "exported": 1.0, "host": "", "is_clean": True}
+    lines: list[dict[str, Any]] = [{**head, "next_page": len(urls), "next_visit": 0, "attempts": 0}]
     for number, (url, request) in enumerate(urls.items()):
-        page = {"page": number, "url": url, "state": "queued", "discovered": 1, "request": request}
-        lines.append(page)
-    for number, url in enumerate(urls):
-        host = url.split("/")[2].partition(":")[0]
-        lines.append({"queued": number, "host": host, "priority": 0, "bucket": 16384, "arrival": number})
+        lines.append({"page": number, "url": url, "state": "queued", "discovered": 1, "request": request})
     lines.append({"end": len(lines)})
     with gzip.open(directory / "hostile.gz", "wt") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
@@ -115,7 +108,7 @@ def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
 
 NOT_ALLOWED = {
     "class-not-imported": {"class": "burglar.Loot"},
-    "class-no-request": {"class": "subprocess.Popen", "extra": {"args": "touch burgled"}},
+    "class-no-request": {"class": "subprocess.Popen", "kept": {"args": "touch burgled"}},
     "class-no-class": {"class": "os.system"},
     "callback-engine": {"callback": "crawler.engine.stop"},
     "callback-crawler": {"callback": "crawler.stop"},
@@ -127,11 +120,6 @@ NOT_ALLOWED = {
     "callback-property": {"callback": "tempting"},
     "callback-attribute": {"callback": "helper"},
     "errback": {"callback": "parse", "errback": "crawler.stop"},
-    "callback-by-extra": {"extra": {"callback": {**ITEM, "class": "test_strangers.Trap"}}},
-    "callback-by-extra-of-a-class": {
-        "class": "scrapy.FormRequest",
-        "extra": {"callback": {**ITEM, "class": "test_strangers.Trap"}},
-    },
     "callback-by-what-a-class-keeps": {"class": "test_strangers.Labelled", "kept": {"callback": "x"}},
     "item-not-imported": {"meta": {"x": {**ITEM, "class": "burglar.Loot"}}},
     "item-that-acts": {"meta": {"x": {**ITEM, "class": "test_strangers.Trap"}}},
@@ -211,45 +199,16 @@ class FileSpider(Spider):
         self.logger.info("parse was called for %s", response.url)
 
 
-class ListSpider(Spider):
-    """Reads the files that a page of the web lists, one after another; the first holds it up."""
-
-    name = "lists"
-
-    def parse(self, response: Response) -> Any:
-        self.logger.info("parse was called for %s", response.url)
-        for url in response.body.decode().split():
-            yield Request(url)
-
-
-def test_files_that_wait_are_read_by_the_next_run(
-    web: Web, tmp_path: Path, start: Callable[..., Crawl]
+def test_files_are_read_only_if_the_spider_asks_for_them_in_this_run(
+    tmp_path: Path, run: Callable[..., Crawl]
 ) -> None:
-    """Not by one that has a copy of the directory: whose word that is nobody knows."""
+    """Whatever a row says: it may be a stranger's."""
+    mine, other = (f"file://{tmp_path}/{name}" for name in ("mine", "other"))
     (tmp_path / "mine").touch()
-    url, slow = web.url("/list"), web.on("/slow", Answer(until=lambda: False))
-    file = f"file://{tmp_path}/mine"
-    web.on("/list", Answer(body=f"{slow} {file}"))
-    settings = {"CONCURRENT_REQUESTS": 1}
-    first = start(ListSpider, settings, start_urls=[url])
-    wait_until(lambda: "/slow" in web.paths())
-    first.kill()
-    web.on("/slow", Answer())
-    shutil.copytree(tmp_path / "frontier", tmp_path / "copy")
-    copied = start(ListSpider, settings | {"FRONTIER_DIR": str(tmp_path / "copy")}).wait()
-    assert f"Set aside {file}: the spider has asked for no file: URL itself here" in copied.log
-    second = start(ListSpider, settings).wait()
-    assert f"parse was called for {file}" in second.log
-    assert "Set aside" not in second.log
-
-
-def test_files_are_read_where_the_spider_reads_files(tmp_path: Path, run: Callable[..., Crawl]) -> None:
-    (tmp_path / "mine").touch()
-    (tmp_path / "other").touch()
-    imported(tmp_path, {f"file://{tmp_path}/other": {}})
-    crawl = run(FileSpider, url=f"file://{tmp_path}/mine")
-    assert f"parse was called for file://{tmp_path}/mine" in crawl.log
-    assert f"parse was called for file://{tmp_path}/other" in crawl.log
+    imported(tmp_path, {other: {}})
+    crawl = run(FileSpider, url=mine)
+    assert f"parse was called for {mine}" in crawl.log
+    assert f"Set aside {other}: a file: URL" in crawl.log
 
 
 OURS = {

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LEVELDB_FILE = re.compile(r"CURRENT|LOCK|LOG|LOG\.old|MANIFEST-\d+|\d+\.(ldb|sst|log|dbtmp)|lost")
-_OUR_FILES = ("requests.seen", "own-files")
 
 
 @contextmanager
@@ -116,7 +115,7 @@ def remove(directory: Path, user: str) -> None:
     with closing(Lock(directory, user)) as lock:
         for path in found:
             for file in path.iterdir() if path.is_dir() else [path]:
-                if not _LEVELDB_FILE.fullmatch(file.name) and file.name not in _OUR_FILES:
+                if not _LEVELDB_FILE.fullmatch(file.name):
                     raise FrontierUnreadable(
                         f"{file} is no file of a frontier: nothing was removed; move it away, or remove "
                         f"{path} by hand"
