@@ -53,8 +53,9 @@ OWNERS = {
     "was_sent": "core/hosts/politeness.py",
     "is_complete": "core/store/batch.py",
     "in_memory": "crawl/queued.py",
-    "live": "crawl/queued.py",
     "by_follow_up": "crawl/in_flight.py",
+    "links_with": "crawl/in_flight.py",
+    "unfiltered": "crawl/enqueue.py",
 }
 CHANGING = {"add", "append", "clear", "discard", "pop", "remove", "setdefault", "update"}
 CLOCKS = {
