@@ -232,8 +232,8 @@ _FEED_DATES = ("updated", "modified", "pubDate", "date", "published", "issued") 
 _FIELDS = frozenset(("loc", "lastmod", "priority", "link", "guid", *_FEED_DATES))
 _MOST_PARTS = 1_000  # pieces of a text; tags and references cut it
 _XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
-_BEGUN_REFERENCE = re.compile(rb"&[\w#]{0,32}\Z")
-_REFERENCE = re.compile(rb"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)?")
+_BEGUN_REFERENCE = re.compile(rb"&[\w.#-]{0,32}\Z")
+_REFERENCE = re.compile(rb"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z_][\w.-]{0,31});)?")
 
 
 class _XmlReader:
