@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    from .crawl.link_extractor import Extractor
+    from .crawl.bulk_follow import Extractor
 
 
 class FrontierSpider(CrawlSpider):

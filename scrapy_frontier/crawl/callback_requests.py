@@ -1,10 +1,10 @@
-"""What callbacks yield, behind all spider middlewares: requests go to the scheduler a page at a time.
+"""Hands the requests of callbacks to the scheduler, a page at a time, behind all spider middlewares.
 
-Scrapy starts a hundred tasks for every page, which take what it yields one by one, and each request goes
-through two signals and wakes the engine: two fifths of the processor's time of a crawl, nine tenths of it for
-links that are known. Here a page's requests are gathered and given to the scheduler together when its
-callback ends, waits or yields an item, or has worked for 20 ms; tasks are started for items only. What
-somebody listens to a signal for goes the old way, one by one.
+Scrapy starts a hundred tasks for every page, which take its output one by one, and each request sends two
+signals and wakes the engine: two fifths of the processor time of a crawl, nine tenths of it for links that
+are known. Here the requests of a page are gathered and handed over together when its callback ends, waits or
+yields an item, or has worked for 20 ms; only items get tasks. With a listener of those signals each request
+goes Scrapy's own way.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from scrapy.http import Response
 from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
+from ..core.parse.urls import origin_text
 from . import scrapy_internals
 
 if TYPE_CHECKING:
@@ -29,15 +30,16 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
 
 FIRST_SLICE = 0.02  # seconds for the links of a page: most are through by then
-CALLBACK_SLICE = 0.003  # seconds for the rest, between two turns of others
+CALLBACK_SLICE = 0.003  # seconds for the rest, between two turns of other pages
 
 
 class CallbackOutput:
-    """Stands before the scraper of *crawler*, from `begin` on.
+    """Replaces how the scraper of *crawler* handles the output of callbacks, from `begin` on.
 
-    *write_soon* is called when requests of a page are with the scheduler: its callback may go on for hours.
+    *write_soon* is called when the scheduler has requests of a page whose callback may go on for hours.
     """
 
     def __init__(self, crawler: Crawler, write_soon: Callable[[], None]) -> None:
@@ -48,25 +50,23 @@ class CallbackOutput:
         self._pages: dict[int, _PageOutput] = {}  # by id of the response
 
     def begin(self) -> None:
-        """Have what callbacks yield come here from now on. Nothing where the engine is none of Scrapy's: then
-        all goes the old way."""
+        """Take over from the scraper, unless the engine is none of Scrapy's."""
         if scrapy_internals.is_usual_engine(self._crawler):
             scrapy_internals.stand_before_scraper(self._crawler, self._handle)
 
     def taking(self, response: Response) -> Callable[[Request], None] | None:
-        """Takes a request of the callback of *response*, and is asked while that runs, by a middleware in
-        whose stead nobody else is to see the request; None where requests go the old way."""
+        """Return a function that takes a request of the running callback of *response* past the rest of the
+        spider middlewares; None if requests go Scrapy's own way."""
         page = self._pages.get(id(response))
         return None if page is None else page.take
 
     async def _handle(
         self, scrape: Callable[..., Awaitable[None]], result: Any, request: Request, response: Any
     ) -> None:
-        """Do what *scrape*, the scraper's own method, does with what comes of *result*."""
+        """Do what *scrape*, the scraper's own method, does with the *result* of a callback."""
         if not isinstance(response, Response) or not scrapy_internals.is_asyncio_available():
             await scrape(result, request, response)
             return
-        # Scrapy 2.14 leaves an iterable as it is where no middleware is asynchronous
         outputs = result if isinstance(result, AsyncIterator) else as_async_generator(result)
         page = self._pages[id(response)] = _PageOutput(outputs, self._hand_over)
         under_way: set[asyncio.Task[None]] = set()
@@ -105,33 +105,31 @@ class CallbackOutput:
 
 
 class TimeSlice:
-    """How long a page may work before others get a turn of the event loop.
+    """How long a page may work before other pages get a turn of the event loop: `FIRST_SLICE`, and
+    `CALLBACK_SLICE` after every `renew`.
 
-    Runs from now for `FIRST_SLICE`, from every `renew` for `CALLBACK_SLICE`; not over before ``look_at`` by
-    `perf_counter`, so that who asks at every link need not call.
-
-    By the processor's time of this thread, which is asked only when as much has passed by the clock: on a
-    busy machine a page that waits for the processor would give way again and again, and every turn costs.
+    Measured in processor time of this thread, which is read only from ``look_at`` (`perf_counter`) on, so
+    that a check at every link is cheap. By the clock alone, a page on a busy machine would give way too
+    often.
     """
 
     def __init__(self) -> None:
         self.renew(FIRST_SLICE)
 
     def renew(self, seconds: float = CALLBACK_SLICE) -> None:
-        """Others had their turn: run from now for so many *seconds* of this thread's processor time."""
+        """Start a slice of so many *seconds*."""
         self.look_at = perf_counter() + seconds
         self._end = thread_time() + seconds
 
     def is_over(self) -> bool:
-        """Whether others should have a turn now, to be asked from ``look_at`` on; if not, that says from when
-        to ask again."""
+        """Whether the slice is over, to be asked from ``look_at`` on; if not, moves ``look_at``."""
         left = self._end - thread_time()
         self.look_at = perf_counter() + left
         return left <= 0
 
 
 class _PageOutput:
-    """What the callback of a page yields."""
+    """The output of one callback."""
 
     def __init__(self, outputs: AsyncIterator[Any], hand_over: Callable[[list[Request]], None]) -> None:
         self._outputs = outputs
@@ -140,7 +138,7 @@ class _PageOutput:
         self._slice = TimeSlice()
 
     async def items(self) -> AsyncIterator[Any]:
-        """All that is no request; the requests before each have been handed over by then."""
+        """Yield every output that is no request; the requests before it are handed over by then."""
         time_slice = self._slice
         try:
             async for output in self._outputs:
@@ -157,13 +155,13 @@ class _PageOutput:
             self._hand_over()
 
     def take(self, request: Request) -> None:
-        """*request* goes to the scheduler with the others, at the latest when the callback next waits."""
+        """Hand *request* over with the others, at the latest when the callback next waits."""
         if not self._requests:
             scrapy_internals.call_later(0, self._waits)
         self._requests.append(request)
 
     def _waits(self) -> None:
-        """Others have their turn before the callback has ended, or it has ended."""
+        """Hand over: the callback waits, or has ended."""
         if self._requests:
             self._hand_over()
             self._slice.renew()
@@ -175,13 +173,13 @@ class _PageOutput:
 
 
 def listeners(crawler: Crawler, signal: object) -> list[Any]:
-    """Who hears *signal*: the receivers that are still there. 5 us."""
+    """Return the live receivers of *signal*. 5 us."""
     return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
 
 
 def usual_listeners(crawler: Crawler) -> list[Any] | None:
-    """Who hears of requests where that is nobody but Scrapy's own check for offsite ones; None where others
-    do. 10 us."""
+    """Return the receivers of requests if all are Scrapy's own offsite check; None if there are others. 10
+    us."""
     receivers = listeners(crawler, signals.request_scheduled)
     for each in receivers:
         if type(getattr(each, "__self__", None)) is not OffsiteMiddleware:
@@ -192,18 +190,19 @@ def usual_listeners(crawler: Crawler) -> list[Any] | None:
 
 
 class Offsite:
-    """Scrapy's check for offsite requests by its *receivers*, asked once for all requests to one origin; it
-    ``is_open`` where all pass. Whether an origin has ``passed``, as far as it was asked."""
+    """Scrapy's check for offsite requests by its *receivers*, asked once an origin. It ``is_open`` if every
+    request passes; ``passed`` has the origins that were asked."""
 
     def __init__(self, spider: Spider | None, receivers: list[Any]) -> None:
         self._spider = spider
         self._receivers = receivers
         self.is_open = not (receivers and getattr(spider, "allowed_domains", None))
         self.passed: dict[str, bool] = {}
+        self._refused = 0  # not counted yet
 
     def lets_pass(self, request: Request) -> bool:
-        """Whether *request* is not offsite; one that is, its receivers count and log as they do."""
-        origin = "/".join(request.url.split("/", 3)[:3])  # `origin_text` without a call, .1 us less a link
+        """Whether *request* is not offsite; its receivers count and log one that is."""
+        origin = origin_text(request.url)
         if self.passed.get(origin):
             return True
         try:
@@ -215,3 +214,20 @@ class Offsite:
         if not request.meta.get("allow_offsite"):
             self.passed[origin] = True
         return True
+
+    def passes(self, url: str) -> bool:
+        """Whether a plain request for *url* is not offsite. The receivers count the first of an origin,
+        `count_refused` the others."""
+        if self.is_open:
+            return True
+        passed = self.passed.get(origin_text(url))
+        if passed is None:
+            return self.lets_pass(Request(url))
+        self._refused += not passed
+        return passed
+
+    def count_refused(self, stats: StatsCollector) -> None:
+        """Add refusals of `passes` to Scrapy's stat."""
+        if self._refused:
+            stats.inc_value("offsite/filtered", self._refused)
+            self._refused = 0

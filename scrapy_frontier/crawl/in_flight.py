@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..core.pages.leases import Lease, Link
     from ..core.parse.directives import Consequences
     from ..core.store.records import RequestFacts
-    from .link_extractor import Way
+    from .bulk_follow import FollowRule
     from .log import Reporter
     from .queued import QueuedRequests
     from .robots import Decision
@@ -90,8 +90,8 @@ class Flight:
     ``was_given``: it, or meanwhile one beside the pages, came to a download handler; ``is_cached``: a
     response to it came from Scrapy's HTTP cache, whatever middlewares made of that.
     ``fetched`` is what the response was, ``consequences`` are those of its directives, and its links are
-    followed on the ``ways``. For pages that come back: the ``digest`` of its body or text, that of the
-    ``content`` by the callback, and the validators it was ``asked_with``.
+    followed by the ``follow_rules``. For pages that come back: the ``digest`` of its body or text, that of
+    the ``content`` by the callback, and the validators it was ``asked_with``.
     """
 
     request: Request
@@ -114,7 +114,7 @@ class Flight:
     links: PageLinks | None = None
     fetched: Fetched | None = None
     consequences: Consequences = NO_CONSEQUENCES
-    ways: tuple[Way, ...] = ()
+    follow_rules: tuple[FollowRule, ...] = ()
     digest: bytes = b""
     content: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING

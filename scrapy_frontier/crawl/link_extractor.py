@@ -1,246 +1,47 @@
-"""The links of a page as one of Scrapy's link extractors finds them, read in one pass, without a `Link` each.
+"""Reads HTML responses: their head, their links as one of Scrapy's link extractors finds them, their digest.
 
-What an extractor is told by plain values is done here: tags, attributes, patterns, domains, extensions,
-regions, texts. One that is told by a function (``process_value``), or is of another class, is asked itself.
-
-By which ways the links of a page are followed: the rules of Scrapy's `CrawlSpider`, or one way for all.
-
-The rules are known by names that are private to that spider; all of these are here, but for those
-of `compat.callback_in_the_end`.
-
-Digests of responses: what tells whether a page has changed since the last visit.
-
-Of the whole body as it is decoded (after ``Content-Encoding``), whatever names it: by ``FRONTIER_DIGEST``
-the "body", its visible "text" and where it links to, its "links" alone, or what a function makes of it. A
-HEAD brings no body: there it is of the validators.
-
-The head of an HTML response, scanned once for all middlewares that ask.
+What several middlewares ask for (head, encoding, tree) is worked out once a response. Whatever walks a page
+is a generator that yields after every element, so that its caller can give way to others by the time that has
+passed.
 """
 
 from __future__ import annotations
 
-import reprlib
-import sys
 from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin, urlparse
 from weakref import WeakKeyDictionary
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 from scrapy.http import HtmlResponse, Response
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.response import get_base_url, get_meta_refresh
 from scrapy.utils.url import url_has_any_extension, url_is_from_any_domain
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
-from ..core.parse.headers import Refresh, opaque, parse_refresh
+from ..core.parse.headers import Refresh, has_rel, opaque, parse_refresh
 from ..core.parse.html import SCAN_LIMIT, Head, References, scan_head
 from ..core.parse.urls import without_session
+from ..core.store.link_rows import KINDS
 from . import scrapy_internals
 from .fingerprints import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeGuard
 
-    from scrapy import Request, Spider
     from scrapy.link import Link
 
-_OWN = ("_requests_to_follow", "_build_request", "_callback", "_errback", "parse_with_rules")
-_PLAIN_RULE = Rule()
-
-
-class Extractor(Protocol):
-    """Scrapy's, or what is like them: it finds the links of a page."""
-
-    def extract_links(self, response: HtmlResponse) -> Iterable[Link]:
-        """The links, absolute, each once."""
-
-
-class Way(NamedTuple):
-    """Links that *reader* finds go to *callback* (None: the spider's own), by rule number *rule* of a
-    `CrawlSpider` (None: by none)."""
-
-    reader: PageReader
-    callback: Callable[..., Any] | None = None
-    errback: Callable[..., Any] | None = None
-    rule: int | None = None
-
-    def meta(self, text: str) -> dict[str, Any]:
-        """The meta of a request for a link with that anchor *text*, as `CrawlSpider` has it."""
-        return {} if self.rule is None else {"rule": self.rule, "link_text": text}
-
-
-def one_way(spider: Spider | None, callback: Callable[..., Any] | None = None) -> Way:
-    """All links to *callback*, found by the spider's own ``link_extractor``, or Scrapy's default one. Raises
-    `TypeError` where the spider's is none: it was meant to keep the crawl in."""
-    extractor: Any = getattr(spider, "link_extractor", None)
-    if extractor is None:
-        extractor = LinkExtractor()
-    if isinstance(extractor, type) or not callable(getattr(extractor, "extract_links", None)):
-        raise TypeError(f"link_extractor = {reprlib.repr(extractor)} has no extract_links to call")
-    return Way(PageReader(extractor), callback)
-
-
-class SpiderRules:
-    """The rules of *spider*, a `CrawlSpider`; false where it is none, or has none."""
-
-    def __init__(self, spider: Any) -> None:  # of whose class nothing more is known
-        self._spider = spider
-        if isinstance(spider, CrawlSpider) and not hasattr(spider, "_rules"):
-            spider._compile_rules()  # its own __init__ leaves out that of its class, as others may
-        self._rules: list[Rule] = list(spider._rules) if isinstance(spider, CrawlSpider) else []
-        self.is_taken_over = False
-        self.ways = tuple(
-            Way(PageReader(rule.link_extractor), spider._callback, spider._errback, number)
-            for number, rule in enumerate(self._rules)
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self._rules)
-
-    def bar(self) -> str:
-        """What keeps links of the rules from being followed without a request for each: something of them is
-        a function. Empty where nothing does."""
-        for name in _OWN:
-            if getattr(type(self._spider), name, None) is not getattr(CrawlSpider, name, None):
-                return f"the spider has a {name} of its own"
-        for number, rule in enumerate(self._rules):
-            for name in ("process_links", "process_request"):
-                if getattr(rule, name) is not getattr(_PLAIN_RULE, name):
-                    return f"rule {number} has {name}"
-        return ""
-
-    def take_over(self) -> None:
-        """Have the spider itself follow nothing from now on; ``is_taken_over`` if it did before."""
-        self.is_taken_over = bool(getattr(self._spider, "_follow_links", False))
-        self._spider._follow_links = False
-
-    def lead_on_from(self, request: Request) -> bool:
-        """Whether the spider would follow links of the page that *request* brings, as its rules say."""
-        callback = request.callback
-        if callback is None or callback == self._spider._parse:
-            return True
-        number = request.meta.get("rule")
-        if callback != self._spider._callback or not isinstance(number, int) or number >= len(self._rules):
-            return False
-        return self._rules[number].follow
-
-    def requests(self, response: HtmlResponse) -> Iterator[Request]:
-        """Requests for the links of *response*, as the spider itself makes them."""
-        for request in self._spider._requests_to_follow(response):
-            if request is not None:
-                yield request
-
-
-DIGEST_BYTES = 5  # one change in 2**39 is missed
-LONG = 262_144  # bytes of a body, from which on its text is read in a thread: 25 ms
-CONTENT = b"content"  # the kind of a hash that a spider gives
-_HEAD = b"head"
-
-# What nobody sees, and where tokens and advertisements are.
-_UNSEEN = frozenset(
-    ("script", "style", "template", "noscript", "iframe", "object", "embed", "svg", "meta", "link", "base")
-)
-_EVENTS = ("start", "end", "comment", "pi")
-
-
-def digest_of(data: bytes, kind: bytes = b"") -> bytes:
-    """Five bytes for *data* of one *kind*, the same for the same; one other in 2**39 has them too. The last
-    bit is 0: see `visits.as_given`."""
-    digest = blake2b(data, digest_size=DIGEST_BYTES, person=kind).digest()
-    return digest[:-1] + bytes((digest[-1] & 0xFE,))
-
-
-def digest_by(setting: str | Callable[[Response], Any]) -> Callable[[Response], bytes]:
-    """What makes digests of responses as ``FRONTIER_DIGEST`` wants it; b"" where a function says None.
-
-    0.1 ms for "body" of 100 KB, about 4 ms for the others, which parse the page; the spider's selectors share
-    the tree.
-    """
-    if callable(setting):
-        return lambda response: of_content(setting(response))
-    readers = {"text": _text, "links": _links}
-    return partial(_of_tree, readers[setting], setting.encode()) if setting in readers else _of_body
-
-
-def of_content(value: Any) -> bytes:
-    """The digest of what a spider, or a function of its, says is the content of a page: bytes or text, or
-    anything that always reads the same; b"" for None."""
-    if value is None:
-        return b""
-    if not isinstance(value, bytes):
-        value = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
-    return digest_of(value, CONTENT)
-
-
-def of_head(etag: bytes, last_modified: bytes, length: bytes) -> bytes:
-    """The digest of a page that was asked for with HEAD, by what its server tells of the content: its tag,
-    else its date and its ``Content-Length``. b"" without tag and date: a length says little."""
-    if etag:
-        return digest_of(opaque(etag), _HEAD)
-    return digest_of(last_modified + b" " + length, _HEAD) if last_modified else b""
-
-
-def _of_body(response: Response) -> bytes:
-    return digest_of(response.body)
-
-
-def _of_tree(read: Callable[[Any], str], kind: bytes, response: Response) -> bytes:
-    """The digest of what *read* finds in the tree of an HTML page; that of the body for what is none."""
-    root = response.selector.root if isinstance(response, HtmlResponse) and is_text(response) else None
-    if not isinstance(root, etree._Element):
-        return _of_body(response)
-    return digest_of(read(root).encode("utf-8", "surrogatepass"), kind)
-
-
-def _text(root: Any) -> str:
-    text = "".join("".join(visible_text(root)).split())  # where lines break is no content
-    return f"{text}\n" + "\n".join(_hrefs(root))
-
-
-def _links(root: Any) -> str:
-    return "\n".join(sorted(set(_hrefs(root))))
-
-
-def visible_text(root: Any) -> Iterator[str]:
-    """The text that a reader of a page sees, in its order: of no script, style or frame, and of nothing that
-    is hidden."""
-    walk = etree.iterwalk(root, events=_EVENTS)
-    for event, element in walk:
-        if event == "start":
-            if element.tag in _UNSEEN or _is_hidden(element):
-                walk.skip_subtree()
-            elif element.text:
-                yield element.text
-        elif element.tail and element is not root:
-            yield element.tail
-
-
-def _is_hidden(element: Any) -> bool:
-    if element.get("hidden") is not None:
-        return True
-    style = element.get("style")
-    return style is not None and "display:none" in style.replace(" ", "").lower()
-
-
-def _hrefs(root: Any) -> Iterator[str]:
-    """Where a page links to, without the session identifiers that change at every visit."""
-    for element in root.iter("a", "area"):
-        href = element.get("href")
-        if href is not None:
-            yield without_session(href.strip())
-
+# --- head and encoding ------------------------------------------------------------------------------------
 
 _NO_HEAD = Head()
 _heads: WeakKeyDictionary[HtmlResponse, Head] = WeakKeyDictionary()
-_encodings: WeakKeyDictionary[HtmlResponse, str] = WeakKeyDictionary()  # empty: none of text
+_encodings: WeakKeyDictionary[HtmlResponse, str] = WeakKeyDictionary()  # empty: no encoding of text
 
 
 def head_of(response: HtmlResponse) -> Head:
-    """What the head of *response* says; decodes 256 KiB of it at most. About 0.1 ms, once."""
+    """Return the head of *response*; decodes at most 256 KiB. About 0.1 ms, once."""
     head = _heads.get(response)
     if head is None:
         start = response.body[:SCAN_LIMIT]
@@ -250,13 +51,13 @@ def head_of(response: HtmlResponse) -> Head:
 
 
 def refresh_of(response: Response, ignore_tags: list[str]) -> Refresh | None:
-    """Where *response* goes on to (an absolute URL), and after how many seconds; None where it does not. The
-    header counts before the page, of which what is in *ignore_tags* does not."""
+    """Return the refresh of *response* with an absolute URL, None if it has none. The header counts before
+    the page; tags in *ignore_tags* do not count."""
     header = response.headers.get("Refresh")
     found = parse_refresh(header.decode("latin-1")) if header else None
     head = _NO_HEAD
     if found is None and isinstance(response, HtmlResponse):
-        if ignore_tags != ["noscript"] and is_text(response):  # what our own scan cannot do
+        if ignore_tags != ["noscript"] and is_text(response):  # `scan_head` cannot do that
             seconds, url = get_meta_refresh(response, ignore_tags=ignore_tags)
             return Refresh(int(seconds or 0), url) if url else None
         head = head_of(response)
@@ -266,15 +67,15 @@ def refresh_of(response: Response, ignore_tags: list[str]) -> Refresh | None:
     return found._replace(url=head.absolute(found.url, response.url) or found.url)
 
 
-def is_text(response: HtmlResponse) -> bool:
-    """Whether *response* can be decoded: Python also knows codecs; ``hex`` is no encoding of text. Worked out
-    once."""
-    return bool(encoding_of(response))
+def is_text(response: Response) -> TypeGuard[HtmlResponse]:
+    """Whether *response* is HTML that can be decoded; Python also has codecs that are no encoding of text, as
+    ``hex``."""
+    return isinstance(response, HtmlResponse) and bool(encoding_of(response))
 
 
 def encoding_of(response: HtmlResponse) -> str:
-    """The encoding of *response*, empty where that is none of text; worked out once, as Scrapy does anew
-    whenever it is asked."""
+    """Return the encoding of *response*, empty if it is none of text. Scrapy works it out at each
+    question."""
     found = _encodings.get(response)
     if found is None:
         encoding = response.encoding
@@ -292,83 +93,48 @@ def _is_text(encoding: str) -> bool:
 
 
 def _encoding_of(response: HtmlResponse, start: bytes) -> str:
-    """A page that could be read as ASCII up to a declaration of UTF-16 is UTF-8 (HTML 13.2.3.2); one that
-    declares no encoding of text at all has its tags in ASCII."""
+    """Return the encoding to scan the *start* of a page in. ASCII that declares UTF-16 is UTF-8 (HTML
+    13.2.3.2); if no encoding of text is declared, tags are in ASCII."""
     encoding = encoding_of(response) or "latin-1"
     is_wide = encoding.startswith(("utf-16", "utf-32"))
     return "utf-8" if is_wide and b"\0" not in start[:1_024] else encoding
 
 
-Anchor = Any  # an element, or its text
-_content_of = etree.XPath("string()", smart_strings=False)
-_USUAL = frozenset(("href",))
-_AFTER_SCHEME = len("https://")
-_MOST_ENDS = 1000
-_BASE_WITHIN = 4096  # characters, by w3lib
+# --- the tree of a page -----------------------------------------------------------------------------------
+
+LARGE_PAGE = 500_000  # bytes; a longer page is parsed in a thread: 10 ms
+_WINDOW = 16_384  # bytes
+_MOST_ATTRIBUTES = 8_000  # of one element: 60 ms; libxml2 takes the square of them
 _trees: WeakKeyDictionary[HtmlResponse, Any] = WeakKeyDictionary()  # of plain elements
-_WEB = ("http://", "https://")
 
 
-class PageReader:
-    """Reads from pages what its ``extractor`` would extract of them, in less time, http and https only; one
-    of a class of its own is asked itself."""
+def has_huge_tag(body: bytes) -> bool:
+    """Whether one tag of a page may have more than `_MOST_ATTRIBUTES` attributes, judged by the marks between
+    attributes in a stretch without ``>``. Also true of a text or a script of that size without one. 1 us for
+    each 16 KB."""
+    marks = 0
+    for start in range(0, len(body), _WINDOW):
+        if body.find(b">", start, start + _WINDOW) >= 0:
+            marks = 0
+            continue
+        window = body[start : start + _WINDOW]
+        marks += len(window.split()) + window.count(b"=") + window.count(b"/")
+        if marks > _MOST_ATTRIBUTES:
+            return True
+    return False
 
-    def __init__(self, extractor: Any) -> None:
-        self.extractor = extractor
-        # Of links to one page Scrapy's own takes the first, and then looks at its text.
-        by_text = getattr(extractor, "restrict_text", None)
-        self._names = None if by_text else scrapy_internals.names_of_extractor(extractor)
-        if self._names is not None:
-            self._allows = _Filter(extractor).allows
-            self._canonicalizes = extractor.canonicalize
-            self._is_usual = self._names[1] == _USUAL
 
-    def read(self, response: HtmlResponse, longest: int = 0) -> Iterator[tuple[str, Anchor]]:
-        """URLs as requests have them, with their anchors, in the order of the page; most of those that the
-        page repeats only once. 2 us a link.
-
-        No URL that has *longest* characters at most, if that is not 0, comes of a reference of eight times
-        as many: such ones are left out, since to parse a megabyte takes 100 ms.
-        """
-        if self._names is None:
-            yield from self._asked(response)
-            return
-        (tags, attributes), allows = self._names, self._allows
-        absolute = references_of(response)
-        seen: set[str] = set()
-        most = 8 * longest or sys.maxsize
-        for root in self._roots(response):
-            for element in root.iter(*tags):
-                # of nearly all the one attribute that all have
-                for reference in (element.get("href"),) if self._is_usual else _values(element, attributes):
-                    if reference is None or reference in seen or len(reference) > most:
-                        continue
-                    seen.add(reference)
-                    url = absolute(reference)
-                    if url is not None and allows(url, element):
-                        yield (canonicalize_url(url) if self._canonicalizes else url), element
-
-    def _roots(self, response: HtmlResponse) -> Iterator[Any]:
-        """The elements in which links are looked for."""
-        if not self.extractor.restrict_xpaths:
-            yield tree_of(response)
-            return
-        for path in self.extractor.restrict_xpaths:
-            for part in response.xpath(path):
-                if isinstance(part.root, etree._Element):
-                    yield part.root
-
-    def _asked(self, response: HtmlResponse) -> Iterator[tuple[str, Anchor]]:
-        for link in self.extractor.extract_links(response):
-            url = _as_requested(link.url)
-            if url is not None:
-                yield url, link.text
+async def parse_beside(response: HtmlResponse) -> None:
+    """Parse *response* in a thread if that would hold the event loop, for `tree_of`."""
+    if response in _trees or scrapy_internals.has_selector(response):
+        return
+    if len(response.body) > LARGE_PAGE or has_huge_tag(response.body):
+        _trees[response] = await scrapy_internals.in_thread(_parsed, response)
 
 
 def tree_of(response: HtmlResponse) -> Any:
-    """The tree that the response's selectors share; of a page that nobody asked for a selector one of plain
-    elements, without the methods that lxml.html looks up for each: 7 us less an element that is looked at.
-    """
+    """Return the root of the tree that the response's selectors share; without a selector, a tree of plain
+    elements, which lxml.html does not look up methods for: 7 us less an element."""
     if scrapy_internals.has_selector(response):
         return response.selector.root
     root = _trees.get(response)
@@ -378,8 +144,7 @@ def tree_of(response: HtmlResponse) -> Any:
 
 
 def let_go_of_tree(response: HtmlResponse) -> None:
-    """Nobody else is to read the tree of *response*: taken down at once, while it is still at hand, it takes
-    half as long as with the response."""
+    """Free the plain tree of *response*: right after its use that takes half as long as with the response."""
     _trees.pop(response, None)
 
 
@@ -393,25 +158,57 @@ def _parsed(response: HtmlResponse) -> Any:
     return response.selector.root if root is None else root
 
 
-def _values(element: Any, attributes: frozenset[str]) -> list[str]:
-    """What *element* has in the *attributes*."""
-    return [value for name, value in element.items() if name in attributes]
+# --- references -------------------------------------------------------------------------------------------
+
+_BASE_WITHIN = 4096  # characters, by w3lib
+_WEB = ("http://", "https://")
+_MOST_TIMES_AS_LONG = 8  # a reference, as the URL that it becomes: escapes go, and dot segments
+_KIND_OF_TAG = {
+    **dict.fromkeys(("a", "area"), KINDS["a"]),
+    **dict.fromkeys(("object", "embed"), KINDS["object"]),
+    **{tag: KINDS[tag] for tag in ("img", "video", "audio", "script")},
+}
+_STYLESHEET = frozenset(("stylesheet",))
 
 
-def text_of(anchor: Anchor) -> str:
-    """The text of an *anchor* that `PageReader.read` gave."""
-    return anchor if isinstance(anchor, str) else str(_content_of(anchor))
+def kind_of(element: Any) -> int:
+    """Return the kind of a link by its tag, as flags of an edge; 0 for a tag without one."""
+    if not isinstance(element, etree._Element):
+        return 0
+    if element.tag == "link":
+        return KINDS["css"] if has_rel(element.get("rel"), _STYLESHEET) else 0
+    if element.tag == "source":  # of a picture, a video, an audio
+        parent = element.getparent()
+        return KINDS["img"] if parent is None or parent.tag == "picture" else kind_of(parent)
+    return _KIND_OF_TAG.get(element.tag, 0)
 
 
-def references_of(response: HtmlResponse) -> Callable[[str], str | None]:
-    """A function from a reference in *response* to the URL of a request for it; None for one that leads
-    nowhere."""
+def references_of(response: HtmlResponse, longest: int = 0) -> Callable[[str], str | None]:
+    """Return a function from a reference in *response* to the URL of a request for it; None if it leads
+    nowhere.
+
+    With *longest*, no reference counts that is eight times as long: to parse a megabyte takes 100 ms.
+    """
     base = _base_of(response)
-    return References(base, _exact(response, base)).absolute
+    page, encoding = response.url, encoding_of(response) or response.encoding
+    most = _MOST_TIMES_AS_LONG * longest
+
+    def exact(reference: str) -> str | None:
+        """Do what a link extractor and then a request do."""
+        if 0 < most < len(reference):
+            return None
+        try:
+            url = safe_url_string(urljoin(base, strip_html5_whitespace(reference)), encoding)
+            return _as_requested(urljoin(page, url))
+        except ValueError:
+            return None
+
+    return References(base, exact).absolute
 
 
 def _base_of(response: HtmlResponse) -> str:
-    """`get_base_url` of *response*: of a plain URL whose page names no other in 2 us, for 30."""
+    """Return `get_base_url` of *response*; for a plain URL whose page has no base element in 2 us instead of
+    30."""
     url = response.url
     if "<base" in response.text[:_BASE_WITHIN].lower() or not is_plain(url):
         try:
@@ -421,20 +218,6 @@ def _base_of(response: HtmlResponse) -> str:
     return url
 
 
-def _exact(response: HtmlResponse, base: str) -> Callable[[str], str | None]:
-    """What a link extractor and then a request make of one reference in *response*."""
-    page, encoding = response.url, encoding_of(response) or response.encoding
-
-    def exact(reference: str) -> str | None:
-        try:
-            url = safe_url_string(urljoin(base, strip_html5_whitespace(reference)), encoding)
-            return _as_requested(urljoin(page, url))
-        except ValueError:
-            return None
-
-    return exact
-
-
 def _as_requested(url: str) -> str | None:
     try:
         return safe_url_string(url) if url.startswith(_WEB) else None
@@ -442,11 +225,94 @@ def _as_requested(url: str) -> str | None:
         return None
 
 
-class _Filter:
-    """What the values that *extractor* was given say of a URL."""
+# --- link extractors --------------------------------------------------------------------------------------
+
+_content_of = etree.XPath("string()", smart_strings=False)
+_USUAL = frozenset(("href",))
+_AFTER_SCHEME = len("https://")
+_MOST_ENDS = 1000
+
+
+class Found(NamedTuple):
+    """A link: its URL as a request has it, and its element, or its text if an extractor of another class
+    found it."""
+
+    url: str
+    anchor: Any
+
+    @property
+    def text(self) -> str:
+        """The text of the link."""
+        return self.anchor if isinstance(self.anchor, str) else str(_content_of(self.anchor))
+
+
+class PageReader:
+    """Finds in pages what its ``extractor`` would extract, http and https only, without a `Link` each.
+
+    Tags, attributes, patterns, domains, extensions and regions are done here. An extractor with a function
+    (``process_value``) or ``restrict_text``, or of another class, is called itself.
+    """
 
     def __init__(self, extractor: Any) -> None:
-        self._patterns = extractor.allow_res, extractor.deny_res, extractor.restrict_text
+        self.extractor = extractor
+        # Scrapy's own takes the first of several links to one page, and then looks at its text.
+        by_text = getattr(extractor, "restrict_text", None)
+        self._names = None if by_text else scrapy_internals.names_of_extractor(extractor)
+        if self._names is not None:
+            self._allows = _Filter(extractor).allows
+            self._canonicalizes = extractor.canonicalize
+            self._is_usual = self._names[1] == _USUAL
+
+    def read(self, response: HtmlResponse, longest: int = 0) -> Iterator[Found | None]:
+        """Yield the links of *response* in the order of the page, most of those that it repeats only once,
+        and None for each element without a new one. 2 us a link. *longest*: see `references_of`."""
+        if self._names is None:
+            yield from self._extracted(response)
+            return
+        (tags, attributes), allows = self._names, self._allows
+        absolute = references_of(response, longest)
+        seen: set[str] = set()
+        for root in self._roots(response):
+            for element in root.iter(*tags):
+                # nearly all look at one attribute
+                for reference in (element.get("href"),) if self._is_usual else _values(element, attributes):
+                    if reference is None or reference in seen:
+                        yield None
+                        continue
+                    seen.add(reference)
+                    url = absolute(reference)
+                    if url is not None and allows(url):
+                        yield Found(canonicalize_url(url) if self._canonicalizes else url, element)
+                    else:
+                        yield None
+
+    def _roots(self, response: HtmlResponse) -> Iterator[Any]:
+        """Yield the elements in which links are looked for."""
+        if not self.extractor.restrict_xpaths:
+            yield tree_of(response)
+            return
+        for path in self.extractor.restrict_xpaths:
+            for part in response.xpath(path):
+                if isinstance(part.root, etree._Element):
+                    yield part.root
+
+    def _extracted(self, response: HtmlResponse) -> Iterator[Found | None]:
+        links: Iterable[Link] = self.extractor.extract_links(response)
+        for link in links:
+            url = _as_requested(link.url)
+            yield None if url is None else Found(url, link.text)
+
+
+def _values(element: Any, attributes: frozenset[str]) -> list[str]:
+    """Return what *element* has in the *attributes*."""
+    return [value for name, value in element.items() if name in attributes]
+
+
+class _Filter:
+    """Whether an *extractor* made with plain values takes a URL."""
+
+    def __init__(self, extractor: Any) -> None:
+        self._patterns = extractor.allow_res, extractor.deny_res
         self._domains = extractor.allow_domains, extractor.deny_domains
         self._extensions = extractor.deny_extensions
         self._are_ends = not any("/" in each for each in self._extensions)
@@ -455,8 +321,8 @@ class _Filter:
         is_open = not any((*self._patterns, *self._domains))
         self.allows = self._may_have_its_extension if is_open else self._passes
 
-    def _may_have_its_extension(self, url: str, anchor: Anchor) -> bool:
-        """.3 us for a path whose last part has no dot, or ends like one before."""
+    def _may_have_its_extension(self, url: str) -> bool:
+        """0.3 us for a path whose last part has no dot, or ends like one before."""
         path = url
         for mark in "#?":
             if mark in path:
@@ -472,21 +338,132 @@ class _Filter:
         return True
 
     def _pass_all(self, end: str) -> bool:
-        """Whether all paths that have this *end* pass, since one does."""
+        """Whether all paths with this *end* pass, since one does."""
         return end[1:].isalnum() and not any(each.endswith(end) for each in self._long)
 
-    def _passes(self, url: str, anchor: Anchor) -> bool:
-        allowed, denied, texts = self._patterns
+    def _passes(self, url: str) -> bool:
+        allowed, denied = self._patterns
         if allowed and not any(pattern.search(url) for pattern in allowed):
             return False
-        if any(pattern.search(url) for pattern in denied) or not self._may_have_its_extension(url, anchor):
+        if any(pattern.search(url) for pattern in denied) or not self._may_have_its_extension(url):
             return False
-        if any(self._domains) and not self._is_of_its_domains(url):
+        allowed_domains, denied_domains = self._domains
+        if not (allowed_domains or denied_domains):
+            return True
+        parsed = urlparse(url)
+        if allowed_domains and not url_is_from_any_domain(parsed, allowed_domains):
             return False
-        return not texts or any(pattern.search(text_of(anchor)) for pattern in texts)
+        return not (denied_domains and url_is_from_any_domain(parsed, denied_domains))
 
-    def _is_of_its_domains(self, url: str) -> bool:
-        parsed, (allowed, denied) = urlparse(url), self._domains
-        if allowed and not url_is_from_any_domain(parsed, allowed):
-            return False
-        return not (denied and url_is_from_any_domain(parsed, denied))
+
+# --- digests ----------------------------------------------------------------------------------------------
+
+DIGEST_BYTES = 5  # one change in 2**39 is missed
+LONG_TEXT = 262_144  # bytes of a page; the text of a longer one is read in a thread: 25 ms
+MOST_DIGESTED = 1_048_576  # bytes of a page of which text or links are digested; the body of a larger one is
+CONTENT = b"content"  # the kind of a hash that a spider gives
+_HEAD = b"head"
+
+# Elements that are not shown, or that hold tokens and advertisements.
+_UNSEEN = frozenset(
+    ("script", "style", "template", "noscript", "iframe", "object", "embed", "svg", "meta", "link", "base")
+)
+
+
+def digest_of(data: bytes, kind: bytes = b"") -> bytes:
+    """Return five bytes for *data* of one *kind*; one other in 2**39 has them too. The last bit is 0: see
+    `policy.as_given`."""
+    digest = blake2b(data, digest_size=DIGEST_BYTES, person=kind).digest()
+    return digest[:-1] + bytes((digest[-1] & 0xFE,))
+
+
+def digest_by(setting: str | Callable[[Response], Any]) -> Callable[[Response], bytes]:
+    """Return the function that digests a response by ``FRONTIER_DIGEST``: "body" (decoded), visible "text"
+    and where it links to, "links" alone, or what a function of the project returns; b"" for its None.
+
+    0.1 ms for "body" of 100 KB, about 4 ms for text and links, which parse the page; the spider's selectors
+    share the tree.
+    """
+    if callable(setting):
+        return lambda response: of_content(setting(response))
+    readers = {"text": _text, "links": _links}
+    return partial(_of_tree, readers[setting], setting.encode()) if setting in readers else _of_body
+
+
+def of_content(value: Any) -> bytes:
+    """Return the digest of what a spider, or its function, returns as the content of a page: bytes, text, or
+    anything with a stable repr; b"" for None."""
+    if value is None:
+        return b""
+    if not isinstance(value, bytes):
+        value = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+    return digest_of(value, CONTENT)
+
+
+def of_head(etag: bytes, last_modified: bytes, length: bytes) -> bytes:
+    """Return the digest of a page that was requested with HEAD: of its tag, else of its date and its
+    ``Content-Length``; b"" without tag and date."""
+    if etag:
+        return digest_of(opaque(etag), _HEAD)
+    return digest_of(last_modified + b" " + length, _HEAD) if last_modified else b""
+
+
+def _of_body(response: Response) -> bytes:
+    return digest_of(response.body)
+
+
+def _of_tree(read: Callable[[Any], str], kind: bytes, response: Response) -> bytes:
+    """Return the digest of what *read* finds in an HTML page; of the body for anything else."""
+    if not is_text(response) or is_digested_by_body(response):
+        return _of_body(response)
+    root = response.selector.root
+    if not isinstance(root, etree._Element):
+        return _of_body(response)
+    return digest_of(read(root).encode("utf-8", "surrogatepass"), kind)
+
+
+def is_digested_by_body(response: Response) -> bool:
+    """Whether *response* is too large for its text or links to be digested, or one tag of it is."""
+    return len(response.body) > MOST_DIGESTED or has_huge_tag(response.body)
+
+
+def _text(root: Any) -> str:
+    text = "".join("".join(visible_text(root)).split())  # line breaks are no content
+    return f"{text}\n" + "\n".join(_hrefs(root))
+
+
+def _links(root: Any) -> str:
+    return "\n".join(sorted(set(_hrefs(root))))
+
+
+def visible_text(root: Any) -> Iterator[str]:
+    """Yield the text of a page in its order, without scripts, styles, frames and hidden elements. Linear,
+    which `etree.iterwalk` is not where comments stand side by side."""
+    around = [(root, iter(root))]
+    yield root.text or ""
+    while around:
+        parent, children = around[-1]
+        child = next(children, None)
+        if child is None:
+            around.pop()
+            yield (parent.tail or "") if around else ""
+        elif not isinstance(child.tag, str) or child.tag in _UNSEEN or _is_hidden(child):  # or a comment
+            yield child.tail or ""
+        else:
+            yield child.text or ""
+            around.append((child, iter(child)))
+
+
+def _is_hidden(element: Any) -> bool:
+    if element.get("hidden") is not None:
+        return True
+    style = element.get("style")
+    return style is not None and "display:none" in style.replace(" ", "").lower()
+
+
+def _hrefs(root: Any) -> Iterator[str]:
+    """Yield where a page links to, without the session identifiers that change at every visit."""
+    for element in root.iter("a", "area"):
+        href = element.get("href")
+        if href is not None:
+            yield without_session(href.strip())

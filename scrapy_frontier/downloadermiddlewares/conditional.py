@@ -18,7 +18,7 @@ from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import CACHED
 from ..crawl.in_flight import CONDITIONAL, Flight, fetched_of, postpone
-from ..crawl.link_extractor import LONG, digest_by, of_head
+from ..crawl.link_extractor import LONG_TEXT, digest_by, is_digested_by_body, of_head
 from ..crawl.meta_keys import CHANGED, SITEMAP, UNSET
 from ..crawl.revisits import calls_unchanged, end_unchanged
 from .directives import DirectivesMiddleware
@@ -164,7 +164,11 @@ class UnchangedMiddleware(Component):
     async def _digest_of(self, response: Response, reporter: Reporter) -> bytes:
         """b"" where it cannot be made: the function may be the user's."""
         try:
-            if self.settings.digest != "body" and len(response.body) > LONG:
+            is_parsed = self.settings.digest in ("text", "links")
+            if is_parsed and is_digested_by_body(response):
+                words = "%s is too large for FRONTIER_DIGEST, and is digested by its body (said once)"
+                reporter.log_once("digest of a large page", logging.WARNING, words, response)
+            elif self.settings.digest != "body" and len(response.body) > LONG_TEXT:
                 return await scrapy_internals.in_thread(self._digest, response)
             return self._digest(response)
         except Exception:

@@ -25,7 +25,7 @@ from ..parse.urls import host_of, origin_of
 from ..ranking import graph
 from ..store import keys, queue_keys, records
 from ..store.keys import State
-from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from ..store.link_rows import CANONICAL, INTERNAL, KIND, KINDS, NOFOLLOW, REDIRECT, Edge
 from ..transitions import TABLE, Event
 from . import page_visits
 
@@ -50,8 +50,10 @@ def readable() -> Iterator[None]:
 
 
 def flag_names(flags: int) -> list[str]:
-    """What a link's flags say, in words: ``nofollow``, ``internal``, ``redirect``, ``canonical``."""
-    return [name for flag, name in _NAMES.items() if flags & flag]
+    """Return the flags of a link in words: its kind, if it is known (``a``, ``css``, ``img`` ...), then
+    ``nofollow``, ``internal``, ``redirect``, ``canonical``."""
+    kind = [name for name, bits in KINDS.items() if flags & KIND == bits]
+    return kind + [name for flag, name in _NAMES.items() if flags & flag]
 
 
 def chunks(store: Store) -> Iterator[graph.Chunk]:

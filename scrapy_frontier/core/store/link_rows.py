@@ -31,13 +31,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOFOLLOW, INTERNAL, REDIRECT, CANONICAL = 1, 2, 4, 8
-FLAGS = NOFOLLOW | INTERNAL | REDIRECT | CANONICAL
+# The tag of a link, 0 if it is not known: a request that a callback made, or a row of an older crawl.
+KINDS = {
+    name: number << 5
+    for number, name in enumerate(("a", "css", "img", "video", "audio", "object", "script"), 1)
+}
+KIND = 7 << 5  # the bits of a kind
+FLAGS = NOFOLLOW | INTERNAL | REDIRECT | CANONICAL | KIND
 _LAST_TARGET = (1 << 63) - 1
 WEIGHTED = 16  # of a section, not of a link: weight codes follow the targets
 
 
 class Edge(NamedTuple):
-    """A link to the page *target*: a sum of `NOFOLLOW`, `INTERNAL` (same host), `REDIRECT`, `CANONICAL`.
+    """A link to the page *target*: a sum of `NOFOLLOW`, `INTERNAL` (same host), `REDIRECT`, `CANONICAL` and
+    one of `KINDS`.
 
     *weight* is the link score. It is stored with a relative error of at most 4.5 % between 2**-7.875 and
     2**7.875, clamped outside; 1 and 0 exactly.
@@ -55,14 +62,16 @@ PlainEdge = tuple[int, int, float]
 def collapse(edges: Iterable[PlainEdge]) -> list[PlainEdge]:
     """One edge a target, ascending: parallel links count once.
 
-    A target linked with and without nofollow is followed; of several weights the largest stays.
+    A target linked with and without nofollow is followed; of several weights the largest stays, of several
+    kinds the first.
     """
     merged: dict[int, PlainEdge] = {}
     for edge in edges:
         target = edge[0]
         known = merged.get(target)
         if known is not None and known != edge:
-            flags = (known[1] | edge[1]) & ~NOFOLLOW | known[1] & edge[1] & NOFOLLOW
+            flags = (known[1] | edge[1]) & ~(NOFOLLOW | KIND) | known[1] & edge[1] & NOFOLLOW
+            flags |= known[1] & KIND or edge[1] & KIND
             edge = target, flags, max(known[2], edge[2])
         merged[target] = edge
     return [merged[target] for target in sorted(merged)]
@@ -93,10 +102,9 @@ def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdg
             section.append(edge)
     out = bytearray()
     for flags, members in sorted(sections.items()):
-        out.append(flags)
         last = members[0][0]
         first = last - source
-        numbers = [len(members), (first << 1) ^ (first >> 63)]
+        numbers = [flags, len(members), (first << 1) ^ (first >> 63)]
         for target, _, _ in members[1:]:
             numbers.append(target - last - 1)
             last = target
