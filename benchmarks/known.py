@@ -51,9 +51,9 @@ def watch() -> None:
     """Have the time of each page noted."""
     end, root = PageFollowing.end, link_extractor.tree_of
 
-    def timed_end(self: PageFollowing, response: Any) -> Iterator[None]:
+    def timed_end(self: PageFollowing) -> Iterator[None]:
         begin = time.thread_time()
-        yield from end(self, response)
+        yield from end(self)
         taken["all"].append(time.thread_time() - begin)
 
     def timed_root(response: Any) -> Any:

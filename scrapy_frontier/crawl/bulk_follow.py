@@ -14,8 +14,7 @@ import logging
 import reprlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
@@ -32,11 +31,11 @@ from ..core.frontier import Link
 from ..core.parse.urls import escaped_fragment, host_of, origin_text
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import scrapy_internals
-from .callback_requests import Offsite, TimeSlice, usual_listeners
+from .callback_requests import Offsite, usual_listeners
 from .codec import Unreadable, copied
 from .fingerprints import is_plain
 from .in_flight import PageLinks
-from .link_extractor import PageReader, is_text, kind_of, let_go_of_tree
+from .link_extractor import FollowRule, PageReader, is_text, kind_of, let_go_of_tree
 from .meta_keys import DUPLICATE, FOLLOW, LINK_SCORE
 from .meta_values import pattern_and_force_of
 from .outlinks import MOST_LINKS
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from ..settings import FrontierSettings
     from .callback_requests import CallbackOutput
     from .codec import Codec
-    from .directive_rules import PageRules
     from .dupefilters import DupeFilter
     from .enqueue import RequestEnqueuer
     from .in_flight import Flights
@@ -71,20 +69,6 @@ class Extractor(Protocol):
 
     def extract_links(self, response: HtmlResponse) -> Iterable[ScrapyLink]:
         """Return the links of a page, absolute, each once."""
-
-
-class FollowRule(NamedTuple):
-    """Links that *reader* finds go to *callback* (None: the spider's own); *rule* is the number of a rule of
-    a `CrawlSpider`, None without one."""
-
-    reader: PageReader
-    callback: Callable[..., Any] | None = None
-    errback: Callable[..., Any] | None = None
-    rule: int | None = None
-
-    def meta(self, text: str) -> dict[str, Any]:
-        """Return the meta of a request for a link with this *text*, as `CrawlSpider` has it."""
-        return {} if self.rule is None else {"rule": self.rule, "link_text": text}
 
 
 def follow_all(spider: Spider | None, callback: Callable[..., Any] | None = None) -> FollowRule:
@@ -338,42 +322,25 @@ async def chained(result: AsyncIterator[Any], more: Iterable[Any]) -> AsyncItera
         yield each
 
 
-class PlaceInLine:
-    """A page's place in *line*, among the pages with very many links, from its first `give_way` until
-    `leave`.
-
-    The first in line gives way for one turn of the event loop at a time, the others until it is idle. So each
-    page ends in bounded time; a kill before that has it fetched again.
-    """
-
-    def __init__(self, line: list[PlaceInLine]) -> None:
-        self._line = line
-
-    async def run(self, steps: Iterator[None]) -> None:
-        """Take all *steps*, and give way to others after every slice of time."""
-        time_slice = TimeSlice()
-        for _ in steps:
-            if perf_counter() >= time_slice.look_at and time_slice.is_over():
-                await self.give_way()
-                time_slice.renew()
-
-    async def give_way(self) -> None:
-        """Let other pages have their turn."""
-        if self not in self._line:
-            self._line.append(self)
-        await scrapy_internals.give_way(1 if self._line[0] is self else scrapy_internals.TURNS)
-
-    def leave(self) -> None:
-        """Leave the line: the page is done."""
-        if self in self._line:
-            self._line.remove(self)
-
-
 # --- one page ---------------------------------------------------------------------------------------------
 
 TOGETHER = 300  # new links in one call at most, 6 ms
 _TEXT = "\ufdd0"  # no character: replaced by the text of a link in a payload that all links share
 _quote = json.encoder.encode_basestring
+
+
+class Refusing(Protocol):
+    """What refuses links of one page: `find_refused` first, then the other two."""
+
+    def find_refused(self) -> Iterator[None]:
+        """Find the links that are not followed, once; yields after each element of the page."""
+
+    @property
+    def refuses_none(self) -> bool:
+        """Whether `refusal` is empty for every link."""
+
+    def refusal(self, url: str) -> str:
+        """Return why a link to *url* is not followed, and count it; empty if it is."""
 
 
 class PageFollowing:
@@ -388,7 +355,7 @@ class PageFollowing:
         response: HtmlResponse,
         rules: tuple[FollowRule, ...],
         collector: LinkCollector | None,
-        page_rules: PageRules | None,
+        page_rules: Refusing | None,
     ) -> None:
         self._follow, self._response, self._rules = follow, response, rules
         self._collector, self._page_rules = collector, page_rules
@@ -657,7 +624,7 @@ class Follow:
                 yield Request(link.url, rule.callback, meta=meta)
 
     def taker(
-        self, response: Any, collector: LinkCollector | None, page_rules: PageRules | None
+        self, response: Any, collector: LinkCollector | None, page_rules: Refusing | None
     ) -> PageFollowing:
         """Return what follows the links of *response* in bulk, and stands before the *collector*. To be asked
         after `requests`, if it `is_followed`."""

@@ -26,7 +26,7 @@ from ..core.parse.urls import origin_text
 from . import scrapy_internals
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -126,6 +126,37 @@ class TimeSlice:
         left = self._end - thread_time()
         self.look_at = perf_counter() + left
         return left <= 0
+
+
+class PlaceInLine:
+    """A page's place in *line*, among the pages with very many links, from its first `give_way` until
+    `leave`.
+
+    The first in line gives way for one turn of the event loop at a time, the others until it is idle. So each
+    page ends in bounded time; a kill before that has it fetched again.
+    """
+
+    def __init__(self, line: list[PlaceInLine]) -> None:
+        self._line = line
+
+    async def run(self, steps: Iterator[None]) -> None:
+        """Take all *steps*, and give way to others after every slice of time."""
+        time_slice = TimeSlice()
+        for _ in steps:
+            if perf_counter() >= time_slice.look_at and time_slice.is_over():
+                await self.give_way()
+                time_slice.renew()
+
+    async def give_way(self) -> None:
+        """Let other pages have their turn."""
+        if self not in self._line:
+            self._line.append(self)
+        await scrapy_internals.give_way(1 if self._line[0] is self else scrapy_internals.TURNS)
+
+    def leave(self) -> None:
+        """Leave the line: the page is done."""
+        if self in self._line:
+            self._line.remove(self)
 
 
 class _PageOutput:

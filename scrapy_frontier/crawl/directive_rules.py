@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.directives import Consequences
-    from .bulk_follow import PlaceInLine
+    from .callback_requests import PlaceInLine
 
 
 class DirectiveRules(Component):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..core.pages.leases import Lease, Link
     from ..core.parse.directives import Consequences
     from ..core.store.records import RequestFacts
-    from .bulk_follow import FollowRule
+    from .link_extractor import FollowRule
     from .log import Reporter
     from .queued import QueuedRequests
     from .robots import Decision

@@ -303,6 +303,20 @@ class PageReader:
             yield None if url is None else Found(url, link.text)
 
 
+class FollowRule(NamedTuple):
+    """Links that *reader* finds go to *callback* (None: the spider's own); *rule* is the number of a rule of
+    a `CrawlSpider`, None without one."""
+
+    reader: PageReader
+    callback: Callable[..., Any] | None = None
+    errback: Callable[..., Any] | None = None
+    rule: int | None = None
+
+    def meta(self, text: str) -> dict[str, Any]:
+        """Return the meta of a request for a link with this *text*, as `CrawlSpider` has it."""
+        return {} if self.rule is None else {"rule": self.rule, "link_text": text}
+
+
 def _values(element: Any, attributes: frozenset[str]) -> list[str]:
     """Return what *element* has in the *attributes*."""
     return [value for name, value in element.items() if name in attributes]

@@ -12,8 +12,8 @@ from scrapy.exceptions import IgnoreRequest
 
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
-from ..crawl.bulk_follow import BuiltIns, PlaceInLine, bypass, chained, known_ending
-from ..crawl.callback_requests import TimeSlice
+from ..crawl.bulk_follow import BuiltIns, bypass, chained, known_ending
+from ..crawl.callback_requests import PlaceInLine, TimeSlice
 from ..crawl.directive_rules import DirectiveRules
 from ..crawl.link_extractor import parse_beside
 from ..crawl.meta_keys import FOLLOW

@@ -15,8 +15,8 @@ from scrapy_frontier.core.store import link_rows
 from scrapy_frontier.core.store.keys import key_id, link_key, segment_key
 from scrapy_frontier.core.store.link_rows import (
     CANONICAL,
-    FLAGS,
     INTERNAL,
+    KINDS,
     NOFOLLOW,
     REDIRECT,
     Edge,
@@ -26,17 +26,19 @@ from scrapy_frontier.core.store.link_rows import (
     encode_row,
 )
 
+FLAGS = st.builds(int.__or__, st.integers(0, 15), st.sampled_from((0, *KINDS.values())))
+
 edges = st.lists(
     st.builds(
         Edge,
         st.one_of(st.integers(0, 300), st.integers(0, (1 << 40) - 1)),
-        st.integers(0, FLAGS),
+        FLAGS,
         st.sampled_from([1.0, 0.0, 0.5, 2.0]),
     ),
     max_size=30,
 )
 near_edges = st.lists(
-    st.builds(Edge, st.integers(0, 9000), st.integers(0, FLAGS), st.sampled_from([1.0, 0.0, 0.5])),
+    st.builds(Edge, st.integers(0, 9000), FLAGS, st.sampled_from([1.0, 0.0, 0.5])),
     max_size=20,
 )
 pages = st.one_of(st.integers(0, 20), st.integers(4090, 4100), st.integers(0, 9000))
@@ -83,6 +85,8 @@ def test_a_row_has_these_bytes():
         "03 01 04"  # nofollow and internal, 1 link: +2
         "10 01 06 38"  # weighted, 1 link: +3, weight code 64 + 8 log2(0.5) = 56
     )
+    typed = [Edge(8, KINDS["a"]), Edge(9, KINDS["script"] | INTERNAL)]
+    assert encode_row(10, typed) == bytes.fromhex("20 01 03e201 01 01")
 
 
 def test_a_segment_has_these_bytes():
@@ -127,7 +131,7 @@ def test_a_cut_row_is_refused_or_loses_whole_sections(source, links, data):
 
 
 @pytest.mark.parametrize(
-    "row", [b"\x00", b"\x00\x01", b"\x00\x00\x01", b"\x20\x01\x02", b"\x10\x01\x02", b"\x00\x02\x02"]
+    "row", [b"\x00", b"\x00\x01", b"\x00\x00\x01", b"\x80\x02\x01\x02", b"\x10\x01\x02", b"\x00\x02\x02"]
 )
 def test_damaged_rows_are_refused_by_both_readers(row):
     with pytest.raises(ValueError, match=r"row|varint"):
@@ -146,7 +150,7 @@ def test_a_damaged_segment_is_refused(damage):
 
 
 def test_what_is_no_link_is_refused():
-    for edge in (Edge(-1), Edge(1 << 63), Edge(1, 32), Edge(1, 0, -1.0), Edge(1, 0, math.nan)):
+    for edge in (Edge(-1), Edge(1 << 63), Edge(1, 256), Edge(1, 0, -1.0), Edge(1, 0, math.nan)):
         with pytest.raises(ValueError, match=r"no edge|link score"):
             encode_row(0, [edge])
 

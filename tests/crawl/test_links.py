@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -11,13 +12,15 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.item import Field
 from scrapy.linkextractors import LinkExtractor
 
+from scrapy_frontier import FrontierSpider
+from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT
+from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, KIND, NOFOLLOW, REDIRECT
 from scrapy_frontier.core.store.records import decode_page
-from scrapy_frontier.crawl.outlinks import _anchors
+from scrapy_frontier.crawl.link_extractor import references_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +48,7 @@ def read_links(directory: Path) -> dict[str, list[Linked]]:
         rows = [keys.key_id(key) for key, _ in store.scan(keys.LINK_ROW)]
         return {
             urls[page_id]: [
-                Linked(urls[edge.target], edge.flags, edge.weight)
+                Linked(urls[edge.target], edge.flags & ~KIND, edge.weight)
                 for edge in graph.find_row(page_id, store.get)
             ]
             for page_id in rows
@@ -394,4 +397,41 @@ def test_pages_can_be_read(tmp_path: Path, web: Web, run: Callable[..., Crawl]) 
 def test_an_anchor_leads_where_a_link_extractor_has_it_lead(page: str, href: str) -> None:
     response = HtmlResponse(page, body=f'<a href="{href}">x</a>', encoding="utf-8")
     (found,) = LinkExtractor().extract_links(response)
-    assert list(_anchors(response, 0, frozenset())) == [(Request(found.url).url.partition("#")[0], 0)]
+    assert (references_of(response)(href) or "").partition("#")[0] == Request(found.url).url.partition("#")[0]
+
+
+TAGS = """<html><head><link rel=stylesheet href="/css"><link rel=icon href="/icon"><script src="/script">
+</script></head><body><a href="/a"><img src="/img"></a><video src="/video"><source src="/video2"></video>
+<audio src="/audio"></audio><object data="/object"></object><embed src="/embed"></body></html>"""
+
+
+class EverythingSpider(FrontierSpider):
+    """Follows whatever a page embeds."""
+
+    name = "everything"
+    custom_settings = {"ROBOTSTXT_OBEY": False}
+    link_extractor = LinkExtractor(
+        tags=("a", "link", "script", "img", "video", "source", "audio", "object", "embed"),
+        attrs=("href", "src", "data"),
+    )
+
+
+@pytest.mark.parametrize("links", ["spider", "all"])
+def test_a_link_has_the_kind_of_its_tag(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, links: str
+) -> None:
+    start = web.on("/", body=TAGS)
+    run(EverythingSpider, {"FRONTIER_LINKS": links}, start_urls=[start])
+    with closing(Store(tmp_path / "frontier")) as store:
+        urls = {keys.key_id(key): decode_page(value).url for key, value in store.scan(keys.PAGE)}
+        edges = facts.links_out(store, next(page for page, url in urls.items() if url == start))
+        found = {urls[edge.target].rpartition("/")[2]: facts.flag_names(edge.flags)[:-1] for edge in edges}
+    kinds = {name: [name] for name in ("a", "css", "img", "video", "audio", "object", "script")}
+    assert found == {**kinds, "video2": ["video"], "embed": ["object"], "icon": []}
+
+
+def test_a_request_of_a_callback_has_no_kind(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+    web.link("/", "/a")
+    run(LinkSpider, ADDON, start_urls=[web.url("/")])
+    with closing(Store(tmp_path / "frontier")) as store:
+        assert [facts.flag_names(edge.flags) for edge in facts.links_out(store, 0)] == [["internal"]]
