@@ -112,20 +112,15 @@ def commands(work, hub, last):
     yield "hosts", ["hosts"]
     yield "queue", ["queue"]
     yield "find", ["find", f"{re.escape(urlsplit(last).path)}$"]
-    for name in ("page", "why"):
-        yield f"{name} (done)", [name, hub]
-        yield f"{name} (queued)", [name, last]
+    yield "why --record (done)", ["why", hub, "--record"]
+    yield "why --record (queued)", ["why", last, "--record"]
     yield "links --out", ["links", hub, "--out"]
     yield "links --in", ["links", hub, "--in", "--limit", "20"]
     for by in ("score", "cash", "pagerank", "authority", "hub"):
         yield f"top --by {by}", ["top", "--by", by]
     yield "top --host", ["top", "--by", "pagerank", "--host", host]
-    for what in ("pages", "queue", "links"):
-        yield f"dump --what {what}", ["dump", "--what", what]
-    for ending in ("graphml", "txt", "csv", "npz"):
-        yield f"graph FILE.{ending}", ["graph", str(work / f"web.{ending}")]
-    yield "rank", ["rank", "--scorer", "mixed"]
-    yield "rank --scorer hits", ["rank", "--scorer", "hits"]
+    for ending in ("graphml", "csv", "npz"):
+        yield f"links --graph FILE.{ending}", ["links", "--graph", str(work / f"web.{ending}")]
     yield "check", ["check"]
     yield "export", ["export", str(work / "x.gz")]
     yield "import", ["import", str(work / "x.gz")]
@@ -235,8 +230,7 @@ def main():
     print(f"{name}: {count:,} pages known, built in {time.perf_counter() - began:.0f} s")
     wrong = []
     for arguments in (
-        ["dump"],
-        ["dump", "--what", "links"],
+        ["find", ".", "--json"],
         ["find", "."],
         ["queue", "--limit", "0"],
         ["links", hub, "--in"],
@@ -252,10 +246,8 @@ def main():
         out = work / "out"
         seconds, peak, anonymous, code, said = run(arguments, directory, out)
         width = widest(out)
-        is_text = arguments[0] != "dump"
-        shown = width if is_text else ""
-        print(f"| {name} | {seconds:.1f} | {peak:.0f} | {anonymous:.0f} | {shown} |", flush=True)
-        if code or "Traceback" in said or (is_text and width > 80):
+        print(f"| {name} | {seconds:.1f} | {peak:.0f} | {anonymous:.0f} | {width} |", flush=True)
+        if code or "Traceback" in said or width > 80:
             wrong.append(f"{name}: exit code {code}, {width} columns, {said[-300:]}")
     ends = "" if options.only else "; `| head -1` and Ctrl-C end without a traceback"
     fine = f"Text fits 80 columns{ends}."

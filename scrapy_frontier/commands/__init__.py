@@ -44,17 +44,15 @@ class Spec(NamedTuple):
 
 
 COMMANDS: dict[str, Spec] = {
-    "stats": Spec("page", "pages by state, hosts, attempts, size on disk"),
-    "hosts": Spec("page", "hosts, most queued pages first", options=("limit",)),
-    "queue": Spec("page", "what comes next, in order", options=("limit", "host", "due")),
-    "find": Spec("page", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since")),
-    "page": Spec("page", "all that is known of a page", "URL", 1, 1),
-    "why": Spec("page", "why a page is where it is, in a sentence", "URL", 1, 1),
-    "links": Spec("graph", "links of a page and to it", "URL", 1, 1, ("in", "out", "limit")),
-    "dump": Spec("page", "everything, for other programs", options=("what", "format")),
+    "stats": Spec("look", "pages by state, hosts, attempts, size on disk"),
+    "hosts": Spec("look", "hosts, most queued pages first", options=("limit",)),
+    "queue": Spec("look", "what comes next, in order", options=("limit", "host", "due")),
+    "find": Spec("look", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since")),
+    "why": Spec("look", "why a page is in its state, in a sentence", "URL", 1, 1, ("record",)),
+    "links": Spec(
+        "graph", "links of a page, or all in a file", "[URL]", 0, 1, ("in", "out", "limit", "graph")
+    ),
     "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit")),
-    "rank": Spec("graph", "rank all pages, and order the queue by that", options=("scorer",)),
-    "graph": Spec("graph", "the link graph: .graphml .txt .tsv .csv .npz", "FILE", 1, 1),
     "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file", "pattern", "force")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match", "force")),
     "forget": Spec("steer", "remove all that is known of a page", "[URL]", 0, 1, ("host",)),
@@ -89,11 +87,10 @@ OPTIONS: dict[str, Option] = {
         "choices": ["pagerank", "authority", "hub", "cash", "score"],
         "help": "by which score; else score, the crawl's own",
     },
-    "scorer": {"metavar": "NAME", "help": "which scorer ranks; else the crawl's own"},
+    "record": {**_SWITCH, "help": "print all that is known of the page, too"},
     "in": {**_SWITCH, "help": "only the links to it"},
     "out": {**_SWITCH, "help": "only the links on it; no pass over the graph"},
-    "what": {"choices": ["pages", "queue", "links"], "help": "what to dump; else pages"},
-    "format": {"choices": ["jsonl", "csv"], "help": "how to dump it; else jsonl"},
+    "graph": {"metavar": "FILE", "help": "write all links to FILE (.graphml .csv .tsv .npz)"},
     "repair": {**_SWITCH, "help": "mend what is wrong"},
     "yes": {**_SWITCH, "help": "do not ask; order it of an unknown host, too"},
 }

@@ -1,7 +1,4 @@
-"""One call of a command: what it is given, and how it ends: never in a traceback for what users meet.
-
-Hosts as users write them: by name, by address, or by a URL.
-"""
+"""Runs one command: what it is given, and how it ends: in a line, not in a traceback."""
 
 from __future__ import annotations
 
@@ -45,8 +42,11 @@ _REMEDIES = {
 
 
 class Call(NamedTuple):
-    """What a command works with. A command returns its exit code, or nothing where that is always 0; it
-    raises `FrontierError`, `UnreadableRow`, `OSError` or `UsageError`, which `run` tells."""
+    """What a command works with.
+
+    A command returns its exit code, or None for 0; it raises `FrontierError`, `UnreadableRow`, `OSError` or
+    `UsageError`, which `run` prints.
+    """
 
     project: Project
     output: Output
@@ -54,13 +54,13 @@ class Call(NamedTuple):
     options: argparse.Namespace
 
     def host(self, store: Store) -> str | None:
-        """The host that ``--host`` names, None without. Raises `UsageError` for a name that is none."""
+        """Returns the host that ``--host`` names, or None. Raises `UsageError`."""
         return None if self.options.host is None else host_argument(self.project, store, self.options.host)
 
 
 def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: Settings) -> int:
-    """Run a command to its exit code: its own, 1 for what it could not do, which is told, 130 if it was
-    interrupted. Raises only `UsageError`."""
+    """Runs a command and returns its exit code: its own, 1 after an error, 130 after Ctrl-C. Raises
+    `UsageError` alone."""
     module = import_module(f".{spec.module}", __package__)
     command: Callable[[Call], int | None] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
     _stand_in_for_closed()
@@ -81,8 +81,8 @@ def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace
 
 
 def _stand_in_for_closed() -> None:
-    """What is written to standard output or error goes nowhere where the shell has closed it (``>&-``): there
-    Python has None, and a file of the frontier would get its number."""
+    """Puts a sink in place of standard output or error if the shell has closed it (``>&-``): Python has None
+    there, and a file of the frontier would get its descriptor."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
@@ -103,7 +103,7 @@ def _fail(output: Output, error: Exception) -> int:
 
 
 def _close_stdout() -> None:
-    """Keep the interpreter from meeting the closed pipe again when it flushes at its end."""
+    """Keeps the interpreter from writing into the closed pipe again when it flushes at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError):  # not a real file: in a test
         os.dup2(nowhere, sys.stdout.fileno())
@@ -111,20 +111,19 @@ def _close_stdout() -> None:
 
 
 def host_argument(project: Project, store: Store, text: str) -> str:
-    """The host that a user means: a name as it is written where *store* has it, as any a ``download_slot``
-    gives; else that of a host name or a URL, as it stands in URLs that are requested. A name of which nothing
-    is known stays as it is written, too, where a function of the *project* gives names, or where it has
-    blanks; a port or a path may stand behind the name of a host.
+    """Returns the name of the queue that a user means by *text*: the name of a queue as it is written, else
+    the host of a host name, an address or a URL.
 
-    Raises `UsageError` where there is none.
+    If a function of the *project* gives politeness keys, a name stays as it is written. Raises `UsageError`
+    if there is no host in it.
     """
     written, name = clean_host(text), _host_in(text)
-    if written and (written == name or facts.is_there(store, written)):
+    if written and facts.has_queue(store, written):
         return written
-    if name and ("://" in text or facts.is_there(store, name)):
+    is_url = "://" in text
+    if name and (is_url or facts.has_queue(store, name)):
         return name
-    has_own_names = callable(project.frontier_settings.politeness_key) and "://" not in text
-    if text.strip() and (has_own_names or (name and len(text.split()) > 1)):
+    if text.strip() and not is_url and callable(project.frontier_settings.politeness_key):
         return written
     if not name:
         raise UsageError(f"{text!r} names no host: write the name of a host, as www.example.com")
@@ -132,7 +131,7 @@ def host_argument(project: Project, store: Store, text: str) -> str:
 
 
 def _host_in(text: str) -> str:
-    """The host in the name of one, in an address, or in a URL; empty where there is none."""
+    """Returns the host in a host name, an address or a URL; empty if there is none."""
     url = text
     if "://" not in text:
         bare = text.strip()

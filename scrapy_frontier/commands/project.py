@@ -1,4 +1,4 @@
-"""The frontier of a project: where it lies, how the project identifies its pages, which delays it sets."""
+"""The frontier of a project: its directory, how the project identifies its pages, which delays it sets."""
 
 from __future__ import annotations
 
@@ -21,18 +21,15 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from .. import addon
 from ..core.admin import facts
 from ..core.errors import FrontierError
-from ..core.frontier import Frontier, FrontierOptions
+from ..core.frontier import Frontier
 from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl import codec as request_codec
 from ..crawl import directory as jobdirs
-from ..crawl.choose_scorer import load_scorer
 from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities, plain_fingerprint
 from ..crawl.politeness_key import PolitenessKeys, registered_domain
 from ..settings import (
     DOMAIN,
-    SCORERS,
-    FrontierSetting,
     FrontierSettings,
     default_politeness,
     function,
@@ -48,11 +45,9 @@ if TYPE_CHECKING:
 
     from ..core.frontier import PageId
     from ..core.hosts.host import Politeness
-    from ..core.ranking.scorer import Scorer
     from ..core.store.leveldb import Store
     from ..core.store.records import Page
 
-_ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
 _CODEC = request_codec.Codec(Spider("frontier"))  # it only asks who pages are
 
 
@@ -82,10 +77,10 @@ class NoFrontier(FrontierError):
 
 
 class Project:
-    """What the settings (of the project, the command line and *spider*) say of the frontier; *user* says in
-    words who uses it. ``now`` is one time for all of the command (POSIX seconds).
+    """The frontier that the settings of the project, the command line and *spider* name; *user* is what uses
+    it, in words. ``now`` is the time of the whole command (POSIX seconds).
 
-    Raises `UsageError` for a spider there is not, or where no directory is named, and `FrontierSetting`.
+    Raises `UsageError` for an unknown spider, or if no directory is named, and `FrontierSetting`.
     """
 
     def __init__(
@@ -111,8 +106,8 @@ class Project:
     # -- the store -------------------------------------------------------------------------------------
 
     def _find(self, directory: str | None, spider: str | None) -> Path:
-        """*directory*; where that is a JOBDIR, or the one of the settings is meant, the frontier in it, of
-        *spider* if there are several."""
+        """Returns *directory*, or the frontier in it if it is a JOBDIR: that of *spider* if there are
+        several."""
         found = directory or self.frontier_settings.jobdir
         if not found:
             raise UsageError("where is the frontier? Write --dir DIR, or set FRONTIER_DIR or JOBDIR")
@@ -132,22 +127,22 @@ class Project:
         return homes[0].directory if homes else path / "frontier"
 
     def claim(self) -> None:
-        """Have a frontier that was made in a JOBDIR belong to the spider that was named, if one was. To be
-        called once it is closed; raises what `jobdirs.claim` does."""
+        """Notes that a frontier that was made in a JOBDIR belongs to the spider that was named; call it when
+        the frontier is closed. Raises what `jobdirs.claim` does."""
         if self._home is not None:
             jobdirs.claim(*self._home)
 
     @property
     def exists(self) -> bool:
-        """Whether a frontier is there, or was and has lost its database."""
+        """Whether a frontier is there, or was there and lost its database."""
         return has_database(self.directory)
 
     @contextmanager
     def open(self, identified: bool = False, create: bool = False, restore: bool = False) -> Iterator[Store]:
-        """The store, ours until the block ends. *identified*: the project must identify pages as the
-        store does. A new one is made only on *create*; *restore* writes anew what says that it is one.
+        """Yields the store, which is closed when the block ends.
 
-        Raises `NoFrontier`, `FrontierLocked` and what else `Store` raises.
+        *identified*: the project must identify pages as the store does. *create* makes a new store if there
+        is none; *restore* writes lost format rows anew. Raises `NoFrontier` and what `Store` raises.
         """
         if not create and not self.exists:
             raise NoFrontier(
@@ -163,11 +158,13 @@ class Project:
     # -- identity --------------------------------------------------------------------------------------
 
     @contextmanager
-    def frontier(self, store: Store, scorer: Scorer | None = None) -> Iterator[Frontier]:
-        """The frontier in *store*, committed when the block ends, and closed where it was stopped cleanly.
-        One that was not stays so: the crawl that comes next must still take every host for visited just
-        now."""
-        frontier = Frontier(store, self.now, FrontierOptions(scorer=scorer))
+    def frontier(self, store: Store) -> Iterator[Frontier]:
+        """Yields the frontier in *store*; commits when the block ends, and closes it if it was stopped
+        cleanly.
+
+        After a kill it stays unclean: the next crawl must still take every host for visited just now.
+        """
+        frontier = Frontier(store, self.now)
         try:
             yield frontier
         finally:
@@ -178,8 +175,8 @@ class Project:
 
     @cached_property
     def identities(self) -> Identities:
-        """How the project identifies requests; makes its fingerprinter, which an add-on may name, when it is
-        asked for first. Where that wants a crawl, Scrapy's fingerprint stands in."""
+        """How the project identifies requests. An add-on may name the fingerprinter; if it needs a crawl,
+        Scrapy's fingerprint stands in."""
         crawler = Crawler(self.spider, self.settings)
         _run_addons(crawler)
         crawler.stats = MemoryStatsCollector(crawler)  # in which a fingerprinter may count
@@ -188,14 +185,17 @@ class Project:
         return Identities(build_from_crawler(cls, crawler))
 
     def own_scheme(self, command: str) -> str:
-        """The key scheme of what a *command* writes by who pages are. Raises `UsageError` where the project's
-        fingerprinter tells that only in a crawl: by another fingerprint a page would be fetched twice."""
+        """Returns the key scheme for a *command* that writes by fingerprints.
+
+        Raises `UsageError` if the project's fingerprinter needs a crawl: by another a page would be fetched
+        twice.
+        """
         if self.identities.named_scheme != self.identities.scheme:
             raise UsageError(_ONLY_IN_A_CRAWL.format(self.identities.named_scheme, _INSTEAD[command]))
         return self.identities.scheme
 
     def find(self, store: Store, url: str) -> PageId | None:
-        """The id of the page with *url*, or None; one lookup. Raises `UsageError` for what is no URL."""
+        """Returns the id of the page with *url*, or None. Raises `UsageError` for what is no URL."""
         return facts.find_page(store, self.identities.of(self.request(url)))
 
     def fingerprint_of(self, page: Page) -> bytes | None:
@@ -222,8 +222,10 @@ class Project:
     # -- what users write ------------------------------------------------------------------------------
 
     def request(self, url: str, priority: int = 0) -> Request:
-        """A plain request for a URL that a user wrote, in the form in which servers see it; raises
-        `UsageError` for what is none. It need not name a host: pages of ``file:`` have none."""
+        """Returns a plain request for a URL that a user wrote, in the form in which servers see it.
+
+        Raises `UsageError` for what is no URL. It need not name a host: pages of ``file:`` have none.
+        """
         try:
             request = Request(url.strip(), priority=priority)
             if self.frontier_settings.ajax and (seen := escaped_fragment(request.url)) is not None:
@@ -234,17 +236,17 @@ class Project:
 
     @cached_property
     def politeness_key_of(self) -> Callable[[str], str]:
-        """The politeness key of a URL; with ``ip`` its host, until a crawl has resolved it."""
+        """A function from URL to politeness key; with ``ip`` the host, until a crawl has resolved it."""
         return PolitenessKeys(self.frontier_settings.politeness_key).of
 
     def queue_of(self, host: str) -> str:
-        """The politeness key of all pages of *host*; itself where only each page tells, as by its address,
-        or where it is no host, but a name that pages were given."""
+        """Returns the politeness key of all pages of *host*; *host* itself if each page has its own, or if it
+        is no host but a name that a ``download_slot`` gave."""
         is_in_domain = self.frontier_settings.politeness_key == DOMAIN and host == host_of(f"http://{host}/")
         return registered_domain(host) if is_in_domain else host
 
     def delay_of(self, host: str) -> tuple[float, str]:
-        """The delay of a host by the settings, in seconds, and the setting it comes from."""
+        """Returns the delay of a host by the settings, in seconds, and the setting it comes from."""
         default, slots = self._politeness
         return (slots[host].delay, "DOWNLOAD_SLOTS") if host in slots else (default.delay, "DOWNLOAD_DELAY")
 
@@ -256,42 +258,20 @@ class Project:
 
     @property
     def agent(self) -> str:
-        """By which name the crawl obeys robots.txt; empty where it does not (``ROBOTSTXT_OBEY``). Raises
-        `FrontierSetting` where that cannot be told."""
+        """The user agent by which the crawl obeys robots.txt; empty if it does not (``ROBOTSTXT_OBEY``).
+        Raises `FrontierSetting`."""
         settings = self.settings
         if not switch(settings, "ROBOTSTXT_OBEY", False):
             return ""
         return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
 
-    def scorer(self, name: str | None, kept: str) -> Scorer:
-        """A new scorer: *name*, or that of the settings, or the one of the last ranking, *kept*.
-
-        Raises `UsageError` for a *name* that is none, and `FrontierSetting` for one of the settings.
-        """
-        if name and name not in SCORERS:
-            try:
-                return load_scorer(name, Crawler(self.spider, self.settings))
-            except FrontierSetting as error:
-                written = str(error).replace("FRONTIER_SCORER =", "--scorer", 1)
-                raise UsageError(f"{written}, or write one of {', '.join(SCORERS)}") from None
-        if not name and self.settings.get("FRONTIER_SCORER"):
-            name = self.frontier_settings.scorer
-        elif not name and _ADDONS & set(self.settings.getdict("ADDONS")):
-            name = addon.SETTINGS["FRONTIER_SCORER"]  # it is not run for a command
-        name = name or (kept if kept in SCORERS else "fifo")
-        return load_scorer(name, Crawler(self.spider, self.settings))
-
-    def delays(self, store: Store) -> facts.DelayOf:
-        """A function that tells the delay of a host in seconds, by the settings or by its robots.txt in
-        *store*, and who asks for it. Two short scans a host where robots.txt is obeyed."""
-        if not self.agent:
-            return self.delay_of
-        return facts.with_robots(store, self.delay_of, self.agent, self.now)
+    def pauses(self, store: Store) -> facts.PauseOf:
+        """Returns a function that gives the pause of a host by the settings and its robots.txt in *store*."""
+        return facts.pauses(store, self.delay_of, self.agent, self.now)
 
 
 def _run_addons(crawler: Crawler) -> None:
-    """Have the project's add-ons change the settings of *crawler*; but for ours, which sets no fingerprinter
-    and may make a directory."""
+    """Lets the project's add-ons change the settings of *crawler*; not ours, which may make a directory."""
     settings = crawler.settings
     try:
         addons = {each: order for each, order in settings.getdict("ADDONS").items() if not _is_ours(each)}
@@ -302,7 +282,7 @@ def _run_addons(crawler: Crawler) -> None:
 
 
 def _spider_loader(settings: Settings) -> Any:
-    """Scrapy's, which imports all of the project's modules with spiders: they may raise anything."""
+    """Returns Scrapy's spider loader, which imports the project's spiders: these may raise anything."""
     try:
         return get_spider_loader(settings)
     except Exception as error:

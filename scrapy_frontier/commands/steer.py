@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from io import TextIOWrapper
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
@@ -22,8 +22,8 @@ from ..crawl.codec import meta_payload
 from ..crawl.meta_keys import FORCE, PATTERN
 from ..crawl.meta_values import is_forced, meta_to_force
 from .call import host_argument
+from .look import pattern_of
 from .output import progress
-from .page import pattern_of
 from .project import NoFrontier
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _UTF_8, _KEPT = "utf-8-sig", "surrogateescape"
 
 
 class UnknownHost(FrontierError):
-    """An order for a host that no page is known of, or whose pages are in the queue of another; nothing was
+    """An order names a host of which no page is known, or whose pages are in other queues; nothing was
     ordered."""
 
     reason = "frontier_unknown_host"
@@ -53,9 +53,11 @@ class UnknownHost(FrontierError):
 
 
 def add(call: Call) -> int:
-    """Queue pages by their URLs, from the arguments and a file; makes the frontier if need be. Exit code 1
-    where a line of the file was no URL; all others are added. Raises `UsageError`, with nothing added, where
-    an argument is none."""
+    """Queues pages by their URLs, from the arguments and a file; makes the frontier if there is none.
+
+    Exit code 1 if a line of the file was no URL; all others are added. Raises `UsageError`, with nothing
+    added, if an argument is none.
+    """
     urls = list(call.arguments)
     if not urls and call.options.file is None:
         raise UsageError("write URLs, or --file FILE")
@@ -87,8 +89,11 @@ def add(call: Call) -> int:
 
 
 def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: float) -> Iterator[bool]:
-    """Whether each of *links* was queued; with *meta* a known page gets the new request, too. So does one
-    whose own went with its crawl, of which none is running."""
+    """Yields for each of *links* whether its page was queued.
+
+    With *meta* a known page gets the new request, too; so does one whose request was in the memory of a
+    crawl.
+    """
     for link, answer in zip(links, frontier.discover(links, now), strict=True):
         if answer.fate is Fate.ABSENT and answer.page_id is not None:
             yield frontier.renew(answer.page_id, link.payload, link.facts, is_lost=True)
@@ -106,8 +111,8 @@ def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: fl
 
 
 def _end_second(now: float) -> None:
-    """Have the frontier, which is still open here, to ourselves until the time to force by, a second after
-    *now* at the most: what a crawl visited before it would be forced once more by each link."""
+    """Keeps the frontier open until the second of *now* ends, by which pages are forced: what a crawl visited
+    in the rest of it would be forced once more by each link."""
     time.sleep(int(now) + 1 - now)
 
 
@@ -152,8 +157,8 @@ def _link(project: Project, priority: int, payload: bytes, has_pattern: bool, ur
 
 
 def requeue(call: Call) -> None:
-    """Queue finished pages again, their attempts forgotten: those in ``--state``, of ``--host``, that
-    ``--match``. One pass over all pages; committed."""
+    """Queues finished pages again, without their attempts: those in ``--state``, of ``--host``, that
+    ``--match``. Reads all pages."""
     states = _states(call.options.state or "failed")
     pattern = pattern_of(call.options.match)
     count = 0
@@ -178,7 +183,7 @@ def _states(text: str) -> frozenset[State]:
 
 
 def forget(call: Call) -> int:
-    """Remove all that is known of a page, or of all pages of ``--host``. Exit code 1 where the page is not
+    """Removes all that is known of a page, or of all pages of ``--host``. Exit code 1 if the page is not
     known."""
     if bool(call.arguments) == (call.options.host is not None):
         raise UsageError("write the URL of a page, or --host HOST")
@@ -204,74 +209,47 @@ def forget(call: Call) -> int:
 # -- hosts -------------------------------------------------------------------------------------------------
 
 
-class _Ordering(NamedTuple):
-    """An order about to be given: for which host, and which ``others`` have pages of it in their queue."""
-
-    name: str
-    others: list[str]
-    store: Store
-    frontier: Frontier
-
-    def answer(self, call: Call, document: dict[str, object], text: str) -> None:
-        """Tell what was ordered, and for which pages it is not."""
-        if self.others:
-            text += f" Pages of it in the queue of {_listed(self.others)} are not meant."
-        call.output.answer({"host": self.name, **document, "not_meant": self.others}, text)
-
-
 @contextmanager
-def _ordering(call: Call) -> Iterator[_Ordering]:
-    """What it takes to give an order for the host that the first argument names; one pass over all pages.
+def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
+    """Yields the queue that the first argument names, for an order, with its store and frontier.
 
-    Raises `UnknownHost` for a host whose pages are in the queues of others, which would go on being visited,
-    and for one without a page or orders, unless the operator means it: most of them are misspelt.
+    Raises `UnknownHost` for a name that no queue has, unless ``--yes`` says that it is meant: most are
+    misspelt, or their pages are in the queue of another politeness key.
     """
-    with call.project.open() as store:
-        name = host_argument(call.project, store, call.arguments[0])
-        key = call.project.queue_of(name)
-        pages = progress(facts.pages(store), "pages searched", facts.known(store))
-        found = facts.host_queues(pages, name)
-        others = sorted((found.others | {key}) - {name})
-        is_meant = call.options.yes and key == name
-        if others and not (is_meant or facts.has_queue(store, name)):
-            raise UnknownHost(_instead(store, name, key, found))
-        if not (call.options.yes or found.is_known or facts.is_host_known(store, name)):
-            likely = facts.similar_hosts(store, name)
-            advice = f"did you mean {' or '.join(likely)}? " if likely else ""
-            raise UnknownHost(
-                f"no page of {name} is known, and nothing was ordered: {advice}Write --yes to have the order "
-                "wait for its pages"
-            )
-        with call.project.frontier(store) as frontier:
-            yield _Ordering(name, others, store, frontier)
+    project = call.project
+    with project.open() as store:
+        name = host_argument(project, store, call.arguments[0])
+        if not facts.has_queue(store, name):
+            queues = facts.queues_of(store, name)
+            if (key := project.queue_of(name)) != name:
+                queues.add(key)  # new pages come there
+            if (queues and name not in queues) or not (queues or call.options.yes):
+                raise UnknownHost(_advice(store, name, sorted(queues)))
+        with project.frontier(store) as frontier:
+            yield name, store, frontier
 
 
-def _instead(store: Store, name: str, key: str, found: facts.HostQueues) -> str:
-    """Why no order for *name* is taken, and which to give for the pages of it that would be visited: those
-    *found* in the queues of others, and new ones, which come to that of *key*."""
-    others, advised, more = sorted(found.others), sorted(found.busy - {key}), ""
-    where = [f"its pages are in that of {_listed(others)}"] if others else []
-    if key == name:
-        advised = advised or others
-        more = f", or {name} --yes for pages that come to a queue of its own"
-    else:
-        where += [] if key in others else [f"new pages come to that of {key}"]
-        advised.insert(0, key if facts.has_queue(store, key) else f"{key} --yes")
-    each = "each of " if len(advised) > 1 else ""
+def _advice(store: Store, name: str, queues: list[str]) -> str:
+    if queues:
+        listed = ", ".join(queues[:20]) + (f" and {len(queues) - 20:,} more" if len(queues) > 20 else "")
+        return (
+            f"{name} has no queue of its own, and nothing was ordered: its pages belong to {listed}. Write "
+            "that instead, for all the pages in there"
+        )
+    likely = facts.similar_hosts(store, name)
+    meant = f"did you mean {' or '.join(likely)}? " if likely else ""
     return (
-        f"{name} has no queue of its own: {', '.join(where)}, and nothing was ordered. Write {each}"
-        f"{_listed(advised, 20)} instead, for all the pages in there{more}"
+        f"no page of {name} is known, and nothing was ordered: {meant}Write --yes to have the order wait for "
+        f"its pages"
     )
 
 
-def _listed(names: list[str], most: int = 3) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
-
-
 def delay(call: Call) -> None:
-    """Order the seconds between two visits of a host, whatever others ask for; ``default`` takes it back.
-    Raises `UnknownHost`, and `UsageError` for what is no number of at least 0."""
+    """Orders the seconds between two visits of a host, whatever others ask for; ``default`` takes the order
+    back.
+
+    Raises `UnknownHost`, and `UsageError` for what is no number of at least 0.
+    """
     text = call.arguments[1]
     seconds: float | None = None
     if text != "default":
@@ -281,31 +259,32 @@ def delay(call: Call) -> None:
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
             raise UsageError(f"{text!r} is no delay; write a number of seconds, or the word default")
-    with _ordering(call) as order:
-        order.frontier.order_delay(order.name, seconds, call.project.now)
+    with _ordering(call) as (name, _, frontier):
+        frontier.order_delay(name, seconds, call.project.now)
     source = "set by the operator"
     if seconds is None:
-        seconds, setting = call.project.delay_of(order.name)
+        seconds, setting = call.project.delay_of(name)
         source = f"by {setting}"
-    order.answer(call, {"delay": seconds}, f"{order.name}: {seconds:g} s, {source}.")
+    call.output.answer({"host": name, "delay": seconds}, f"{name}: {seconds:g} s, {source}.")
 
 
 def block(call: Call) -> None:
-    """Have a host visited no more, in the crawls to come; its pages stay queued. Raises `UnknownHost`."""
-    with _ordering(call) as order:
-        now = call.project.now
-        queued = facts.find_host(order.store, order.name, call.project.delay_of, now).queued
-        order.frontier.block(order.name, now)
-    text = f"{order.name} is blocked; {queued:,} pages of it stay queued."
-    order.answer(call, {"blocked": int(now), "queued": queued}, text)
+    """Orders that a host is visited no more, in the crawls to come; its pages stay queued. Raises
+    `UnknownHost`."""
+    now = call.project.now
+    with _ordering(call) as (name, store, frontier):
+        queued = facts.host_row(store, name).pending
+        frontier.block(name, now)
+    text = f"{name} is blocked; {queued:,} pages of it stay queued."
+    call.output.answer({"host": name, "blocked": int(now), "queued": queued}, text)
 
 
 def unblock(call: Call) -> None:
-    """Have a blocked host visited again; also ends the rest of one that met trouble. Raises `UnknownHost`."""
-    with _ordering(call) as order:
-        was_shut = order.frontier.unblock(order.name, call.project.now)
-    text = f"{order.name} may be visited." if was_shut else f"{order.name} was not blocked."
-    order.answer(call, {"blocked": None}, text)
+    """Orders that a blocked host is visited again, and ends its rest after trouble. Raises `UnknownHost`."""
+    with _ordering(call) as (name, _, frontier):
+        was_shut = frontier.unblock(name, call.project.now)
+    text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
+    call.output.answer({"host": name, "blocked": None}, text)
 
 
 # -- everything --------------------------------------------------------------------------------------------

@@ -264,7 +264,7 @@ def test_the_help_of_a_command_is_about_that(
 def test_the_help_of_a_command_as_a_user_asks_for_it(tmp_path: Path) -> None:
     said = run_scrapy(tmp_path, "frontier", "why", "--help")
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("Usage: scrapy frontier why URL\n\n  why a page is where it is")
+    assert said.out.startswith("Usage: scrapy frontier why URL [--record]\n\n  why a page is in its state")
 
 
 HOLD = """
@@ -310,7 +310,7 @@ def without_progress(said: bytes) -> list[bytes]:
 
 def test_head_has_seen_enough(tmp_path: Path) -> None:
     big(tmp_path / "frontier")
-    for arguments in (("dump",), ("find", "."), ("queue", "--limit", "0"), ("dump", "--format", "csv")):
+    for arguments in (("find", ".", "--json"), ("find", "."), ("queue", "--limit", "0")):
         command = scrapy_command("frontier", *arguments, "--dir", tmp_path / "frontier")
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path), cwd=tmp_path
@@ -325,7 +325,7 @@ def test_head_has_seen_enough(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_quietly_and_leaves_the_store_sound(tmp_path: Path) -> None:
     big(tmp_path / "frontier")
-    command = scrapy_command("frontier", "dump", "--dir", tmp_path / "frontier")
+    command = scrapy_command("frontier", "find", ".", "--dir", tmp_path / "frontier")
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path), cwd=tmp_path
     ) as process:
@@ -360,18 +360,18 @@ def test_a_store_one_has_no_right_to_is_named_and_left_alone(
     assert rows(tmp_path / "store") == before
 
 
-@pytest.mark.parametrize("command", ["graph", "export"])
-@pytest.mark.parametrize("name", ["nowhere/web.txt", "directory.txt"])
+@pytest.mark.parametrize("command", ["links --graph", "export"])
+@pytest.mark.parametrize("name", ["nowhere/web.csv", "directory.csv"])
 def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
 ) -> None:
     crawl(tmp_path / "store")
-    (tmp_path / "directory.txt").mkdir()
-    said = Frontiers(tmp_path / "store", capsys)(command, tmp_path / name)
+    (tmp_path / "directory.csv").mkdir()
+    said = Frontiers(tmp_path / "store", capsys)(*command.split(), tmp_path / name)
     assert said.code == 1
     assert said.err.startswith(f"scrapy frontier: {tmp_path / name}: ")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["directory.txt", "store"]
-    is_there = name == "directory.txt"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["directory.csv", "store"]
+    is_there = name == "directory.csv"
     remedy = "write the path of a file" if is_there else "write another path, or make what is missing"
     assert said.err.endswith(f"; {remedy}\n")
     if command == "export":
@@ -399,15 +399,14 @@ def test_the_documentation_has_every_command_and_option_and_finding() -> None:
         usage(name): spec.does for name, spec in COMMANDS.items()
     }
     assert {how for how in table if how.startswith("--")} == {f"--{name}" for name in OPTIONS}
-    for name in ("by", "what", "format"):
-        assert re.findall("`(.+?)`", table[f"--{name}"].partition(" | ")[0]) == OPTIONS[name]["choices"]
+    assert re.findall("`(.+?)`", table["--by"]) == OPTIONS["by"]["choices"]
     (about_top,) = re.findall(r"^- \*\*top\*\*:(.*?)^- ", text, re.MULTILINE | re.DOTALL)
     assert set(re.findall("`(.+?)`", about_top)) == set(OPTIONS["by"]["choices"])
     kinds = dict(re.findall(r"^\| ([a-z' ]+?) \| (.+?) \|$", text, re.MULTILINE))
     assert {kind: kinds[kind] for kind in kinds if kind in KINDS} == KINDS
-    streamed = re.search(r"one document, or JSON Lines for ([^.]+)\.", text)
+    streamed = re.search(r"one document, or JSON\s+Lines for ([^.]+)\.", text)
     assert streamed is not None
-    telling_lines = {name for name, spec in COMMANDS.items() if {"limit", "what"} & set(spec.options)}
+    telling_lines = {name for name, spec in COMMANDS.items() if "limit" in spec.options}
     assert set(re.findall("`(.+?)`", streamed[1])) == telling_lines
 
 

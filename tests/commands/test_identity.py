@@ -102,7 +102,7 @@ def test_commands_know_the_pages_of_the_crawl(
 ) -> None:
     crawled(tmp_path / "frontier", kind)
     frontiers = Frontiers(tmp_path / "frontier", capsys, JOBDIR=str(tmp_path / "job"), **settings)
-    for command in ("why", "page"):
+    for command in ("why", "links"):
         said = frontiers(command, URL)
         assert said.code == 0, said
         assert noted in said.err

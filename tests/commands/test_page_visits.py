@@ -10,7 +10,7 @@ import pytest
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, fetch, link, pages, start
 
-from scrapy_frontier.commands import page as show
+from scrapy_frontier.commands import look as show
 from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
@@ -76,16 +76,16 @@ def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
 
 
 def test_page_tells_how_often_it_changes_and_what_it_is_asked_with(frontier: Frontiers) -> None:
-    told = frontier("page", "http://a.example/news")
+    told = frontier("why", "http://a.example/news", "--record")
     lines = [" ".join(line.split()) for line in told.out.splitlines()]
     assert "changes changes about every 7 days, seen 4 of 31 visits" in lines
     assert "asked with ETag, Last-Modified" in lines
     assert "content text/html, 12,345 bytes" in lines
-    answer = frontier("page", "http://a.example/news", "--json").json
+    answer = frontier("why", "http://a.example/news", "--json").json
     assert (answer["visits"], answer["changes"], answer["etag"]) == (31, 4, 'W/"a"')
     assert answer["last_modified"] == "Tue, 14 Nov 2023 00:00:00 GMT"
     assert answer["due"] == NEWS.due
-    assert frontier("page", "http://a.example/waits", "--json").json["last_visit"] is None
+    assert frontier("why", "http://a.example/waits", "--json").json["last_visit"] is None
 
 
 def test_why_says_when_a_page_comes_back(frontier: Frontiers) -> None:
@@ -93,7 +93,7 @@ def test_why_says_when_a_page_comes_back(frontier: Frontiers) -> None:
     assert "visited 31 times" in told
     assert "changes about every 7 days, seen 4 of 31 visits" in told
     assert "It comes back on " in told
-    assert "comes back" not in frontier("why", "http://a.example/gone").out
+    assert "comes back" not in frontier("why", "http://a.example/gone", "--record").out
 
 
 def test_find_tells_what_is_new_changed_or_gone_since(frontier: Frontiers) -> None:
@@ -111,7 +111,7 @@ def test_find_tells_what_is_new_changed_or_gone_since(frontier: Frontiers) -> No
 
 
 def test_dump_and_export_give_the_visits(frontier: Frontiers, tmp_path: Path) -> None:
-    news = next(line for line in frontier("dump").lines if line["url"].endswith("/news"))
+    news = next(line for line in frontier("find", ".", "--json").lines if line["url"].endswith("/news"))
     assert (news["first_visit"], news["last_change"]) == (NEWS.first, NEWS.changed)
     file = tmp_path / "x.gz"
     assert frontier("export", file).code == 0
@@ -189,10 +189,10 @@ def test_queue_tells_what_comes_back_and_when(returning: Frontiers) -> None:
     longest = show._until(NOW + 999 * DAY, NOW)
     assert all(len(longest) <= columns[0].width for columns in (show._DUE_COLUMNS, show._QUEUE_COLUMNS))
     queued = "It is due, and queued again: it is the next page of a.example"
-    assert queued in returning("why", "http://a.example/queued").out
-    assert "It is due since" in returning("why", "http://a.example/due").out
-    assert "It comes back on" in returning("why", "http://a.example/tomorrow").out
-    assert returning("page", "http://a.example/queued", "--json").json["queue"]["ahead"] == 0
+    assert queued in returning("why", "http://a.example/queued", "--record").out
+    assert "It is due since" in returning("why", "http://a.example/due", "--record").out
+    assert "It comes back on" in returning("why", "http://a.example/tomorrow", "--record").out
+    assert returning("why", "http://a.example/queued", "--json").json["queue"]["ahead"] == 0
 
 
 def test_why_says_what_holds_a_page_that_is_due(returning: Frontiers) -> None:
@@ -200,7 +200,7 @@ def test_why_says_what_holds_a_page_that_is_due(returning: Frontiers) -> None:
     for name, due in (("queued", "and queued again"), ("due", "fetches it")):
         said = " ".join(returning("why", f"http://a.example/{name}").out.split())
         assert f"{due}, but a.example is blocked since" in said
-    assert "blocked" not in returning("why", "http://a.example/tomorrow").out
+    assert "blocked" not in returning("why", "http://a.example/tomorrow", "--record").out
 
 
 def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontiers) -> None:
@@ -215,5 +215,3 @@ def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontier
     assert "1 queued again" in returning("stats").out
     (host,) = returning("hosts", "--json").lines
     assert (host["queued"], host["queued_again"], host["ok"]) == (0, 1, 3)
-    (row,) = returning("dump", "--what", "queue").lines
-    assert (row["comes_back"], row["priority"]) == (True, None)

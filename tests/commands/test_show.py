@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections import Counter
@@ -19,8 +17,8 @@ from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.host import Trouble
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys, records
-from scrapy_frontier.core.store.keys import State, orders_key
-from scrapy_frontier.core.store.records import Orders, Page, encode_orders
+from scrapy_frontier.core.store.keys import State, orders_key, robots_key
+from scrapy_frontier.core.store.records import Orders, Page, RobotsCopy, Verdict, encode_copy, encode_orders
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -40,8 +38,7 @@ LOOKS = [
     ("hosts",),
     ("queue",),
     ("find", "."),
-    ("page", "http://h1.example/31"),
-    ("page", LONG),
+    ("why", LONG, "--record"),
     ("why", "http://h1.example/31"),
     ("why", "http://nobody.example/"),
     ("check",),
@@ -59,11 +56,11 @@ def test_text_fits_80_columns_and_looking_changes_nothing(frontier: Frontiers, c
     assert rows(frontier.directory) == before
 
 
-@pytest.mark.parametrize("command", [*LOOKS, ("dump",), ("dump", "--what", "queue")], ids=" ".join)
+@pytest.mark.parametrize("command", LOOKS, ids=" ".join)
 def test_json_is_json(frontier: Frontiers, command: tuple[str]) -> None:
     said = frontier(*command, "--json")
     assert all(isinstance(line, dict) for line in said.lines)
-    if command[0] not in ("hosts", "queue", "find", "dump"):
+    if command[0] not in ("hosts", "queue", "find"):
         assert len(said.lines) == 1
 
 
@@ -254,13 +251,13 @@ def test_page_tells_the_path_from_its_seed(tmp_path: Path, capsys: pytest.Captur
         frontier.discover([link(f"http://a.example/{number}", parent=parent)], NOW)
     fetch(frontier)
     frontier.close()
-    told = Frontiers(tmp_path, capsys)("page", "http://a.example/3", "--json").json
+    told = Frontiers(tmp_path, capsys)("why", "http://a.example/3", "--json").json
     assert told["path"] == [f"http://a.example/{number}" for number in range(3)]
     assert told["queue"] == {"ahead": 2, "is_far": False, "waits_until": None, "bucket": 0x8000}
-    text = Frontiers(tmp_path, capsys)("page", "http://a.example/3").out
+    text = Frontiers(tmp_path, capsys)("why", "http://a.example/3", "--record").out
     assert "linked by     http://a.example/2\n" in text
-    seed = Frontiers(tmp_path, capsys)("page", "http://a.example/0").out
-    assert "nobody: a seed, or added by hand" in seed
+    seed = Frontiers(tmp_path, capsys)("why", "http://a.example/0", "--record").out
+    assert "a seed, or added by hand" in seed
     assert "HTTP          200" in seed
 
 
@@ -279,36 +276,18 @@ def test_a_page_far_back_in_its_queue_is_not_looked_for(
     assert "It is queued: more than 2 pages of a.example come before it" in " ".join(
         command("why", far).out.split()
     )
-    told = command("page", far, "--json").json["queue"]
+    told = command("why", far, "--json").json["queue"]
     assert told == {"ahead": 2, "is_far": True, "waits_until": None, "bucket": None}
-    assert "score bucket" not in command("page", far).out
-    assert command("page", near, "--json").json["queue"]["ahead"] == 1
-    assert "It waits until" in command("why", "http://a.example/0").out  # is found behind them
+    assert "score bucket" not in command("why", far, "--record").out
+    assert command("why", near, "--json").json["queue"]["ahead"] == 1
+    assert "It waits until" in command("why", "http://a.example/0", "--record").out  # is found behind them
 
 
 def test_parents_that_go_round_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frontier = start(tmp_path)
     frontier.discover([link("http://a.example/0", parent=1), link("http://a.example/1", parent=0)], NOW)
     frontier.close()
-    assert len(Frontiers(tmp_path, capsys)("page", "http://a.example/0", "--json").json["path"]) == 2
-
-
-def test_dump_gives_every_page(frontier: Frontiers) -> None:
-    told = frontier("dump").lines
-    kept = pages(frontier.directory)
-    assert [page["id"] for page in told] == list(kept)
-    assert {page["state"] for page in told} == {page.state.name.lower() for page in kept.values()}
-    table = list(csv.DictReader(io.StringIO(frontier("dump", "--format", "csv").out)))
-    assert [row["url"] for row in table] == [page["url"] for page in told]
-
-
-def test_dump_of_the_queue_gives_every_row(frontier: Frontiers) -> None:
-    told = frontier("dump", "--what", "queue").lines
-    queued = {page_id for page_id, page in pages(frontier.directory).items() if page.state is State.QUEUED}
-    assert {row["id"] for row in told} == queued
-    assert any(row["waits_until"] for row in told)
-    table = list(csv.DictReader(io.StringIO(frontier("dump", "--what", "queue", "--format", "csv").out)))
-    assert len(table) == len(told)
+    assert len(Frontiers(tmp_path, capsys)("why", "http://a.example/0", "--json").json["path"]) == 2
 
 
 def test_what_the_web_wrote_does_not_steer_the_terminal(frontier: Frontiers) -> None:
@@ -317,7 +296,6 @@ def test_what_the_web_wrote_does_not_steer_the_terminal(frontier: Frontiers) -> 
     found = frontier("find", "2J")
     assert "\\x1b[2J\\ud800" in found.out
     assert frontier("find", "2J", "--json").lines[0]["url"] == url
-    assert "\\ud800" in frontier("dump", "--format", "csv").out
 
 
 def test_cutting_keeps_both_ends() -> None:
@@ -346,3 +324,27 @@ def test_stats_tell_of_the_last_ranking(frontier: Frontiers) -> None:
     assert frontier("stats", "--json").json["ranking"] == about
     change(frontier.directory, {keys.RANKING: b"{"})
     assert frontier("stats", "--json").json["ranking"] is None
+
+
+@pytest.mark.parametrize("other", [None, Verdict.ALLOW_ALL], ids=["one site", "two sites"])
+def test_one_time_is_given_for_a_host_whose_robots_txt_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: Verdict | None
+) -> None:
+    """By `hosts`, `queue` and `why`; it may be visited now if another site of it can be."""
+    found = start(tmp_path)
+    found.discover([link("http://a.example/"), link("https://a.example/")], NOW)
+    found.close()
+    failing = RobotsCopy(Verdict.POSTPONE, 503, 0.0, NOW + 51, NOW - 60, 2)
+    change(tmp_path, {robots_key("http://a.example"): encode_copy(failing)})
+    if other is not None:
+        change(
+            tmp_path, {robots_key("https://a.example"): encode_copy(RobotsCopy(other, 404, NOW, NOW + 9999))}
+        )
+    frontier = Frontiers(tmp_path, capsys, ROBOTSTXT_OBEY=True)
+    text = " ".join(frontier("why", "http://a.example/").out.split())
+    assert "cannot be read" in text
+    assert "(in 51 s)" in text
+    when = "51" if other is None else "now"
+    assert line_of(frontier("hosts").out, "a.example")[-1] == when
+    assert frontier("queue", "--json").lines[0]["in"] == pytest.approx(51 if other is None else 0)
+    assert ("in 51 s" in frontier("queue").out) == (other is None)

@@ -519,4 +519,4 @@ def test_a_page_is_added_to_the_queue_of_its_unit(tmp_path: Path, capsys: pytest
     crawl(tmp_path)
     frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
     frontier("add", "http://www.shop.example.co.uk/")
-    assert frontier("page", "http://www.shop.example.co.uk/", "--json").json["host"] == "example.co.uk"
+    assert frontier("why", "http://www.shop.example.co.uk/", "--json").json["host"] == "example.co.uk"

@@ -366,7 +366,6 @@ def test_a_page_that_a_sitemap_listed(frontier: Frontiers) -> None:
     pages.close()
     sentence = f"It was first listed in the sitemap {sitemap}."
     assert said(frontier).endswith(f"visited now. {sentence}")
-    assert frontier("page", URL, "--json").json["why"].endswith(sentence)
     assert "sitemap" not in said(frontier, "http://a.example/linked")
 
 
@@ -379,7 +378,6 @@ def test_a_page_that_a_sitemap_was_redirected_to_was_not_listed_in_it(frontier: 
     pages.release(lease, Outcome(Event.REDIRECTED, 301, f"led to {URL}", target=landing.page_id), NOW)
     pages.close()
     assert "sitemap" not in said(frontier)
-    assert "sitemap" not in frontier("page", URL, "--json").json["why"]
     assert "first listed in the sitemap" in said(frontier, "http://a.example/listed")
 
 
@@ -388,7 +386,7 @@ def test_a_page_that_was_asked_for_by_post_is_not_denied(frontier: Frontiers) ->
     pages = start(frontier.directory)
     pages.discover([posted], NOW)
     pages.close()
-    for name in ("why", "page", "links", "forget"):
+    for name in ("why", "links", "forget"):
         answer = frontier(name, URL)
         assert answer.code == 1
         assert " ".join(answer.out.split()).endswith(explain.BY_FIND)
@@ -403,7 +401,7 @@ def test_a_page_without_a_host_can_be_asked_for_and_forgotten(frontier: Frontier
     fetch(pages)
     pages.close()
     assert said(frontier, url).startswith("It was fetched on")
-    for name in ("page", "links", "forget"):
+    for name in ("links", "forget"):
         assert frontier(name, url).code == 0
     assert frontier("why", url).code == 1
     with pytest.raises(UsageError, match="names no host"):

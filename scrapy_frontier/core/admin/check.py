@@ -14,6 +14,7 @@ about 300 a host.
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import defaultdict
 from itertools import chain
@@ -77,7 +78,8 @@ def place_of(page: Page) -> Place:
     if page.state is State.QUEUED or page.due == records.QUEUED_AGAIN:
         return Place(keys.QUEUE, host_of_page(page))
     if page.is_deferred:
-        return Place(keys.DEFERRED, host_of_page(page))
+        is_too_deep = reasons.DEPTH.read(page.reason) is not None
+        return Place(keys.DEFERRED, keys.DEPTH_UNIT if is_too_deep else host_of_page(page))
     return Place(keys.DUE, str(page.due)) if page.due else NOWHERE
 
 
@@ -92,10 +94,9 @@ def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes
         return records.due_key(due.when, page_id), records.encode_due(due)
     if prefix == keys.DEFERRED:
         too_deep = reasons.DEPTH.read(page.reason)
-        if too_deep is not None:  # "more than 4 links": it fits once the limit is higher
-            depth = int(too_deep["links"].split()[0]) + 1
-            return keys.deferred_key(keys.DEPTH_UNIT, page_id), records.encode_deferred(depth)
-        return keys.deferred_key(where, page_id), b""
+        digits = re.sub(r"\D", "", str(too_deep["links"]))[:9] if too_deep else ""  # "more than 4 links"
+        depth = int(digits) + 1 if digits else 0
+        return keys.deferred_key(where, page_id), records.encode_deferred(depth)
     sort_key = queue_keys.sort_key(page.priority, bucket, min(page_id, keys.MAX_ID), page_id)
     if page.state is not State.QUEUED and page.visits is not None:
         sort_key = records.sort_key_of_due(NEUTRAL, NEUTRAL, page.visits.last, page_id)
@@ -481,12 +482,7 @@ class Check:
             for key, value in self._scan(prefix):
                 page_id, place = _place_in(key, value)
                 note = self._notes[page_id]
-                fits = note & ~_FLAGS == _checksum(place)
-                if not fits and prefix == keys.DEFERRED and note:
-                    page = self._page(page_id)  # it may wait for the budget of a domain, or for depth
-                    fits = page is not None and place.where in keys.deferred_units(host_of_page(page))
-                    fits = fits and page is not None and page.is_deferred
-                if note & TO_PLACE and fits and not note & PLACED:
+                if note & ~_FLAGS == _checksum(place) and note & TO_PLACE and not note & PLACED:
                     self._notes[page_id] = note | PLACED
                 else:
                     subject = f"{_PLACE_NAMES[prefix]} row of page {page_id}"

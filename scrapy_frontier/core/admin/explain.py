@@ -1,4 +1,4 @@
-"""Why a page is where it is, in one sentence that a person understands.
+"""Explains in one sentence why a page is in its state, and what it waits for.
 
 `gather` and `why_unreadable` read the store; the rest is pure: `Facts` in, text out, a function a state.
 """
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ..store.keys import PageId
     from ..store.leveldb import Store
     from ..store.records import Page
-    from .facts import DelayOf, HostView, Trail
+    from .facts import HostView, PauseOf, Trail
 
 BY_FIND = "What was asked for otherwise, by POST say, `scrapy frontier find` lists."
-FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
+FAR = 10_000  # pages of its host before it; more are not counted
 
 
 class Facts(NamedTuple):
-    """All that bears on a page. ``place`` is its queue row or waiting row, ``redirects`` where it led."""
+    """All that bears on a page: ``place`` is its queue or waiting row, ``redirects`` the pages it led to."""
 
     page: Page
     host: HostView
@@ -46,21 +46,21 @@ class Facts(NamedTuple):
 
 
 def gather(
-    store: Store, page_id: PageId, page: Page, delay_of: DelayOf, max_attempts: int, now: float, agent: str
+    store: Store, page_id: PageId, page: Page, pause_of: PauseOf, max_attempts: int, now: float, agent: str
 ) -> Facts:
-    """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
-    obeys robots.txt, empty for nobody."""
+    """Reads the facts on a page; walks the queue of its host as far as `FAR`. *agent* is the user agent that
+    obeys robots.txt, empty if it is not obeyed."""
     name = host_of_page(page)
     is_queued = page.state is State.QUEUED or page.due == records.QUEUED_AGAIN
     place = queue_keys.find_place(store, page_id, name, FAR) if is_queued else None
-    host = find_host(store, name, delay_of, now)
+    host = find_host(store, name, pause_of, now)
     redirects = redirects_of(store, page)
     robots = robots_copy(store, page.url) if agent else None
     return Facts(page, host, place, redirects, max_attempts, now, robots, agent)
 
 
 def why(facts: Facts) -> str:
-    """One sentence: why the page is where it is, and what it waits for; and one more if it comes back."""
+    """Returns a sentence on the state of the page, and another if it comes back."""
     page, now, sentence = facts.page, facts.now, _SENTENCES[facts.page.state](facts)
     due = when_due(page.visits, now)
     if page.state not in FINISHED or page.visits is None or not due:
@@ -73,8 +73,8 @@ def why(facts: Facts) -> str:
 
 
 def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str:
-    """What there is to say of a *url* that no plain GET is known of: a trap, or never accepted. *similar*
-    finds a known one."""
+    """Returns a sentence on a *url* that is not known: it looks like a trap, or no link to it was accepted.
+    *similar* finds a known URL like it."""
     traps = {
         LONG_URL: f"it is longer than URLLENGTH_LIMIT = {limits.length}",
         DEEP_PATH: f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
@@ -87,7 +87,7 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
 
 
 def why_unreadable(store: Store, page_id: PageId) -> str:
-    """One sentence on a page whose record does not decode: whether that was set aside. One lookup."""
+    """Returns a sentence on a page whose row does not decode; one lookup."""
     is_aside = store.get(keys.aside_key(page_id)) is not None
     done = "was set aside and is not fetched" if is_aside else "will be set aside when its turn comes"
     return (
@@ -123,8 +123,7 @@ def _queued(facts: Facts) -> str:
 
 
 def _held(facts: Facts) -> str:
-    """Why no page of the host is fetched, or not this one, whoever's turn it is; empty where nothing holds
-    it."""
+    """Says what keeps the page from being fetched although its turn comes; empty if nothing does."""
     host = facts.host
     if host.blocked is not None:
         since = f" since {moment(host.blocked)}" if host.blocked else ""
@@ -138,7 +137,7 @@ def _held(facts: Facts) -> str:
 
 
 def _asked(facts: Facts, copy: records.RobotsCopy) -> str:
-    """What robots.txt says against a queued page; empty where it says nothing."""
+    """Says what robots.txt has against a queued page; empty if it has nothing."""
     now = facts.now
     found = robots_status(copy, now, facts.agent)
     if found.verdict is records.Verdict.POSTPONE:
@@ -172,7 +171,7 @@ def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
 
 
 def _backoff_end(facts: Facts, place: queue_keys.QueuePlace) -> float:
-    """Until when its backoff lasts; 0 where it has none, or that has passed."""
+    """Returns the end of its backoff (POSIX seconds); 0 if it has none, or that has passed."""
     until, now = place.waits_until or 0.0, facts.now
     return until if now < until <= now + TOO_LONG_TO_WAIT else 0.0
 
@@ -228,7 +227,7 @@ def _redirected(facts: Facts) -> str:
 
 
 def _refused(page: Page) -> str:
-    """What is to be said of a page whose redirect was refused; empty of any other."""
+    """Says why the redirect of a page was not followed; empty if none was refused."""
     refused = reasons.NOT_FOLLOWED.read(page.reason)
     if refused is None:
         return ""

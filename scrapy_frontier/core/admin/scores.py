@@ -1,11 +1,8 @@
-"""What matters most in a stopped frontier: scores of all pages, kept ones or computed on the spot.
+"""What matters in a stopped frontier, and what comes next in it.
 
-Scores are about 1 for an average page, like those of a scorer, and come as an array over page ids.
-
-What comes next, in order: the crawl's own hosts and turns over virtual time, read from the disk.
-
-Answers are taken to come at once, so the times are the earliest possible. Memory: about a kilobyte a host
-with queued pages.
+`scores` reads or computes the scores of all pages: about 1 for an average page, an array over page ids.
+`Preview` plays the crawl's own hosts and turns over virtual time; responses count as immediate, so its times
+are the earliest possible. It takes about a kilobyte a host with queued pages.
 """
 
 from __future__ import annotations
@@ -22,12 +19,10 @@ from ..hosts.turns import Turns
 from ..pages.queue import TOO_LONG_TO_WAIT
 from ..pages.rescoring import BLOCK
 from ..ranking import graph
-from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import hits, pagerank
 from ..ranking.scorer import scores_of
 from ..store import keys, queue_keys, records
 from . import facts
-from .facts import whole_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,19 +32,19 @@ if TYPE_CHECKING:
     from ..store.keys import PageId
     from ..store.leveldb import Store
     from ..store.records import Page
-    from .facts import DelayOf
+    from .facts import PauseOf
 
 _HITS_TOLERANCE = 1e-4
 
 
 class Scores(NamedTuple):
-    """``values`` by page id, about 1 for an average page. ``links`` are those they were computed from, 0
-    where they were kept; ``ranking`` is what computed them."""
+    """``values`` by page id; and if they were computed, from how many ``links``, by which ``ranking``, in how
+    many ``seconds``."""
 
     values: Floats
     links: int = 0
     ranking: Ranking | None = None
-    seconds: float = 0.0  # of the computing
+    seconds: float = 0.0
 
 
 class Leader(NamedTuple):
@@ -61,21 +56,20 @@ class Leader(NamedTuple):
 
 
 def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
-    """Scores of all pages by ``cash`` or ``score``, as they are kept; cash that is not kept is counted again
-    from all pages and links, 10 us a page read. By ``pagerank``, ``authority`` or ``hub`` they are computed,
-    seconds for millions of links, timed by *clock*. Raises `UnreadableRow`."""
+    """Returns the scores of all pages: ``cash`` or ``score`` as they are kept; ``pagerank``, ``authority`` or
+    ``hub`` computed now, in seconds for millions of links, timed by *clock*. Zeros if no cash is kept. Raises
+    `UnreadableRow`."""
     if by not in ("cash", "score"):
         return _ranked(store, by, clock)
-    pages = records.read_counts(store).next_page
+    pages = facts.known(store)
     if by == "score":
         return Scores(kept_scores(store, pages))
     codes = column(store, "cash", pages)
-    return _recounted(store) if codes is None else Scores(scores_of(codes))
+    return Scores(np.zeros(pages, np.float32) if codes is None else scores_of(codes))
 
 
 def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[Leader]:
-    """The pages of *host*, or of all, best first; without those that have no score or no record. A lookup
-    each."""
+    """Yields the pages of *host*, or all, that have a score, best first; a lookup each."""
     for page_id in map(int, np.argsort(-values, kind="stable")):
         score = float(values[page_id])
         if not score > 0:
@@ -89,8 +83,7 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
 
 
 def column(store: Store, name: str, pages: int) -> Codes | None:
-    """Return what the scorer keeps of all pages under *name*, as buckets (0 for pages found since); None if
-    it keeps nothing."""
+    """Returns the column *name* of the scorer as buckets, 0 for pages found since; None if there is none."""
     found: Codes | None = None
     for key, value in store.scan(records.column_prefix(name)):
         _, first = records.split_column_key(key) or ("", pages)
@@ -102,7 +95,7 @@ def column(store: Store, name: str, pages: int) -> Codes | None:
 
 
 def kept_score(store: Store, page_id: PageId) -> float | None:
-    """The score of one page as the scorer kept it last, None where it did not; one lookup."""
+    """Returns the score of a page that the scorer kept last, or None; one lookup."""
     first = page_id // BLOCK * BLOCK
     row = store.get(records.column_key("score", first)) or b""
     code = records.decode_codes(row)[page_id - first : page_id - first + 1]
@@ -110,8 +103,8 @@ def kept_score(store: Store, page_id: PageId) -> float | None:
 
 
 def kept_scores(store: Store, pages: int) -> Floats:
-    """The scores of the first *pages* that the scorer keeps; after a kill, and where no scorer keeps any,
-    what the queue says. One pass over the columns, or the queue too."""
+    """Returns the scores of the first *pages* that the scorer keeps; after a kill, and without a scorer,
+    those in the keys of the queue. Reads the columns, or the queue too."""
     codes = column(store, "score", pages)
     if codes is None or store.get(keys.CLEAN) is None:
         codes = np.zeros(pages, np.uint16) if codes is None else codes
@@ -124,7 +117,7 @@ def kept_scores(store: Store, pages: int) -> Floats:
 
 
 def content_scores(store: Store, pages: int) -> Floats | None:
-    """The content scores of the first *pages*, 1 where there is none; None where all are 1."""
+    """Returns the content scores of the first *pages*, 1 by default; None if all are 1."""
     found = np.ones(pages, np.float32)
     for key, value in store.scan(keys.CONTENT):
         page_id, score = keys.key_id(key), records.decode_content(value)
@@ -137,7 +130,7 @@ def content_scores(store: Store, pages: int) -> Floats | None:
 
 
 def _ranked(store: Store, by: str, clock: Callable[[], float]) -> Scores:
-    found = whole_graph(store)
+    found = facts.whole_graph(store)
     content, weights = content_scores(store, found.pages), graph.ranking_weights(found)
     how = partial(pagerank, preference=content)
     if by != "pagerank":
@@ -152,39 +145,11 @@ def _ranked(store: Store, by: str, clock: Callable[[], float]) -> Scores:
     return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)
 
 
-def _recounted(store: Store) -> Scores:
-    """Cash handed on again by the pages read, in their order: by the second they ended in, then by id.
-
-    10 us a page read, and 3 us a page.
-    """
-    found = whole_graph(store)
-    weights = graph.ranking_weights(found)
-    cash = Cash()
-    cash.restore("score", 0, np.zeros(found.pages, np.uint16))
-    for key, value in store.scan(keys.CONTENT):
-        cash.content_scored(keys.key_id(key), records.decode_content(value) or 0.0)
-    for page_id in _read_pages(store, cash):
-        links = slice(found.indptr[page_id], found.indptr[page_id + 1])
-        shares = None if weights is None else weights[links].tolist()
-        cash.parsed(page_id, found.indices[links].tolist(), shares)
-    paid = len(found.indices) if weights is None else np.count_nonzero(weights)
-    return Scores(scores_of(cash.column("score", 0, found.pages)), int(paid))
-
-
-def _read_pages(store: Store, cash: Cash) -> list[int]:
-    """The pages that were read, in their order; *cash* learns of those that nobody linked."""
-    read: list[tuple[int, int]] = []
-    for page_id, page in facts.pages(store, with_visits=False):
-        if page.parent is None:
-            cash.discovered(page_id)
-        if page.state in facts.OK:
-            read.append((page.changed, page_id))
-    read.sort()
-    return [page_id for _, page_id in read]
+# -- what comes next ---------------------------------------------------------------------------------------
 
 
 class Turn(NamedTuple):
-    """A page and the earliest time (POSIX seconds) it can be handed out."""
+    """A page, and the earliest time (POSIX seconds) at which it can be handed out."""
 
     when: float
     page_id: PageId
@@ -192,14 +157,17 @@ class Turn(NamedTuple):
 
 
 class Preview:
-    """The crawl that starts *now*; only pages of the host *only* if given, in whatever queue, which takes a
-    pass over all pages. *domain_of* gives the registered domain of a host. Pages of blocked hosts do not
-    come, nor such whose record cannot be read. Reads the store alone."""
+    """The turns of a crawl that starts *now*, read from *store* alone; iterate over `turns` once.
+
+    With *only* just pages of that host, in whatever queue, which takes a pass over all pages. *pause_of*
+    gives the pause of a host, *domain_of* its registered domain. Pages of blocked hosts do not come, nor
+    unreadable ones.
+    """
 
     def __init__(
-        self, store: Store, now: float, delay_of: DelayOf, only: str | None, domain_of: Callable[[str], str]
+        self, store: Store, now: float, pause_of: PauseOf, only: str | None, domain_of: Callable[[str], str]
     ) -> None:
-        self._store, self._began, self._delay_of, self._only = store, now, delay_of, only
+        self._store, self._began, self._pause_of, self._only = store, now, pause_of, only
         self._now = now
         self._names: set[str] | None = None  # of the queues that are played, if not all
         if only is not None:
@@ -208,7 +176,7 @@ class Preview:
         self._turns = Turns(domain_of)
         self._waiting = (place for place in _waiting(store, now) if self._is_wanted(place.host))
         self._next_waiting = next(self._waiting, None)
-        views = facts.hosts(store, delay_of, now)
+        views = facts.hosts(store, pause_of, now)
         queued = (view.host for view in views if view.queued or view.queued_again)
         for name in filter(self._is_wanted, queued if self._names is None else sorted(self._names)):
             self._turns.put(self._host(name), now)
@@ -219,8 +187,8 @@ class Preview:
     def _host(self, name: str) -> Host:
         host = self._turns.hosts.get(name)
         if host is None:
-            view = facts.find_host(self._store, name, self._delay_of, self._began)
-            row = facts.host_row(self._store.get(keys.host_key(name)))
+            view = facts.find_host(self._store, name, self._pause_of, self._began)
+            row = facts.host_row(self._store, name)
             host = self._turns.hosts[name] = Host(name, row, Politeness(view.delay, 1))
             host.ready_at = view.ready_at
             host.more = True
@@ -232,8 +200,7 @@ class Preview:
             host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
     def turns(self) -> Iterator[Turn]:
-        """The pages in the order in which they are handed out, until none is left; O(log hosts) and a lookup
-        each. To be iterated once."""
+        """Yields the pages in the order in which they are handed out; O(log hosts) and a lookup each."""
         while (taken := self._take()) is not None or self._advance():
             page = None if taken is None else facts.legible_page(self._store, taken)
             if taken is None or page is None:
@@ -242,14 +209,14 @@ class Preview:
                 yield Turn(self._now, taken, page)
 
     def _advance(self) -> bool:
-        """Move to the next moment at which something can be handed out; false if there is none."""
+        """Moves to the next moment at which a page can be handed out; false if there is none."""
         times = self._turns.next_time(), self._next_waiting and self._next_waiting.waits_until
         first = min((when for when in times if when is not None), default=None)
         self._now = max(self._now, first or 0.0)
         return first is not None
 
     def _take(self) -> int | None:
-        """The page that is handed out now."""
+        """Returns the page that is handed out now, if there is one."""
         while (place := self._next_waiting) is not None and (place.waits_until or 0.0) <= self._now:
             host = self._host(place.host)
             host.add(place.sort_key)
@@ -273,7 +240,7 @@ class Preview:
 
 
 def _waiting(store: Store, now: float) -> Iterator[queue_keys.QueuePlace]:
-    """Pages in a backoff, soonest first: those whose wait is longer than any can be are fetched now."""
+    """Yields pages in a backoff, soonest first; a wait that is longer than any can be ends now."""
     last = queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT)
     yield from (place._replace(waits_until=now) for place in queue_keys.waiting_places(store, last))
     yield from takewhile(lambda place: place.key[1:] <= last, queue_keys.waiting_places(store))

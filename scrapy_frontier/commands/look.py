@@ -1,0 +1,383 @@
+"""Commands that look inside a stopped frontier: stats, hosts, queue, find, why."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import re
+import sys
+from collections import Counter
+from itertools import islice, product
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from scrapy.exceptions import UsageError
+
+from ..core.admin import explain, facts, page_visits, scores
+from ..core.errors import UnreadableRow, moment, size, span
+from ..core.parse.urls import without_session
+from ..crawl.codec import meta_in
+from ..crawl.politeness_key import registered_domain
+from .output import Column, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ..core.frontier import PageId
+    from ..core.store.leveldb import Store
+    from ..core.store.records import Due, LastRanking, Page
+    from .call import Call
+
+LINES = 20
+MISSING = 1  # exit code for a page that is not known
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_WIDE = 110  # columns of a terminal that has room for the delays, too
+_MOST_LINKS = 2_000_000  # in all, to count those to a page: some tenths of a second
+
+_COUNTS = ("queued", "deferred", "ok", "errors", "excluded")
+_HOST_COLUMNS = [
+    Column("HOST", 17),
+    Column("QUEUED", 7, True),
+    Column("OK", 6, True),
+    Column("ERRORS", 6, True),
+    Column("EXCLUDED", 8, True),
+]
+_DELAY_COLUMNS = [Column("DELAY", 6, True), Column("FROM", 10)]
+_CLOCK_COLUMNS = [Column("VISIT", 7), Column("STRIKES", 7, True), Column("TROUBLE", 0)]
+_QUEUE_COLUMNS = [Column("WHEN", 12), Column("PRIORITY", 8, True), Column("URL", 0)]
+_DUE_COLUMNS = [Column("WHEN", 12), Column("HUB", 3), Column("URL", 0)]
+_FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
+
+
+# -- counts ------------------------------------------------------------------------------------------------
+
+
+def stats(call: Call) -> None:
+    """Prints what the frontier holds, by kept counters: some lookups, however large it is."""
+    with call.project.open() as store:
+        found = facts.summary(store)
+    links = "not counted: nothing was ranked"
+    call.output.document({"directory": str(call.project.directory), **found._asdict()})
+    call.output.fields(
+        [
+            ("directory", call.project.directory),
+            *_states(found),
+            ("coming back", _coming_back(found)),
+            ("known pages", f"{found.known:,}"),
+            ("hosts", f"{found.hosts:,}"),
+            ("links", f"{found.links:,} at the last ranking" if isinstance(found.links, int) else links),
+            ("attempts", f"{found.attempts:,}"),
+            ("on disk", size(found.bytes)),
+            ("last stop", "clean" if found.is_clean else "killed, or never run"),
+            ("last ranking", _ranking(found.ranking)),
+        ]
+    )
+
+
+def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
+    states = found.states
+    for name in ("queued", "seen", "excluded"):
+        yield name, f"{states[name]:,}"
+    for name, count, group in (("ok", found.ok, facts.OK), ("errors", found.errors, facts.ERRORS)):
+        parts = (f"{states[state.name.lower()]:,} {state.name.lower()}" for state in group)
+        yield name, f"{count:,} ({', '.join(parts)})"
+
+
+def _coming_back(found: facts.Summary) -> str | None:
+    due = [f"{found.due:,}, the first on {moment(found.first_due)}"] if found.first_due else []
+    queued = [f"{found.queued_again:,} queued again"] if found.queued_again else []
+    return "; ".join(due + queued) or None
+
+
+def _ranking(found: LastRanking | None) -> str:
+    if found is None:
+        return "none"
+    try:
+        scorer = str(found.get("scorer", "")).lower()
+        about = f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links, {scorer}"
+        return about.rstrip(", ")
+    except (KeyError, TypeError, ValueError):
+        return "unreadable"
+
+
+def hosts(call: Call) -> None:
+    """Prints the ``--limit`` hosts with most queued pages (0: all), and the sums of all hosts; some lookups
+    each."""
+    limit, out, now = limit_of(call, LINES), call.output, call.project.now
+    totals: Counter[str] = Counter()
+    with call.project.open() as store:
+        views = facts.hosts(store, call.project.pauses(store), now)
+        found: Iterable[facts.HostView] = _summed(views, totals)
+        if limit is not None:
+            found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.ok))
+        if out.as_json:
+            for view in found:
+                out.document(view._asdict())
+            return
+        is_wide = out.terminal >= _WIDE
+        columns = [*_HOST_COLUMNS, *(_DELAY_COLUMNS if is_wide else ()), *_CLOCK_COLUMNS]
+        out.table(columns, _host_rows(found, totals, now, is_wide), out.terminal if is_wide else None)
+
+
+def _summed(views: Iterable[facts.HostView], totals: Counter[str]) -> Iterator[facts.HostView]:
+    """Passes *views* on, and adds them up in *totals*."""
+    for view in progress(views, "hosts read"):
+        totals["hosts"] += 1
+        for name in _COUNTS:
+            totals[name] += getattr(view, name)
+        yield view
+
+
+def _host_rows(
+    views: Iterable[facts.HostView], totals: Counter[str], now: float, is_wide: bool
+) -> Iterator[tuple[object, ...]]:
+    for view in views:
+        source = view.delay_from.removeprefix("DOWNLOAD_").lower()
+        delay = (f"{view.delay:.4g}s", source) if is_wide else ()
+        trouble = (view.strikes, view.trouble) if view.is_in_trouble(now) else ("", "")
+        yield view.host, *_counts_of(view._asdict()), *delay, _visit(view, now), *trouble
+    rest = ("",) * (len(_CLOCK_COLUMNS) + is_wide * len(_DELAY_COLUMNS))
+    yield f"all {totals['hosts']:,} hosts", *_counts_of(totals), *rest
+
+
+def _counts_of(counts: Mapping[str, int]) -> Iterator[str]:
+    queued, deferred, *ended = (counts[name] for name in _COUNTS)
+    yield _short(queued) + (f"+{_short(deferred)}" if deferred else "")
+    yield from map(_short, ended)
+
+
+def _short(count: int) -> str:
+    """Writes a number in at most six characters."""
+    return str(count) if count < 1_000_000 else f"{count / 1e6:.4g}M"
+
+
+def _visit(view: facts.HostView, now: float) -> str:
+    if view.blocked is not None:
+        return "blocked"
+    if view.ready_at > now:
+        return span(view.ready_at - now)
+    return "now" if view.queued or view.queued_again else "-"
+
+
+# -- lists of pages ----------------------------------------------------------------------------------------
+
+
+def limit_of(call: Call, default: int) -> int | None:
+    """Returns ``--limit``, or *default*; None for 0: all. Raises `UsageError` for less."""
+    limit: int | None = call.options.limit
+    if limit is not None and limit < 0:
+        raise UsageError("write --limit with a number of lines, or 0 for all")
+    return min(default if limit is None else limit, sys.maxsize) or None
+
+
+def pattern_of(text: str | None) -> re.Pattern[str] | None:
+    """Returns *text* as a regular expression, None for None. Raises `UsageError`."""
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        problem = f"{text!r} is no regular expression ({error})"
+        raise UsageError(f"{problem}; put \\ before what is meant as it stands") from None
+
+
+def _since(call: Call) -> float | None:
+    """Returns ``--changed-since`` as POSIX seconds (a number and s, m, h, d or w before now), or None."""
+    text = call.options.changed_since
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,12})?)([smhdw])", text)
+    if found is None:
+        raise UsageError(f"{text!r} is no length of time; write --changed-since 90m, 24h or 7d")
+    return call.project.now - float(found[1]) * _UNITS[found[2]]
+
+
+def queue(call: Call) -> None:
+    """Prints the next ``--limit`` pages and when each comes at the earliest, or with ``--due`` those that
+    come back."""
+    limit, project = limit_of(call, LINES), call.project
+    now = project.now
+    if call.options.due:
+        _due(call, limit)
+        return
+
+    def document(turn: scores.Turn) -> dict[str, object]:
+        return {"at": turn.when, "in": turn.when - now, **facts.describe(turn.page_id, turn.page)}
+
+    def row(turn: scores.Turn) -> tuple[object, ...]:
+        return _until(turn.when, now), turn.page.priority, turn.page.url
+
+    with project.open() as store:
+        preview = scores.Preview(store, now, project.pauses(store), call.host(store), registered_domain)
+        call.output.listing(islice(preview.turns(), limit), document, _QUEUE_COLUMNS, row)
+
+
+def _due(call: Call, limit: int | None) -> None:
+    def document(found: tuple[Due, Page]) -> dict[str, object]:
+        due, page = found
+        return {"is_hub": due.is_hub, **facts.describe(due.page_id, page)}
+
+    def row(found: tuple[Due, Page]) -> tuple[object, ...]:
+        due, page = found
+        return _until(due.when, call.project.now), due.is_hub * "hub", page.url
+
+    with call.project.open() as store:
+        found = islice(facts.coming_back(store, call.host(store)), limit)
+        call.output.listing(found, document, _DUE_COLUMNS, row)
+
+
+def _until(when: float, now: float) -> str:
+    return "now" if when <= now else f"in {span(when - now)}"
+
+
+def find(call: Call) -> int:
+    """Prints the pages whose URL matches, or that changed; reads all pages. Exit code 1 if there is none,
+    like grep."""
+    since = _since(call)
+    if not call.arguments and since is None:
+        raise UsageError("write a REGEXP, or --changed-since SPAN")
+    pattern = pattern_of(call.arguments[0] if call.arguments else None)
+    limit = limit_of(call, 0)
+    with call.project.open() as store:
+        pages = progress(facts.pages(store), "pages searched", facts.known(store))
+        found = islice(facts.matching(pages, pattern, changed_since=since), limit)
+        count = call.output.listing(found, lambda each: facts.describe(*each), _FIND_COLUMNS, _find_row)
+    return 0 if count else MISSING
+
+
+def _find_row(found: tuple[PageId, Page]) -> tuple[object, ...]:
+    _, page = found
+    return page.state.name.lower(), page.status or "", page.url
+
+
+# -- one page ----------------------------------------------------------------------------------------------
+
+
+def why(call: Call) -> int:
+    """Prints why a page is in its state, in a sentence, and with ``--record`` all that is known of it.
+
+    Walks the queue of its host, and counts the links to it if there are no more than two million in all. Exit
+    code 1 if the page is not known.
+    """
+    with call.project.open(identified=True) as store:
+        known = find_or_fail(call, store, lenient=True)
+        if known is None:
+            return MISSING
+        url, page_id, about = known
+        try:
+            found = facts.read_page(store, page_id)
+        except UnreadableRow:
+            found = None
+        if found is None:
+            sentence = about + explain.why_unreadable(store, page_id)
+            call.output.answer({"url": url, "state": "unreadable", "why": sentence}, sentence)
+            return 0
+        answer = {"why": "", **facts.describe(page_id, found), **_weight(store, page_id)}
+        answer |= _surroundings(call, store, page_id, found)
+    answer["why"] = about + str(answer["why"])
+    call.output.answer(answer, str(answer["why"]))
+    if call.options.record:
+        call.output.line()
+        call.output.fields(_page_lines(answer, found))
+    return 0
+
+
+def find_or_fail(call: Call, store: Store, lenient: bool = False) -> tuple[str, PageId, str] | None:
+    """Returns URL and id of the page that the first argument names; None after printing that it is not known.
+
+    *lenient*: a page that is known without its session identifier is meant, as the last value says. Raises
+    `UsageError`.
+    """
+    url = call.project.request(call.arguments[0]).url
+    page_id = call.project.find(store, url)
+    about = ""
+    if page_id is None and lenient and (clean := without_session(url)) != url:
+        page_id = call.project.find(store, clean)
+        about = f"Without its session identifier it is {clean}. "
+    if page_id is not None and facts.has_row(store, page_id):
+        return url, page_id, about
+
+    def similar() -> str:
+        for other in _similar(url):
+            with contextlib.suppress(UsageError):  # made up here, it may be none: `www.` before an address
+                if other != url and call.project.find(store, other) is not None:
+                    return other
+        return ""
+
+    sentence = explain.why_unknown(url, call.project.frontier_settings.traps, similar)
+    call.output.answer({"url": url, "state": None, "why": sentence}, sentence)
+    return None
+
+
+def _similar(url: str) -> Iterator[str]:
+    """Yields URLs that people take for the same: other scheme, slash at the end, ``www.``, port, query."""
+    parts = urlsplit(url)
+    other = {"http": "https", "https": "http"}.get(parts.scheme, parts.scheme)
+    slash = parts.path[:-1] if parts.path.endswith("/") else f"{parts.path}/"
+    user, at, host = parts.netloc.rpartition("@")
+    www = f"{user}{at}{host.removeprefix('www.') if host.startswith('www.') else f'www.{host}'}"
+    netlocs = parts.netloc, www, parts.netloc.removesuffix(":80").removesuffix(":443")
+    for scheme, netloc, path in product((parts.scheme, other), netlocs, (parts.path, slash)):
+        yield parts._replace(scheme=scheme, netloc=netloc, path=path, fragment="").geturl()
+    if parts.query:
+        yield parts._replace(query="", fragment="").geturl()
+
+
+def _weight(store: Store, page_id: PageId) -> dict[str, object]:
+    """Returns the kept score of a page, how many links are on it and to it; None if not known."""
+    links: int | None = None
+    links_in: int | None = None
+    with contextlib.suppress(UnreadableRow):
+        links = len(facts.links_out(store, page_id))
+        links_in = facts.count_links_to(store, page_id, _MOST_LINKS)
+    return {"score": scores.kept_score(store, page_id), "links": links, "links_in": links_in}
+
+
+def _surroundings(call: Call, store: Store, page_id: PageId, page: Page) -> dict[str, object]:
+    """Returns the request of a page, the path to it, its redirects, its place in a queue, and why."""
+    project, path = call.project, facts.path_to(store, page)
+    attempts = project.frontier_settings.attempts_for(meta_in(page.payload))
+    gathered = explain.gather(
+        store, page_id, page, project.pauses(store), attempts, project.now, project.agent
+    )
+    sentence, place, parent = explain.why(gathered), gathered.place, path[-1] if path else None
+    if parent is not None and parent.target != page_id and parent.facts.is_sitemap:
+        sentence += f" It was first listed in the sitemap {parent.url}."
+    answer: dict[str, object] = {
+        "why": sentence,
+        "request": page.payload.decode(errors="backslashreplace") or None,
+        "path": [step.url if step else None for step in path],
+        "redirects": [step.url if step else None for step in gathered.redirects],
+    }
+    if place is not None:
+        bucket = None if place.is_far else place.bucket
+        queue = {"ahead": place.ahead, "is_far": place.is_far, "waits_until": place.waits_until}
+        answer["queue"] = {**queue, "bucket": bucket}
+    return answer
+
+
+def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, object]]:
+    for name in ("url", "state", "id", "host", "priority", "attempts"):
+        yield name, answer[name]
+    score, links, links_in = answer["score"], answer["links"], answer["links_in"]
+    yield "score", None if score is None else f"{score:.4g} at the last ranking or clean stop"
+    if links is None or links or page.status:
+        yield "links on it", "unreadable" if links is None else f"{links:,}"
+    yield "links to it", "not counted here: `links URL --in` does" if links_in is None else f"{links_in:,}"
+    yield "HTTP", page.status or None
+    yield "reason", page.reason or None
+    yield "discovered", moment(page.discovered)
+    yield "ended", moment(page.changed) if page.changed else None
+    if (visits := page.visits) is not None:
+        yield "visited", f"{visits.visits:,} times since {moment(visits.first)}, last {moment(visits.last)}"
+        yield "changes", page_visits.how_often(visits)
+        yield "asked with", page_visits.what_works(visits)
+        yield "content", f"{visits.content_type or 'of no known type'}, {visits.length:,} bytes"
+    place = answer.get("queue")
+    if isinstance(place, dict) and place["bucket"] is not None:
+        yield "score bucket", f"{place['bucket']} of 65535"
+    yield "request", answer["request"]
+    path = answer["path"]
+    assert isinstance(path, list)
+    steps = [url or "a page that was forgotten" for url in path]
+    yield "linked by", steps[-1] if steps else "no page: a seed, or added by hand"
+    for number, step in enumerate(steps if len(steps) > 1 else ()):
+        yield ("" if number else "path"), f"{number}: {step}"
