@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from .extensions.ranking import RankingExtension as RankingExtension
     from .settings import FrontierSetting as FrontierSetting
     from .spidermiddlewares.directives_and_links import FrontierSpiderMiddleware as FrontierSpiderMiddleware
-    from .spidermiddlewares.duplicates import DuplicatesMiddleware as DuplicatesMiddleware
     from .spiders import FrontierSpider as FrontierSpider
 
 __version__ = "0.1.0"
@@ -52,7 +51,6 @@ _MODULES = {
         "crawl.scheduler": "FrontierScheduler",
         "spiders": "FrontierSpider",
         "spidermiddlewares.directives_and_links": "FrontierSpiderMiddleware",
-        "spidermiddlewares.duplicates": "DuplicatesMiddleware",
         "downloadermiddlewares.robotstxt": "FrontierRobotsTxtMiddleware",
         "downloadermiddlewares.redirect": "RedirectMiddleware MetaRefreshMiddleware",
         "downloadermiddlewares.directives": "DirectivesMiddleware",

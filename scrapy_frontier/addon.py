@@ -25,7 +25,6 @@ REPLACED = {
 }
 SETTINGS: dict[str, Any] = {
     "FRONTIER_SCORER": "mixed",
-    "FRONTIER_SESSION_IDS": "strip",
     # By Scrapy's 5 MB two pages of 3 MB in their callbacks stop all other hosts until one is through. The
     # scheduler counts pages until their callbacks end, so CONCURRENT_REQUESTS already bounds what piles up.
     "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 50_000_000,
@@ -33,7 +32,6 @@ SETTINGS: dict[str, Any] = {
 COMPONENTS = {
     "EXTENSIONS": {"scrapy_frontier.RankingExtension": 0},
     "SPIDER_MIDDLEWARES": {
-        "scrapy_frontier.DuplicatesMiddleware": 940,  # behind the next: links it drops are kept
         "scrapy_frontier.FrontierSpiderMiddleware": 950,
     },
     "DOWNLOADER_MIDDLEWARES": {

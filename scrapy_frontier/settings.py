@@ -1,11 +1,7 @@
-"""Every ``FRONTIER_*`` setting: name, unit, default, check; read together, frozen. Those of revisits are in
-`setting_revisits`.
+"""Reads and checks every ``FRONTIER_*`` setting, and the settings of Scrapy that the frontier obeys.
 
-What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBDIR` ...) is read from there.
-
-What a setting of ours may be: read it, or say what to set.
-
-The settings of revisits: how often, as what, and how much of the visits.
+`FrontierSettings` holds them as named fields, times in seconds. A value that makes no sense raises
+`FrontierSetting`, whose message says what to set.
 """
 
 from __future__ import annotations
@@ -31,15 +27,36 @@ from .core.pages.traps import TrapLimits
 from .core.parse.directives import ChainLimits, Obeyed
 from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule, is_url
 from .core.revisits.policy import Bounds
+from .core.store.records import LONGEST_ASKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scrapy.settings import BaseSettings
 
+PREFIX = "FRONTIER_"
+LATEST = 0xFFFFFFFF  # the last POSIX second that a row can hold, in 2106
+LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS, unless RETRY_TIMES asks for more
+ROBOTS_TIMEOUT = 30.0  # seconds for a robots.txt, which all pages of a host wait for
+NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
+SCORERS = {
+    "mixed": "scrapy_frontier.Mixed",
+    "pagerank": "scrapy_frontier.PageRank",
+    "hits": "scrapy_frontier.Hits",
+    "cash": "scrapy_frontier.Cash",
+    "link": "scrapy_frontier.LinkScore",
+    "fifo": "scrapy_frontier.Fifo",
+    "lifo": "scrapy_frontier.Lifo",
+}
+POLITENESS_KEYS = HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
+POLICIES = ("never", "interval", "adaptive")
+DIGESTS = ("body", "text", "links")
+UNCHANGED_CHOICES = ("skip", "call")
+
+_CONCURRENCY = "a whole number of at least 1: with less Scrapy sends no request"
+_FINITE = sys.float_info.max
 _Number = TypeVar("_Number", int, float)
-_MOST = sys.float_info.max  # all but infinity
-_is_word = re.compile(r"[^\s,\[\]{}()'\"]+").fullmatch  # no list that could not be read, either
+_is_word = re.compile(r"[^\s,\[\]{}()'\"]+").fullmatch  # no part of a list that could not be parsed
 
 
 class FrontierSetting(FrontierError):
@@ -48,17 +65,189 @@ class FrontierSetting(FrontierError):
     reason = "frontier_setting"
 
 
-def number(settings: BaseSettings, name: str, default: _Number, least: float = 0) -> _Number:
-    """A number of the kind of its *default*, which stands where nothing is set. Raises `FrontierSetting` for
-    what is none, is infinite, or less than *least*."""
-    value, kind = settings.get(name), type(default)
-    wanted = f"a {'whole ' if kind is int else ''}number of at least {least:g}"
-    return default if value is None else within(name, value, kind, least, _MOST, wanted)
+class FrontierSettings:
+    """All settings of a crawl, read and checked once, times in seconds. Raises `FrontierSetting`. 0.1 ms."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        read = _Reader(settings)
+        # Where the frontier is, and how often a page is tried
+        self.directory: Final = read.path("FRONTIER_DIR")
+        self.jobdir: Final = read.path("JOBDIR")  # holds a frontier for each spider
+        retry_times = read.of_scrapy("RETRY_TIMES", int)
+        self.retry_times: Final = retry_times if read.switch("RETRY_ENABLED", False) else 0
+        default_attempts = max(LEAST_ATTEMPTS, retry_times + 1)
+        self.max_attempts: Final = read.number("FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
+        self._grants_more_attempts: Final = self.max_attempts == default_attempts
+        self.retry_delay: Final = read.number("FRONTIER_RETRY_DELAY", 1.0)  # doubles with each retry
+        self.clock: Final = read.function_or_none("FRONTIER_CLOCK", "a function that returns seconds")
+
+        # How hosts are visited
+        timeout = read.of_scrapy("DOWNLOAD_TIMEOUT", float)
+        self.robots_timeout: Final = min(timeout, ROBOTS_TIMEOUT)
+        self.has_cache: Final = read.switch("HTTPCACHE_ENABLED", False)
+        # Scrapy's HTTP cache stands for the web: a page it does not have is not asked for.
+        self.replays: Final = self.has_cache and read.switch("HTTPCACHE_IGNORE_MISSING", False)
+        self.cooldown: Final = read.number("FRONTIER_COOLDOWN", FIRST_REST)  # the first rest; 0: none
+        # How long a crawl waits when only hosts are left that do not answer.
+        self.end_wait: Final = read.number("FRONTIER_END_WAIT", 300.0)
+        self.domain_rates: Final = _domain_rates(read)
+        self.politeness_key: Final = read.choice_or_function(
+            "FRONTIER_POLITENESS_KEY", POLITENESS_KEYS, "from a URL to a name"
+        )
+
+        # What comes into the queue, and in which order it leaves
+        self.scorer: Final = _scorer(read)
+        self.links: Final = read.choice("FRONTIER_LINKS", ("spider", "all", "none"))
+        self.follows: Final = read.switch("FRONTIER_FOLLOW", False)
+        self.sitemaps: Final = read.switch("FRONTIER_SITEMAPS", False)
+        self.limits: Final = Limits(
+            host_pages=read.number("FRONTIER_HOST_PAGES", 0),
+            host_pending=read.number("FRONTIER_HOST_PENDING", 0),
+            depth=read.number("FRONTIER_DEPTH", 0),
+        )
+        longest = read.of_scrapy("URLLENGTH_LIMIT", int)
+        refuses_traps = read.switch("FRONTIER_TRAPS", True)
+        self.traps: Final = TrapLimits(length=longest) if refuses_traps else TrapLimits(0, 0, longest)
+        self.strips_sessions: Final = read.choice("FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip"
+
+        # What pages ask for
+        self.nofollow_rels: Final = read.words("FRONTIER_NOFOLLOW", ("nofollow",))
+        self.obeyed: Final = Obeyed(
+            read.choice("FRONTIER_NOINDEX", ("drop-items", "skip", "ignore")),
+            "nofollow" in self.nofollow_rels,
+            read.switch("FRONTIER_CANONICAL", True),
+        )
+        self.redirects: Final = ChainLimits(allows_private=read.switch("FRONTIER_ALLOW_PRIVATE", False))
+        self.ajax: Final = read.switch("FRONTIER_AJAX", False)
+
+        # When pages come back
+        self.revisits: Final = _revisit_rule(read)  # None: pages are visited once
+        self.digest: Final = read.choice_or_function("FRONTIER_DIGEST", DIGESTS, "of a response")
+        self.unchanged: Final = read.choice("FRONTIER_UNCHANGED", UNCHANGED_CHOICES)
+        self.names: Final = read.names
+
+    @classmethod
+    def of_component(cls, settings: BaseSettings) -> FrontierSettings:
+        """Reads the settings for a middleware or extension. Raises `NotConfigured` if the scheduler is not
+        ours, or for a wrong value, which our scheduler reports."""
+        try:
+            return cls(settings)
+        except FrontierSetting as error:
+            words = () if has_our_scheduler(settings) else (str(error),)
+            raise NotConfigured(*words) from error
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether pages are visited again by themselves (``FRONTIER_REVISIT``)."""
+        return self.revisits is not None
+
+    @property
+    def give_up_rule(self) -> GiveUpRule:
+        """How often, and with which pauses, a temporary frontier tries a host that does not answer: as a page
+        is retried."""
+        return GiveUpRule(self.retry_times + 1, self.backoff)
+
+    def backoff(self, attempts: int) -> float:
+        """Seconds to wait before a page is fetched again after *attempts* leases."""
+        return min(self.retry_delay * backoff(attempts), LONGEST_ASKED)
+
+    def attempts_for(self, meta: Mapping[str, Any]) -> int:
+        """The most leases of a page whose request has this *meta*: ``max_attempts``, or what its
+        ``max_retry_times`` asks for if that is more and the user left the default."""
+        retries = meta.get("max_retry_times")
+        if not isinstance(retries, int) or not self._grants_more_attempts:
+            return self.max_attempts
+        return max(self.max_attempts, retries + 1)
+
+
+class _Reader:
+    """Reads single settings from *settings*; ``names`` are those that were read. All methods raise
+    `FrontierSetting`."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._settings = settings
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value as it is; *default* if nothing is set."""
+        self.names.add(name)
+        value = self._settings.get(name)
+        return default if value is None else value
+
+    def plain(self, name: str) -> Any:
+        """The value; a list or dict that is given in JSON, as on a command line, is parsed."""
+        value = self.get(name)
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            try:
+                return json.loads(value)
+            except ValueError:
+                return value
+        return value
+
+    def number(self, name: str, default: _Number, least: float = 0) -> _Number:
+        """A finite number of at least *least*, of the type of its *default*."""
+        kind = type(default)
+        wanted = f"a {'whole ' if kind is int else ''}number of at least {least:g}"
+        return within(name, self.get(name, default), kind, least, _FINITE, wanted)
+
+    def of_scrapy(self, name: str, kind: type[_Number]) -> _Number:
+        """A number that is a setting of Scrapy's."""
+        wanted = "a whole number" if kind is int else "a number"
+        try:
+            return kind(self.get(name, 0))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise FrontierSetting(f"{name} = {self.get(name)!r}: set {wanted}") from error
+
+    def switch(self, name: str, default: bool) -> bool:
+        """True or False, as Scrapy reads such settings."""
+        if self.get(name) is None:
+            return default
+        try:
+            return self._settings.getbool(name)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise FrontierSetting(f"{name} = {self.get(name)!r}: set True or False") from error
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of *choices*; the first is the default."""
+        value = self.get(name, choices[0])
+        if value not in choices:
+            raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
+        return str(value)
+
+    def words(self, name: str, default: tuple[str, ...]) -> frozenset[str]:
+        """Words in lower case, from a list, a list in JSON, or text with commas."""
+        words = self.plain(name)
+        if words is None:
+            words = default
+        if isinstance(words, str):
+            words = words.replace(",", " ").split()
+        is_list = isinstance(words, list | tuple | set | frozenset)
+        if not is_list or not all(type(word) is str and _is_word(word) for word in words):
+            raise FrontierSetting(
+                f"{name} = {self.get(name)!r}: set a list of words, as {json.dumps(default)}"
+            )
+        return frozenset(word.lower() for word in words)
+
+    def path(self, name: str) -> str | None:
+        """A path, which need not exist."""
+        value = self.get(name)
+        return str(value) if value else None
+
+    def function_or_none(self, name: str, wanted: str) -> Callable[..., Any] | None:
+        """A function, or the function that a path names; None if nothing is set."""
+        value = self.get(name)
+        return None if value is None else function(name, value, wanted)
+
+    def choice_or_function(self, name: str, choices: tuple[str, ...], about: str) -> str | Callable[..., Any]:
+        """One of *choices*, the first by default, or a function *about* something."""
+        value = self.get(name) or choices[0]
+        if value in choices:
+            return str(value)
+        return function(name, value, f"one of {', '.join(map(repr, choices))} or a function {about}")
 
 
 def within(name: str, value: Any, kind: type[_Number], least: float, most: float, wanted: str) -> _Number:
-    """*value* as a number of a *kind* that is no less than *least* and no more than *most*. Raises
-    `FrontierSetting`, with *wanted* for what to set."""
+    """*value* as a number of a *kind*, from *least* to *most*. Raises `FrontierSetting` with *wanted*."""
     try:
         number = kind(value)
     except (TypeError, ValueError, OverflowError):
@@ -69,125 +258,95 @@ def within(name: str, value: Any, kind: type[_Number], least: float, most: float
     return number
 
 
-def switch(settings: BaseSettings, name: str, default: bool) -> bool:
-    """True or False, as Scrapy reads such settings; *default* where nothing is set. Raises
-    `FrontierSetting`."""
-    value = settings.get(name)
-    if value is None:
-        return default
+def function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """The function that a setting is or names, imported. Raises `FrontierSetting` with *wanted*."""
     try:
-        return settings.getbool(name)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
+        found = load_object(value) if isinstance(value, str) else value
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
+    if not callable(found):
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    imported: Callable[..., Any] = found
+    return imported
 
 
-def of_scrapy(settings: BaseSettings, name: str, kind: type[_Number]) -> _Number:
-    """A number that is a setting of Scrapy's, as Scrapy reads it. Raises `FrontierSetting` for what is
-    none."""
-    value = settings.get(name, 0)
-    try:
-        return kind(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        wanted = "a whole number" if kind is int else "a number"
-        raise FrontierSetting(f"{name} = {value!r}: set {wanted}") from error
+def unknown_names(settings: BaseSettings) -> list[tuple[str, str]]:
+    """Names in *settings* that begin like ours and are none, each with the one likely meant, or ""."""
+    known = {name for name in FrontierSettings(Settings()).names if name.startswith(PREFIX)}
+    unknown = sorted(name for name in settings if str(name).startswith(PREFIX) and name not in known)
+    return [(name, "".join(get_close_matches(name, known, 1))) for name in unknown]
 
 
-def choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
-    """One of *choices*, the first where nothing is set. Raises `FrontierSetting` for any other."""
-    value = settings.get(name)
-    if value is None:
-        return choices[0]
-    if value not in choices:
-        raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
-    return str(value)
+def has_our_scheduler(settings: BaseSettings) -> bool:
+    """Whether ``SCHEDULER`` is ours, or a subclass of it."""
+    scheduler, ours = load_object(settings["SCHEDULER"]), load_object("scrapy_frontier.FrontierScheduler")
+    return ours in getattr(scheduler, "__mro__", ())  # `issubclass` accepts any class with the same methods
 
 
-def words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
-    """A set of words in lower case, from a list, also in JSON, or from text with commas. Raises
-    `FrontierSetting`."""
-    value = settings.get(name, default)
-    words = plain(value)
-    if isinstance(words, str):
-        words = words.replace(",", " ").split()
-    is_list = isinstance(words, (list, tuple, set, frozenset))
-    if not is_list or not all(type(word) is str and _is_word(word) for word in words):
-        raise FrontierSetting(f"{name} = {value!r}: set a list of words, as {json.dumps(default)}")
-    return frozenset(word.lower() for word in words)
+def time_of(clock: Callable[[], float]) -> float:
+    """The time by *clock*, that of ``FRONTIER_CLOCK``. Raises `FrontierSetting` for what no row can hold."""
+    now = clock()
+    if not isinstance(now, float | int) or not 0 <= now <= LATEST:
+        raise FrontierSetting(
+            f"FRONTIER_CLOCK says that it is {now!r}: let it return POSIX seconds, from 0 to {LATEST:,}"
+        )
+    return now
 
 
-def plain(value: Any) -> Any:
-    """The list or dict that *value* is in JSON, as on a command line; any other as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
+def _domain_rates(read: _Reader) -> DomainRates:
+    """The soft and the hard rate, from a number (the soft one) or a pair."""
+    name = "FRONTIER_DOMAIN_RATE"
+    value = read.get(name, 0.0)
+    rates = value.split(",") if isinstance(value, str) else value
+    rates = list(rates) if isinstance(rates, list | tuple) else [rates]
+    if not 1 <= len(rates) <= 2:
+        raise FrontierSetting(f"{name} = {value!r}: set one number of pages a second, or two: soft,hard")
+    wanted = "pages a second of a domain, as a number or as soft,hard; 0 for no limit"
+    return DomainRates(*(within(name, rate, float, 0.0, inf, wanted) for rate in rates))
+
+
+def _scorer(read: _Reader) -> str:
+    value = read.get("FRONTIER_SCORER", "fifo")
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if not isinstance(value, str) or (value not in SCORERS and "." not in value):
+        raise FrontierSetting(
+            f"FRONTIER_SCORER = {value!r}: set one of {', '.join(map(repr, SCORERS))}, or the path of a class"
+        )
     return value
 
 
-def path(settings: BaseSettings, name: str) -> str | None:
-    """A path as text; None where nothing is set. It need not exist."""
-    return str(settings[name]) if settings[name] else None
+# -- revisits ------------------------------------------------------------------------------------------------
 
 
-def function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
-    """The function that a setting is or names, imported. Raises `FrontierSetting`, with *wanted* for what to
-    set."""
-    try:
-        function = load_object(value) if isinstance(value, str) else value
-    except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
-    if not callable(function):
-        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
-    found: Callable[..., Any] = function
-    return found
-
-
-def choice_or_function(
-    settings: BaseSettings, name: str, choices: tuple[str, ...], about: str
-) -> str | Callable[..., Any]:
-    """One of *choices*, the first where nothing is set, or a function *about* something. Raises
-    `FrontierSetting`."""
-    value = settings.get(name) or choices[0]
-    if value in choices:
-        return str(value)
-    return function(name, value, f"one of {', '.join(map(repr, choices))} or a function {about}")
-
-
-POLICIES = ("never", "interval", "adaptive")
-_BOUNDS = Bounds()
-
-
-def revisit_rule(settings: BaseSettings) -> RevisitRule | None:
-    """What the settings ask of revisits, times in seconds; None: pages never come back. All are read and
-    judged even then. Raises `FrontierSetting`."""
-    policy = choice(settings, "FRONTIER_REVISIT", POLICIES)
-    shelf_life, shelf_lives = _shelf_lives(settings, "FRONTIER_SHELF_LIFE")
+def _revisit_rule(read: _Reader) -> RevisitRule | None:
+    """What the settings ask of revisits; None if pages never come back. All are checked even then."""
+    policy = read.choice("FRONTIER_REVISIT", POLICIES)
+    shelf_life, shelf_lives = _shelf_lives(read)
     rule = RevisitRule(
         policy,
         shelf_life,
         shelf_lives,
-        _bounds(settings, "FRONTIER_REVISIT_BOUNDS", shelf_life, shelf_lives),
-        _seconds("FRONTIER_REVISIT_HORIZON", settings.get("FRONTIER_REVISIT_HORIZON") or 0.0, least=0.0),
-        _share(settings, "FRONTIER_REVISIT_SHARE"),
-        _hubs(settings, "FRONTIER_HUBS"),
-        _share(settings, "FRONTIER_HUB_SHARE"),
+        _bounds(read, [shelf_life, *(span for _, span in shelf_lives)]),
+        _seconds("FRONTIER_REVISIT_HORIZON", read.get("FRONTIER_REVISIT_HORIZON") or 0.0, least=0.0),
+        _share(read, "FRONTIER_REVISIT_SHARE"),
+        _hubs(read),
     )
     return None if policy == POLICIES[0] else rule
 
 
 def _seconds(name: str, value: Any, least: float = 1.0) -> float:
-    """At least so many; "inf" is a number too."""
     return within(name, value, float, least, inf, f"seconds, at least {least:g}, or inf")
 
 
-def _share(settings: BaseSettings, name: str) -> float:
-    return within(name, settings.get(name, 0.5), float, 0.0, 1.0, "a share, 0 to 1")
+def _share(read: _Reader, name: str) -> float:
+    return within(name, read.get(name, 0.5), float, 0.0, 1.0, "a share, 0 to 1")
 
 
-def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[str, float], ...]]:
+def _shelf_lives(read: _Reader) -> tuple[float, tuple[tuple[str, float], ...]]:
     """Seconds for all pages, and by pattern; an empty pattern stands for all pages."""
-    value = plain(settings.get(name))
+    name = "FRONTIER_SHELF_LIFE"
+    value = read.plain(name)
     if value is None:
         return DEFAULT_SHELF_LIFE, ()
     if not isinstance(value, dict):
@@ -196,14 +355,15 @@ def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[
     return given.pop("", DEFAULT_SHELF_LIFE), tuple(given.items())
 
 
-def _hubs(settings: BaseSettings, name: str) -> tuple[tuple[str, float], ...]:
-    """Spans by URL, by pattern, or of the seeds; a day for those of a list."""
-    value = plain(settings.get(name))
+def _hubs(read: _Reader) -> tuple[tuple[str, float], ...]:
+    """Seconds by URL, by pattern, or of the seeds; a day for those of a list."""
+    name = "FRONTIER_HUBS"
+    value = read.plain(name)
     if not value:
         return ()
     if isinstance(value, str):
         value = [value]
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, list | tuple | set | frozenset):
         value = dict.fromkeys(value, HUB_SPAN)
     if not isinstance(value, dict):
         raise FrontierSetting(f"{name} = {value!r}: set {SEEDS!r}, URLs or patterns, or seconds by these")
@@ -223,15 +383,13 @@ def _by_pattern(name: str, value: Mapping[Any, Any]) -> dict[str, float]:
     return found
 
 
-def _bounds(
-    settings: BaseSettings, name: str, shelf_life: float, shelf_lives: tuple[tuple[str, float], ...]
-) -> Bounds:
-    """Two numbers of seconds. Where nothing is set, what else the settings ask for lies within them."""
-    value = plain(settings.get(name))
+def _bounds(read: _Reader, spans: list[float]) -> Bounds:
+    """The least and the most seconds between two visits; by default all shelf lives *spans* lie within."""
+    name = "FRONTIER_REVISIT_BOUNDS"
+    value = read.plain(name)
     if value is None:
-        spans = [shelf_life, *(span for _, span in shelf_lives)]
         longest = max((span for span in spans if span < inf), default=0.0)
-        return Bounds(min(_BOUNDS.shortest, *spans), max(_BOUNDS.longest, longest))
+        return Bounds(min(Bounds().shortest, *spans), max(Bounds().longest, longest))
     if isinstance(value, str):
         value = value.split(",")
     try:
@@ -243,243 +401,16 @@ def _bounds(
     return Bounds(shortest, longest)
 
 
-PREFIX = "FRONTIER_"
-LATEST = 0xFFFFFFFF  # the last second that rows can hold, in 2106
-NOINDEX_CHOICES = ("drop-items", "skip", "ignore")
-NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
-SCORERS = {
-    "mixed": "scrapy_frontier.Mixed",
-    "pagerank": "scrapy_frontier.PageRank",
-    "hits": "scrapy_frontier.Hits",
-    "cash": "scrapy_frontier.Cash",
-    "link": "scrapy_frontier.LinkScore",
-    "fifo": "scrapy_frontier.Fifo",
-    "lifo": "scrapy_frontier.Lifo",
-}
-LINKS = ("spider", "all", "none")
-POLITENESS_KEYS = HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
-DIGESTS = ("body", "text", "links")
-UNCHANGED_CHOICES = ("skip", "call")
-# Seconds at most for a robots.txt, for which all pages of a host wait; DOWNLOAD_TIMEOUT if less.
-ROBOTS_TIMEOUT = 30.0
-_CONCURRENCY = "a whole number of at least 1: with less Scrapy sends no request"
-LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
-
-
-class _OfStore:
-    """Where the frontier lies, what reaches the disk when, and how often a page is tried."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        retry_times = of_scrapy(settings, "RETRY_TIMES", int)
-        default_attempts = max(LEAST_ATTEMPTS, retry_times + 1)
-        self.directory: Final = path(settings, "FRONTIER_DIR")
-        # Holds a frontier for each spider, where there is no `directory`.
-        self.jobdir: Final = path(settings, "JOBDIR")
-        self.max_attempts: Final = number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
-        self._grants_more_attempts: Final = self.max_attempts == default_attempts
-        self.lease_timeout: Final = number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, least=1)  # seconds
-        retries = switch(settings, "RETRY_ENABLED", False)
-        self.retry_times: Final = retry_times if retries else 0
-        # Seconds between two syncs to the disk; 0: never.
-        self.sync_interval: Final = number(settings, "FRONTIER_SYNC_INTERVAL", 5.0)
-
-    def attempts_for(self, meta: Mapping[str, Any]) -> int:
-        """Leases of a page whose request has this *meta*: ``max_attempts``, or as many as its
-        ``max_retry_times`` ask for, where these are more and the user has left the default."""
-        retries = meta.get("max_retry_times")
-        if not isinstance(retries, int) or not self._grants_more_attempts:
-            return self.max_attempts
-        return max(self.max_attempts, retries + 1)
-
-
-class _OfHosts:
-    """How hosts are asked, and what waits for one that does not answer."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        timeout = of_scrapy(settings, "DOWNLOAD_TIMEOUT", float)
-        self.robots_timeout: Final = min(timeout, ROBOTS_TIMEOUT)  # seconds
-        self.has_cache: Final = switch(settings, "HTTPCACHE_ENABLED", False)  # that of Scrapy
-        # It stands for the web: what it does not have is not asked for.
-        self.replays: Final = self.has_cache and switch(settings, "HTTPCACHE_IGNORE_MISSING", False)
-        # Look for the sitemaps of every host, and queue what they list.
-        self.sitemaps: Final = switch(settings, "FRONTIER_SITEMAPS", False)
-        # Seconds a host rests after its first trouble; 0: it does not.
-        self.cooldown: Final = number(settings, "FRONTIER_COOLDOWN", FIRST_REST)
-        # Seconds a crawl waits where only hosts are left that do not answer.
-        self.end_wait: Final = number(settings, "FRONTIER_END_WAIT", 300.0)
-        self.domain_rates: Final = _domain_rates(settings, "FRONTIER_DOMAIN_RATE")
-        self.politeness_key: Final = choice_or_function(
-            settings, "FRONTIER_POLITENESS_KEY", POLITENESS_KEYS, "from a URL to a name"
-        )
-
-
-class _OfQueue:
-    """What comes into the queue, in which order, and by which clock it is handed out."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        self.scorer: Final = _scorer(settings)
-        self.links: Final = choice(settings, "FRONTIER_LINKS", LINKS)
-        # Whether what pages link is followed without the spider's doing.
-        self.follows: Final = switch(settings, "FRONTIER_FOLLOW", False)
-        # Seconds between two rankings at most; 0: never by time.
-        self.clock: Final = _clock(settings)
-        self.traps: Final = TrapLimits(
-            depth=number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth),
-            repeats=number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats),
-            length=of_scrapy(settings, "URLLENGTH_LIMIT", int),
-        )
-        self.strips_sessions: Final = choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip"
-        self.limits: Final = Limits(
-            host_pages=number(settings, "FRONTIER_HOST_PAGES", 0),
-            host_pending=number(settings, "FRONTIER_HOST_PENDING", 0),
-            depth=number(settings, "FRONTIER_DEPTH", 0),
-        )
-
-
-class _OfPages:
-    """What is made of what a page says and shows, where it leads, and when it comes back."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        self.stops_duplicates: Final = choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop"
-        # Link types that are not followed, in lower case.
-        self.nofollow_rels: Final = words(settings, "FRONTIER_NOFOLLOW", ("nofollow",))
-        self.obeyed: Final = Obeyed(
-            choice(settings, "FRONTIER_NOINDEX", NOINDEX_CHOICES),
-            "nofollow" in self.nofollow_rels,
-            switch(settings, "FRONTIER_CANONICAL", True),
-        )
-        self.redirects: Final = ChainLimits(
-            number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts),
-            switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
-        )
-        self.ajax: Final = switch(settings, "FRONTIER_AJAX", False)
-        self.revisits: Final = revisit_rule(settings)  # None: pages are visited once
-        self.digest: Final = choice_or_function(settings, "FRONTIER_DIGEST", DIGESTS, "of a response")
-        # Whether the callback sees a page that came back as it was.
-        self.unchanged: Final = choice(settings, "FRONTIER_UNCHANGED", UNCHANGED_CHOICES)
-
-
-class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
-    """The settings as they are now, all read and checked when it is made and never changed; times in seconds.
-    Raises `FrontierSetting`. 0.1 ms: each component of a crawl makes its own, by the same settings."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        _OfStore.__init__(self, settings)
-        _OfHosts.__init__(self, settings)
-        _OfQueue.__init__(self, settings)
-        _OfPages.__init__(self, settings)
-
-    @classmethod
-    def of_component(cls, settings: BaseSettings) -> FrontierSettings:
-        """The settings for a middleware: it is left out where a setting makes no sense. Our scheduler says
-        so and closes the spider; with another one the middleware says it."""
-        try:
-            return cls(settings)
-        except FrontierSetting as error:
-            words = () if has_our_scheduler(settings) else (str(error),)
-            raise NotConfigured(*words) from error
-
-    @property
-    def comes_back(self) -> bool:
-        """Whether pages are visited again by themselves (``FRONTIER_REVISIT``)."""
-        return self.revisits is not None
-
-    @property
-    def give_up_rule(self) -> GiveUpRule:
-        """How a frontier that nobody comes back to asks a host that gives no answer: as often, and with as
-        long pauses, as a page is retried."""
-        return GiveUpRule(self.retry_times + 1, self.backoff)
-
-    def backoff(self, attempts: int) -> float:
-        """Seconds to wait before the page is fetched again after *attempts* leases (`backoffs.backoff`)."""
-        return backoff(attempts)
-
-
-class _Asked(Settings):
-    """Settings that remember which of them somebody asked for."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        super().__init__()
-
-    def __getitem__(self, name: Any) -> Any:
-        self.names.add(name)
-        return super().__getitem__(name)
-
-
-def unknown_names(settings: BaseSettings) -> list[tuple[str, str]]:
-    """Names in *settings* that look like ours and are not, each with the one likely meant, or nothing.
-
-    A millisecond, where there is any that looks like ours.
-    """
-    given = sorted(name for name in settings if str(name).startswith(PREFIX))
-    if not given:
-        return []
-    asked = _Asked()
-    FrontierSettings(asked)
-    known = [name.removeprefix(PREFIX) for name in asked.names if name.startswith(PREFIX)]
-    found = []
-    for name in given:
-        if name not in asked.names:
-            likely = get_close_matches(name.removeprefix(PREFIX), known, 1)
-            found.append((name, PREFIX + likely[0] if likely else ""))
-    return found
-
-
-def has_our_scheduler(settings: BaseSettings) -> bool:
-    """Whether ``SCHEDULER`` is ours, or one made of it."""
-    scheduler, ours = load_object(settings["SCHEDULER"]), load_object("scrapy_frontier.FrontierScheduler")
-    return ours in getattr(scheduler, "__mro__", ())  # to `issubclass` whatever has its methods is one
-
-
-def _domain_rates(settings: BaseSettings, name: str) -> DomainRates:
-    """The soft and the hard rate, of a number (the soft one) or a pair."""
-    value = settings.get(name, 0.0)
-    rates = (
-        value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
-    )
-    if not 1 <= len(rates) <= 2:
-        raise FrontierSetting(f"{name} = {value!r}: set one number of pages a second, or two: soft,hard")
-    expected = "pages a second of a domain, as a number or as soft,hard; 0 for no limit"
-    return DomainRates(*(within(name, rate, float, 0.0, inf, expected) for rate in rates))
-
-
-def _scorer(settings: BaseSettings) -> str:
-    value = settings.get("FRONTIER_SCORER", "fifo")
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
-    if not isinstance(value, str) or (value not in SCORERS and "." not in value):
-        raise FrontierSetting(
-            f"FRONTIER_SCORER = {value!r}: set one of {', '.join(map(repr, SCORERS))}, or the path of a class"
-        )
-    return value
-
-
-def _clock(settings: BaseSettings) -> Callable[[], float] | None:
-    clock = settings.get("FRONTIER_CLOCK")
-    return None if clock is None else function("FRONTIER_CLOCK", clock, "a function that returns seconds")
-
-
-def time_of(clock: Callable[[], float]) -> float:
-    """What *clock*, that of the settings, says now. Raises `FrontierSetting` where that is no time that a
-    frontier can hold."""
-    now = clock()
-    if not isinstance(now, float | int) or not 0 <= now <= LATEST:
-        raise FrontierSetting(
-            f"FRONTIER_CLOCK says that it is {now!r}: let it return POSIX seconds, from 0 to {LATEST:,}"
-        )
-    return now
+# -- what Scrapy's own settings say of hosts -----------------------------------------------------------------
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:
-    """Scrapy's own settings for a host that has none of its own. Raises `FrontierSetting` where no host may
-    ever be asked.
-
-    The delay is a floor: jitter is obeyed where somebody set it, and then only lengthens a pause.
-    """
-    delay = float(getattr(spider, "download_delay", of_scrapy(settings, "DOWNLOAD_DELAY", float)))
-    if switch(settings, "AUTOTHROTTLE_ENABLED", False):
-        delay = max(delay, of_scrapy(settings, "AUTOTHROTTLE_START_DELAY", float))
+    """Delay, concurrency and jitter of hosts without their own. Raises `FrontierSetting` if no host could be
+    visited. Jitter counts only if somebody set it, and only lengthens a pause: the delay is a floor."""
+    read = _Reader(settings)
+    delay = float(getattr(spider, "download_delay", read.of_scrapy("DOWNLOAD_DELAY", float)))
+    if read.switch("AUTOTHROTTLE_ENABLED", False):
+        delay = max(delay, read.of_scrapy("AUTOTHROTTLE_START_DELAY", float))
     name = "CONCURRENT_REQUESTS_PER_IP"
     if not within(name, settings[name] or 0, int, 0, sys.maxsize, "a whole number"):
         name = "CONCURRENT_REQUESTS_PER_DOMAIN"
@@ -488,8 +419,8 @@ def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness
 
 
 def slot_politeness(settings: BaseSettings, default: Politeness) -> dict[str, Politeness]:
-    """Hosts with a delay, concurrency or jitter of their own, by `DOWNLOAD_SLOTS`; what a slot does not say
-    is as *default* has it. Raises `FrontierSetting`."""
+    """The same of the hosts in `DOWNLOAD_SLOTS`; what a slot does not say is as in *default*. Raises
+    `FrontierSetting`."""
     try:
         slots = settings.getdict("DOWNLOAD_SLOTS")
     except (TypeError, ValueError) as error:
@@ -511,10 +442,11 @@ def _of_slot(host: str, slot: Any, default: Politeness) -> Politeness:
 
 
 def _jitter(settings: BaseSettings) -> float:
-    """The jitter somebody set; Scrapy's default of 0.5 would send requests before their time."""
+    """The jitter that somebody set; Scrapy's default of 0.5 would send half of all requests too early."""
+    read = _Reader(settings)
     old, new = (
         settings.getpriority(name) or 0 for name in ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")
     )
     if new > 0 and new >= old:
-        return max(of_scrapy(settings, "DOWNLOAD_DELAY_JITTER", float), 0.0)
-    return 0.5 if old > 0 and switch(settings, "RANDOMIZE_DOWNLOAD_DELAY", False) else 0.0
+        return max(read.of_scrapy("DOWNLOAD_DELAY_JITTER", float), 0.0)
+    return 0.5 if old > 0 and read.switch("RANDOMIZE_DOWNLOAD_DELAY", False) else 0.0

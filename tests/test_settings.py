@@ -56,7 +56,6 @@ def test_attempts_are_those_that_somebody_asks_for(
         ("FRONTIER_REVISIT_BOUNDS", "5", "the least and the most seconds"),
         ("FRONTIER_REVISIT_BOUNDS", (5, float("inf")), "the least and the most seconds"),
         ("FRONTIER_REVISIT_SHARE", 50, "a share, 0 to 1"),
-        ("FRONTIER_HUB_SHARE", "half", "a share, 0 to 1"),
         ("FRONTIER_HUBS", 5, "URLs or patterns"),
         ("FRONTIER_DIGEST", "words", "'body', 'text', 'links' or a function"),
         ("FRONTIER_UNCHANGED", "tell", "'skip', 'call'"),

@@ -34,7 +34,6 @@ from ..settings import (
     default_politeness,
     function,
     slot_politeness,
-    switch,
     time_of,
 )
 
@@ -261,7 +260,7 @@ class Project:
         """The user agent by which the crawl obeys robots.txt; empty if it does not (``ROBOTSTXT_OBEY``).
         Raises `FrontierSetting`."""
         settings = self.settings
-        if not switch(settings, "ROBOTSTXT_OBEY", False):
+        if not settings.getbool("ROBOTSTXT_OBEY"):
             return ""
         return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
 

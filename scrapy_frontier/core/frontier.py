@@ -34,11 +34,8 @@ from .pages.queue import Backoffs, Deferral, Queue
 from .pages.revisit_endings import False304s, RevisitEndings
 from .pages.revisit_queue import ForbiddenPages, RecomputeDue, RevisitQueue
 from .pages.scores import Computed, RankRun, Scores
-from .parse.urls import clean_host
 from .revisits.budget import RevisitBudget, RevisitShare
 from .revisits.plans import LearntChangeRates, Plans, RevisitRule
-from .revisits.policy import differ
-from .store import keys
 from .store.batch import Batch, BloomFilter
 from .store.keys import NEUTRAL, PageId, State
 from .transitions import Event
@@ -96,34 +93,6 @@ class EarlierRuns:
         if self.is_loaded and not self._recompute_due.is_done:
             self._recompute_due.step(4 * limit)
         return self.is_loaded and self._batch.seen.is_complete and self._recompute_due.is_done
-
-
-@dataclass(eq=False, repr=False)
-class Contents:
-    """Tells pages of a host with the same content; owns the rows that lead from a digest to the first page
-    with it."""
-
-    _batch: Batch
-
-    def same_content(self, page_id: PageId, host: str, digest: bytes, kept: bytes = b"") -> Page | None:
-        """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
-
-        A page that failed does not count: nobody followed its links; nor one that has changed, as its record
-        says where such content would have another digest *kept*, if both are of a kind. Commits what is open;
-        one lookup, two for a duplicate.
-        """
-        self._batch.commit()
-        key = keys.body_key(clean_host(host), digest)
-        stored = self._batch.get(key)
-        first = page_id if stored is None else keys.id_in(stored)
-        page = self._batch.read_page(first) if first != page_id else None
-        if page is not None and page.state in (State.DONE, State.QUEUED):
-            now_has = b"" if page.visits is None else page.visits.digest
-            if not differ(kept, now_has):
-                return page
-        if stored is None or first != page_id:
-            self._batch.rows[key] = keys.id_bytes(page_id)
-        return None
 
 
 __all__ = [
@@ -219,7 +188,6 @@ class Frontier:
             revisit_queue,
             revisit_endings,
         )
-        self._contents = Contents(batch)
         self._hand_out = HandOut(
             batch,
             hosts,
@@ -471,10 +439,6 @@ class Frontier:
     ) -> Iterator[float]:
         """Take over what *run* computed, in steps that yield seconds to wait; see `Scores.rank_steps`."""
         return self._scores.rank_steps(run, computed, clock, rows)
-
-    def same_content(self, page_id: PageId, host: str, digest: bytes, kept: bytes = b"") -> Page | None:
-        """Return the first page of *host* with that content, None if it is this one. Commits."""
-        return self._contents.same_content(page_id, host, digest, kept)
 
     # -- hosts -----------------------------------------------------------------------------------------
 

@@ -80,7 +80,6 @@ NOINDEX = Reason("noindex", "noindex: its items were dropped")
 NOFOLLOW = Reason("nofollow", "nofollow: its links were not followed")
 ALIAS = Reason("alias", "alias of {url}")
 REFRESH = Reason("refresh", "refreshes to {url}")
-SAME = Reason("same", "same content as {url}")
 SITEMAP = Reason("sitemap", "sitemap of {entries}")
 BROKEN_SITEMAP = Reason("sitemap_broken", "sitemap broken after {entries}: {problem}")
 
@@ -137,15 +136,6 @@ def is_alias(text: str) -> bool:
     return bool(text) and any(ALIAS.read(note) is not None for note in text.split(BETWEEN))
 
 
-def notes_in(text: str) -> tuple[str, str | None]:
-    """The notes on a page as one text, without the last one if that names a page with the same content; and
-    the URL of that."""
-    before, same, _ = text.rpartition(SAME.template.partition("{")[0])
-    found = SAME.read(text[len(before) :]) if same else None
-    return (text, None) if found is None else (before.removesuffix(BETWEEN), found["url"])
-
-
 def are_as_before(notes: Iterable[str], text: str) -> bool:
-    """Whether *notes* are those on a page already, whatever page has the same content; *text* is the
-    ``reason`` of its record."""
-    return BETWEEN.join(notes) == notes_in(text)[0]
+    """Whether *notes* are those on a page already; *text* is the ``reason`` of its record."""
+    return BETWEEN.join(notes) == text

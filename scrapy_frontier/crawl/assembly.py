@@ -22,13 +22,14 @@ from scrapy.exceptions import NotConfigured
 
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier, FrontierOptions
+from ..core.hosts.host import FOREVER
 from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
 from . import directory as jobdirs
 from . import scrapy_internals
 from .callback_requests import CallbackOutput
 from .choose_scorer import make_scorer
 from .clock import Standstill, boot_time, never_back, steady_clock
-from .directory import Upkeep, open_store
+from .directory import SYNC_INTERVAL, Upkeep, open_store
 from .dupefilters import DupeFilter
 from .enqueue import RequestEnqueuer
 from .fingerprints import Identities
@@ -56,6 +57,7 @@ SPIDER_MIDDLEWARE = "FrontierSpiderMiddleware"
 ROBOTS = "FrontierRobotsTxtMiddleware"
 SITEMAPS = "SitemapsMiddleware"
 
+LEASE_TIMEOUT = 3600.0  # seconds after which a page that was handed out is taken back; a set clock may jump
 closing = object()  # a signal of ours: the frontier is about to be closed
 
 _crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
@@ -161,7 +163,7 @@ class Crawl:
                 default_politeness=politeness,
                 politeness=slot_politeness(crawler.settings, politeness),
                 max_attempts=settings.max_attempts,
-                lease_timeout=settings.lease_timeout,
+                lease_timeout=LEASE_TIMEOUT if settings.clock is None else FOREVER,
                 cooldown=settings.cooldown,
                 rates=settings.domain_rates,
                 rng=Random(),  # noqa: S311 - draws pauses, guards nothing
@@ -177,7 +179,7 @@ class Crawl:
             ),
         )
         undo.callback(frontier.close)
-        undo.callback(Upkeep(store, 0.0 if self.is_temporary else settings.sync_interval).stop)
+        undo.callback(Upkeep(store, 0.0 if self.is_temporary else SYNC_INTERVAL).stop)
         return frontier
 
     def _make_parts(self, spider: Spider, failed: Callable[[Exception], None]) -> None:

@@ -36,7 +36,7 @@ from .codec import Unreadable, copied
 from .fingerprints import is_plain
 from .in_flight import PageLinks
 from .link_extractor import FollowRule, PageReader, is_text, kind_of, let_go_of_tree
-from .meta_keys import DUPLICATE, FOLLOW, LINK_SCORE
+from .meta_keys import FOLLOW, LINK_SCORE
 from .meta_values import pattern_and_force_of
 from .outlinks import MOST_LINKS
 
@@ -552,7 +552,7 @@ class PageFollowing:
 
 # --- one crawl --------------------------------------------------------------------------------------------
 
-OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
+OURS = ("FrontierSpiderMiddleware",)
 
 
 @dataclass(eq=False, repr=False)
@@ -603,8 +603,6 @@ class Follow:
 
     def _is_in_bulk(self, response: Response) -> bool:
         if pattern_and_force_of(response.request) is not None:  # which each link inherits
-            return False
-        if DUPLICATE in response.meta:  # a middleware may drop its requests
             return False
         receivers = usual_listeners(self.crawler)
         self.receivers = receivers or []

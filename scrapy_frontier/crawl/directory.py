@@ -138,6 +138,7 @@ def _owner_in_store(first: Path) -> str:
     return spider_in(first) if has_database(first) else ""
 
 
+SYNC_INTERVAL = 5.0  # seconds between two syncs to the disk: what a power cut may cost
 FILES_LOOK = 0.25  # seconds between two looks at the files
 FILES_LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while they stay the same
 

@@ -41,8 +41,8 @@ _REFUSED = {
     "over_budget": "Counted but not kept: %s: %s, and enough is kept for later",
 }
 _FROM_SEED = (
-    "it comes from a seed; if it is to be fetched, set URLLENGTH_LIMIT, FRONTIER_PATH_DEPTH, "
-    "FRONTIER_REPEATED_SEGMENTS or the budget higher, whichever it is over"
+    "it comes from a seed; if it is to be fetched, set URLLENGTH_LIMIT or the budget higher, "
+    "or FRONTIER_TRAPS to False"
 )
 
 

@@ -30,7 +30,6 @@ from .fingerprints import is_same_page
 from .host_trouble import CACHED, REASON
 from .link_extractor import digest_of, of_content
 from .meta_keys import (
-    DUPLICATE,
     LATENCY,
     NOT_BEFORE,
     REDIRECTED_BY,
@@ -312,9 +311,7 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
         return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
     if flight.status >= 400:
         return ended_with(flight.status)
-    notes, other, found = flight.notes, flight.request.meta.get(DUPLICATE), flight.links
-    if other is not None:
-        notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
+    notes, found = flight.notes, flight.links
     reason = reasons.BETWEEN.join(notes)
     has_links, score = found is not None, None if found is None else found.content_score
     return Outcome(

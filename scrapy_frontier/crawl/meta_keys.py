@@ -14,7 +14,6 @@ START = "is_start_request"
 EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known
 PATTERN = "frontier_pattern"  # meta: only links in whose URL this regular expression is found are followed
 FORCE = "frontier_force"  # meta: POSIX seconds; fetch the page if it was visited last before
-DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
 ONLY_SEEN = "frontier_only_seen"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW_META = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 FOLLOW = "frontier_follow"  # meta: whether the links of the page are followed, or the callback they get
@@ -45,7 +44,7 @@ SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset(
     (
-        *(ONLY_SEEN, DIRECTIVES, DUPLICATE),
+        *(ONLY_SEEN, DIRECTIVES),
         *(LAST_VISIT, CHANGED, CONTENT_HASH, LASTMOD),
     )
 )

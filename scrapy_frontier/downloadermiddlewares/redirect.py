@@ -153,7 +153,7 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
     """Scrapy's middleware; what it may not follow ends as excluded, with the reason.
 
     Refused are chains of more than `REDIRECT_MAX_TIMES` redirects or through more than
-    ``FRONTIER_REDIRECT_MAX_HOSTS`` hosts, loops, addresses that grow with every step, schemes other than
+    five hosts, loops, addresses that grow with every step, schemes other than
     http and https, and, from a public page, private networks (``FRONTIER_ALLOW_PRIVATE``).
     """
 

@@ -175,7 +175,6 @@ DAMAGES: dict[str, tuple[Callable[[Stored], Change], list[str]]] = {
     "robots.txt": (lambda kept: {robots_key("http://h1.example"): ROBOTS[:-4]}, ["unreadable row"]),
     "sitemaps": (lambda kept: {sitemaps_key("http://h1.example"): b"[]"}, ["unreadable row"]),
     "cooldown": (lambda kept: {cooldown_key(HOST): COOLDOWN[:13]}, ["unreadable row"]),
-    "body": (lambda kept: {keys.body_key(HOST, bytes(16)): b"\xff" * 9}, ["unreadable row"]),
     "rates": (lambda kept: {keys.rates_key(HOST): b"\x7f\xc0\0\0" * 4}, ["unreadable row"]),
 }
 

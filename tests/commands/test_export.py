@@ -60,7 +60,6 @@ KEPT = {
         records.SiteSitemaps(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
     ),
     keys.content_key(7): bytes.fromhex("3e99999a"),
-    keys.body_key("h1.example", bytes(16)): keys.id_bytes(3),
     keys.rates_key("h1.example"): bytes(15) + b"\1",
 }
 

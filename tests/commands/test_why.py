@@ -28,7 +28,6 @@ from scrapy_frontier.core.store.records import IN_MEMORY, Page, RequestFacts, en
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.host_trouble import error_of
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
-from scrapy_frontier.crawl.meta_keys import DUPLICATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,27 +71,6 @@ STORIES = {
         outcome_of(flight(is_fetched=True, status=200)),
         "",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt.",
-    ),
-    "duplicate": Story(
-        outcome_of(
-            flight(is_fetched=True, status=200, request=Request(URL, meta={DUPLICATE: "http://a.example/"}))
-        ),
-        "same content as http://a.example/",
-        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; it has the same content as "
-        "http://a.example/, so its links were not followed.",
-    ),
-    "noindex and a duplicate": Story(
-        outcome_of(
-            flight(
-                is_fetched=True,
-                status=200,
-                notes=(reasons.NOINDEX(),),
-                request=Request(URL, meta={DUPLICATE: "http://a.example/"}),
-            )
-        ),
-        f"{reasons.NOINDEX()}; same content as http://a.example/",
-        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {reasons.NOINDEX()}; it has the same "
-        "content as http://a.example/, so its links were not followed.",
     ),
     "sitemap": Story(
         outcome_of(flight(error=Consumed(Outcome(Event.FETCHED, 200, "sitemap of 2 entries")))),
@@ -684,15 +662,6 @@ def test_every_reason_is_read_as_it_was_written(reason: reasons.Reason) -> None:
 
 def test_what_others_wrote_is_no_reason_of_ours() -> None:
     assert reason_of("Filtered offsite request") is None
-    assert reasons.notes_in("as I like it") == ("as I like it", None)
-
-
-def test_notes_are_as_before_whatever_page_has_the_same_content() -> None:
-    notes = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/")
-    same = reasons.SAME(url="http://a.example/other")
-    assert reasons.are_as_before(notes, reasons.BETWEEN.join((*notes, same)))
-    assert reasons.are_as_before((), same)
-    assert not reasons.are_as_before(notes[:1], reasons.BETWEEN.join(notes))
 
 
 def written_by_hand(file: Path) -> Iterator[str]:

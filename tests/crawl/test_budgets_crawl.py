@@ -208,7 +208,7 @@ def test_a_seed_that_leads_into_a_trap_is_named_in_the_log_and_tried_again(
         "redirect refused: its path repeats itself (" + endless.url("/y/y/y") + ")",
     )
     for _ in range(2):
-        run(LinkSpider, {"FRONTIER_REPEATED_SEGMENTS": 4}, start_urls=[endless.url(way)])
+        run(LinkSpider, {"FRONTIER_TRAPS": False}, start_urls=[endless.url(way)])
         assert endless.paths().count("/y/y/y") == 1
         assert pages()[seed].state is State.REDIRECTED
 
@@ -321,82 +321,6 @@ class ItemSpider(LinkSpider):
         yield from super().parse(response)
 
 
-@pytest.mark.parametrize("stops", [True, False])
-def test_a_branch_of_the_same_page_under_new_addresses_can_be_stopped(
-    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], stops: bool
-) -> None:
-    """Every address below /copies gives the same page, which links two of them by relative addresses."""
-    same = links("1/", "2/")
-    for path in ("/", "/1/", "/2/", "/1/1/", "/1/2/", "/2/1/", "/2/2/"):
-        endless.on(path, body=same)
-    endless.on("/1/1/1/", body="the end")
-    endless.on("/", body=same, host=1)
-    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop" if stops else None}
-    crawl = run(ItemSpider, settings, start_urls=[endless.url("/"), endless.url("/", 1)])
-    assert crawl.reason == "finished"
-    if not stops:
-        assert len(endless.paths(0)) > 7
-        assert "frontier/duplicates" not in crawl.stats
-        return
-    assert sorted(endless.paths(0)) == ["/", "/1/", "/2/"]
-    assert crawl.stats["frontier/duplicates"] == 2
-    assert crawl.stats["item_scraped_count"] == len(endless.visits), "the spider gets every page"
-    copy = pages()[endless.url("/1/")]
-    assert (copy.state, copy.reason) == (State.DONE, f"same content as {endless.url('/')}")
-    assert pages()[endless.url("/", 1)].reason == "", "another host may hold the same"
-    dropped = pages()[endless.url("/1/1/")]
-    assert dropped.state is State.SEEN, "the link graph has what was not followed"
-
-
-def test_duplicates_are_known_over_runs_and_a_page_is_no_duplicate_of_itself(
-    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    endless.on("/one", body=links("/deeper"))
-    endless.on("/two", body=links("/deeper/still"))
-    endless.on("/copy", body=links("/deeper/still"))
-    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop"}
-    run(LinkSpider, settings, start_urls=[endless.url("/one"), endless.url("/two")])
-    crawl = run(LinkSpider, settings, start_urls=[endless.url("/copy")])
-    assert crawl.stats["frontier/duplicates"] == 1
-    assert pages()[endless.url("/copy")].reason == f"same content as {endless.url('/two')}"
-    run(AgainSpider, settings, start_urls=[endless.url("/one")])
-    assert endless.paths().count("/one") == 2
-    assert pages()[endless.url("/one")].reason == ""
-
-
-class AgainSpider(LinkSpider):
-    """Visits its pages whether they are known or not."""
-
-    name = "again"
-
-    async def start(self) -> Any:
-        for url in self.start_urls:
-            yield Request(url, dont_filter=True, meta={"depth": 0})
-
-
-class ToldSpider(LinkSpider):
-    """Says itself what the content of its pages is."""
-
-    name = "told"
-
-    def parse(self, response: Any) -> Any:
-        response.meta["frontier_content_hash"] = "as ever"
-        yield from super().parse(response)
-
-
-def test_what_a_spider_says_of_its_pages_hides_no_duplicates(
-    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """The record keeps what the spider said: that cannot be compared with what a body is."""
-    for path in ("/one", "/two"):
-        endless.on(path, body=links("/deeper/still"))
-    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop", "FRONTIER_REVISIT": "interval"}
-    run(ToldSpider, settings, start_urls=[endless.url("/one")])
-    crawl = run(ToldSpider, settings, start_urls=[endless.url("/two")])
-    assert crawl.stats["frontier/duplicates"] == 1
-    assert pages()[endless.url("/two")].reason == f"same content as {endless.url('/one')}"
-
-
 @pytest.mark.parametrize("status", [301, 302])
 def test_a_page_that_led_over_a_budget_comes_back_as_one_that_was_redirected(
     changing: ChangingWeb, clock: JumpingClock, run: Callable[..., Crawl], status: int
@@ -404,10 +328,10 @@ def test_a_page_that_led_over_a_budget_comes_back_as_one_that_was_redirected(
     settings = {**ADDON, "FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
     changing.on("/lead", Answer(status, headers={"Location": "/a/a/a"}))
     seed = changing.link("/", "/lead")
-    run(LinkSpider, {**settings, "FRONTIER_REPEATED_SEGMENTS": 3}, start_urls=[seed])
+    run(LinkSpider, settings, start_urls=[seed])
     assert changing.paths().count("/lead") == 1
     clock.jump(clock() + 30 * DAY)
-    run(LinkSpider, {**settings, "FRONTIER_REPEATED_SEGMENTS": 0}, start_urls=[seed])
+    run(LinkSpider, {**settings, "FRONTIER_TRAPS": False}, start_urls=[seed])
     assert changing.paths().count("/lead") == 2
     assert changing.paths().count("/a/a/a") == 1
 

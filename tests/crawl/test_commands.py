@@ -270,7 +270,7 @@ def test_a_crawl_that_cannot_use_its_frontier_ends_with_exit_code_1(
     assert "'finish_reason': 'frontier_locked'" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert project.scrapy("runspider", "project/spiders.py", "-s", "FRONTIER_DIR=scrapy.cfg").returncode == 1
-    assert project.scrapy(*line, "-s", "FRONTIER_SYNC_INTERVAL=often").returncode == 1
+    assert project.scrapy(*line, "-s", "FRONTIER_COOLDOWN=often").returncode == 1
     assert len(web.visits) == visits
 
 

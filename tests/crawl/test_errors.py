@@ -261,7 +261,7 @@ def test_a_disk_that_is_full_at_the_start(web: Web, run: Run, tiny_disk: Path, h
 def test_a_directory_that_is_removed_under_a_crawl(web: Web, start: Run, tmp_path: Path) -> None:
     """The crawl says so in one line, and ends at once, though only a rest of its host is waited for."""
     web.on("/", status=429, headers={"Retry-After": "100"})
-    crawl = start(LinkSpider, {"FRONTIER_SYNC_INTERVAL": 0.1, **EVERYTHING}, start_urls=[web.url("/")])
+    crawl = start(LinkSpider, EVERYTHING, start_urls=[web.url("/")])
     crawl.wait_for("Waiting: ")
     shutil.rmtree(tmp_path / "frontier")
     assert_closed(crawl.wait(), "frontier_unwritable", "was removed", "start the same crawl again")
@@ -270,7 +270,6 @@ def test_a_directory_that_is_removed_under_a_crawl(web: Web, start: Run, tmp_pat
 EVERYTHING = {
     "ADDONS": {"scrapy_frontier.Addon": 500},
     "SCHEDULER": None,
-    "FRONTIER_DUPLICATES": "stop",
     "FRONTIER_SITEMAPS": True,
 }
 
@@ -312,12 +311,10 @@ def test_full_disk(web: Web, start: Run, settings: dict[str, Any]) -> None:
         ("FRONTIER_HOST_PAGES", math.inf),
         ("FRONTIER_HOST_PAGES", 0.5),
         ("FRONTIER_SITEMAPS", math.inf),
-        ("FRONTIER_LEASE_TIMEOUT", 0),
-        ("FRONTIER_LEASE_TIMEOUT", "nan"),
+        ("FRONTIER_COOLDOWN", "nan"),
         ("FRONTIER_RETRY_DELAY", -1),
         ("FRONTIER_RETRY_DELAY", "soon"),
         ("FRONTIER_RETRY_DELAY", "inf"),
-        ("FRONTIER_SYNC_INTERVAL", "often"),
         ("FRONTIER_SITEMAPS", "perhaps"),
         ("FRONTIER_SITEMAPS", [1]),
         ("FRONTIER_CLOCK", "no.such.clock"),
@@ -334,7 +331,7 @@ def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
     ("name", "value", "found"),
     [
         ("FRONTIER_MAX_ATTEMPTS", "3", 3),
-        ("FRONTIER_LEASE_TIMEOUT", "2.5", 2.5),
+        ("FRONTIER_COOLDOWN", "2.5", 2.5),
         ("FRONTIER_RETRY_DELAY", "0", 0.0),
         ("FRONTIER_MAX_ATTEMPTS", None, 10),
         ("FRONTIER_SITEMAPS", "true", True),

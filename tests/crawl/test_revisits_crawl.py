@@ -177,7 +177,7 @@ def test_it_says_when_something_will_be_due(site: ChangingWeb, run: Run) -> None
 
 def test_daily_only_what_is_new(site: ChangingWeb, run: Run) -> None:
     """Articles never come back; the home page does every day."""
-    settings = {**INTERVAL, "FRONTIER_HUBS": "seeds", "FRONTIER_SHELF_LIFE": "inf", "FRONTIER_HUB_SHARE": 1}
+    settings = {**INTERVAL, "FRONTIER_HUBS": "seeds", "FRONTIER_SHELF_LIFE": "inf"}
     assert asked(site, run, settings) == ["/", "/article0", "/page"]
     for day in (1, 2, 3):
         site.clock.jump(site.clock() + DAY)
@@ -351,7 +351,6 @@ def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWe
         **INTERVAL,
         "FRONTIER_REVISIT_HORIZON": 8 * DAY,
         "FRONTIER_REVISIT_SHARE": 1,
-        "FRONTIER_LEASE_TIMEOUT": 60 * DAY,  # the clock may jump while a page is still under way
     }
     crawl = start(Follower, settings, url=site.url("/"))
     for times in (1, 2, 3):

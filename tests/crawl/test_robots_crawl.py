@@ -212,7 +212,7 @@ class HurriedSpider(LinkSpider):
     """Its clock runs a hundred times as fast: pauses of a minute pass in no time."""
 
     name = "hurried"
-    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried", "FRONTIER_LEASE_TIMEOUT": 1e7}
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried"}
 
 
 _BEGAN = time.time()

@@ -6,7 +6,7 @@ import gzip
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from changing import DAY, Document, once
+from changing import DAY, Document
 from server import Answer
 from test_revisits_crawl import INTERVAL, Follower
 from test_thirty_days import SETTINGS, Keeper, told
@@ -107,23 +107,6 @@ def test_what_the_http_cache_has_is_no_visit(
     assert visits.due - before.due > 6 * DAY
     assert visits == before._replace(due=visits.due)
     assert changing.statuses("/") == [200]
-
-
-def test_who_had_a_content_and_has_another_is_no_longer_the_first_with_it(
-    changing: ChangingWeb, run: Run, pages: Pages
-) -> None:
-    """FRONTIER_DUPLICATES: a new page with what another one held before is no copy of that."""
-    for path in ("/first", "/later"):
-        changing.on(path, body=BODY)
-    changing.document("/", links=lambda version: ["/first", "/later"][: version + 1], version=once(7.0))
-    changing.on("/first", Answer(body=BODY), Answer(body=BODY.replace("hello", "other")))
-    settings = {"FRONTIER_DUPLICATES": "stop", "FRONTIER_SHELF_LIFE": {"/first": 3 * DAY, "": 7 * DAY}}
-    crawl(run, changing, settings)
-    for days in (3, 4.5):
-        changing.clock.jump(changing.clock() + days * DAY)
-        crawl(run, changing, settings)
-    assert changing.of("/later"), "linked now"
-    assert pages()[changing.url("/later")].reason == ""
 
 
 FEED = '<rss version="2.0"><channel><item><link>{page}</link></item></channel></rss>'

@@ -52,7 +52,7 @@ def stop_and_continue(crawl: Crawl, web: Web, path: str = "/") -> None:
 def test_a_page_under_way_is_not_asked_for_again(start: Callable[..., Crawl], web: Web) -> None:
     is_awake = threading.Event()
     web.on("/", Answer(until=is_awake.is_set), Answer())
-    settings = {"ADDONS": ADDONS, "FRONTIER_LEASE_TIMEOUT": STOPPED - 1}
+    settings = {"ADDONS": ADDONS}
     crawl = start(ImpatientSpider, settings, start_urls=[web.url("/")])
     stop_and_continue(crawl, web)
     crawl.go_on()

@@ -145,12 +145,6 @@ def _read_numbers(decode: Callable[[bytes], Iterable[float]]) -> Callable[[bytes
     return read
 
 
-def _read_body(stored: bytes) -> bytes:
-    if len(stored) != keys.ID_BYTES:
-        raise UnreadableRow(f"body row of {len(stored)} bytes")
-    return stored
-
-
 def _read_content(stored: bytes) -> float:
     score = records.decode_content(stored)
     if score is None or not 0 <= score < math.inf:
@@ -170,11 +164,6 @@ def _is_text(key: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _is_body_key(key: bytes) -> bool:
-    host, _, _ = key.partition(b"\0")
-    return _is_text(host) and len(key) > 17
 
 
 def _is_id(key: bytes) -> bool:
@@ -199,7 +188,6 @@ READERS: dict[bytes, tuple[str, Callable[[bytes], bool], Callable[[bytes], objec
     keys.RATES: ("rates", _is_text, _read_numbers(records.decode_host_rates)),
     keys.RATES_OF_ALL: ("rates of all", _is_whole, _read_numbers(records.decode_all_rates)),
     keys.OPENED: ("time open", _is_whole, _read_numbers(records.decode_opened)),
-    keys.BODY: ("body", _is_body_key, _read_body),
     keys.COLUMN: ("scores", _is_column_key, _read_column),
     keys.CONTENT: ("content score", _is_id, _read_content),
 }

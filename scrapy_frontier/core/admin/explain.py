@@ -77,8 +77,8 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
     *similar* finds a known URL like it."""
     traps = {
         LONG_URL: f"it is longer than URLLENGTH_LIMIT = {limits.length}",
-        DEEP_PATH: f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
-        REPEATED_RUN: f"its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = {limits.repeats}",
+        DEEP_PATH: f"its path has more than {limits.depth} segments; FRONTIER_TRAPS is on",
+        REPEATED_RUN: f"its path repeats itself {limits.repeats} times; FRONTIER_TRAPS is on",
     }
     if (kind := trap(url, limits)) is not None:
         return f"It is not known, and links to it are refused, because it looks like a trap: {traps[kind]}."
@@ -198,10 +198,7 @@ def _source(host: HostView) -> str:
 def _done(facts: Facts) -> str:
     page = facts.page
     status = f" with HTTP {page.status}" if page.status else ""
-    before, other = reasons.notes_in(page.reason)
-    notes = f"; {before}" if before else ""
-    if other is not None:
-        notes += f"; it has the {reasons.SAME(url=other)}, so its links were not followed"
+    notes = f"; {page.reason}" if page.reason else ""
     visits = page.visits
     if visits is None or visits.visits < 2:
         return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."

@@ -98,7 +98,7 @@ KINDS = (
     Kind("sitemaps", keys.SITEMAPS, records.SiteSitemaps, records.encode_sitemaps, records.decode_sitemaps),
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}
-_NUMBERS = (keys.RATES, keys.RATES_OF_ALL, keys.OPENED, keys.BODY, keys.CONTENT, keys.COLUMN)
+_NUMBERS = (keys.RATES, keys.RATES_OF_ALL, keys.OPENED, keys.CONTENT, keys.COLUMN)
 # Rows of numbers, which travel as bytes under the name that `READERS` has for them.
 _PLAIN = {READERS[prefix][0]: prefix for prefix in _NUMBERS}
 
@@ -255,8 +255,7 @@ def _plain_rows(store: Store, host: str | None) -> Iterator[Line]:
         for key, value in store.scan(prefix):
             if why := unreadable(key, value):
                 raise UnreadableRow(why)
-            names_host = prefix in (keys.RATES, keys.BODY)
-            if host is None or not names_host or key[1:].partition(b"\0")[0] == host.encode():
+            if host is None or prefix != keys.RATES or key[1:].partition(b"\0")[0] == host.encode():
                 yield {"row": name, "key": key[len(prefix) :].hex(), "value": b64encode(value).decode()}
 
 

@@ -114,7 +114,6 @@ RATES = b"u"
 HOST = b"h"
 ASIDE = b"x"
 DEFERRED = b"d"
-BODY = b"b"
 COLUMN = b"v"
 CONTENT = b"c"
 LINK_ROW = b"g"
@@ -188,12 +187,6 @@ def deferred_prefix(unit: str) -> bytes:
 def deferred_key(unit: str, page_id: PageId) -> bytes:
     """Key of the row of a page that waits for room in the budget of *unit*."""
     return deferred_prefix(unit) + id_bytes(page_id)
-
-
-def body_key(host: str, digest: bytes) -> bytes:
-    """Key of the row that leads from the *digest* (16 bytes) of a body to the first page of *host* with
-    it."""
-    return BODY + host.encode() + b"\0" + digest
 
 
 def split_deferred_key(key: bytes) -> tuple[str, int] | None:
