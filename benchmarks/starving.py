@@ -31,7 +31,7 @@ SETTINGS = {
 }
 WAYS: dict[str, dict[str, Any]] = {
     "scheduler": {"SCHEDULER": "scrapy_frontier.FrontierScheduler"},
-    "addon": {**OURS, "FRONTIER_HOST_PAGES": 0, "FRONTIER_DOMAIN_PAGES": 0},
+    "addon": {**OURS, "FRONTIER_HOST_PAGES": 0},
 }
 
 

@@ -128,13 +128,14 @@ class FrontierSettings:
 
     @classmethod
     def of_component(cls, settings: BaseSettings) -> FrontierSettings:
-        """Reads the settings for a middleware or extension. Raises `NotConfigured` if the scheduler is not
-        ours, or for a wrong value, which our scheduler reports."""
+        """Reads the settings for a middleware or extension. Raises `NotConfigured` for a wrong value, with a
+        message if our scheduler is not there to report it."""
         try:
             return cls(settings)
         except FrontierSetting as error:
-            words = () if has_our_scheduler(settings) else (str(error),)
-            raise NotConfigured(*words) from error
+            if has_our_scheduler(settings):
+                raise NotConfigured from error
+            raise NotConfigured(str(error)) from error
 
     @property
     def comes_back(self) -> bool:

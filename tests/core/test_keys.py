@@ -141,9 +141,7 @@ GOLDEN_KEYS = {
     "waiting": (queue_keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
     "host": (keys.host_key("a.example"), "68 612e6578616d706c65"),
     "aside": (keys.aside_key(258), "78 0000000102"),
-    "body": (f"62 612e6578616d706c65 00 {bytes(range(16)).hex()}",),
     "deferred": (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
-    "deferred by domain": ("64 2a2e612e6578616d706c65 00 0000000000",),
     "deferred by depth": (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
     "robots": (keys.robots_key("http://h:81"), "72 687474703a2f2f683a3831"),
     "forbidden": (

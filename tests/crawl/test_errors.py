@@ -409,9 +409,9 @@ def test_with_the_addon_it_is_said_once(web: Web, run: Run) -> None:
 def test_with_another_scheduler_a_middleware_of_ours_says_it(web: Web, run: Run) -> None:
     """There nobody else would."""
     ours = {"scrapy_frontier.FrontierRobotsTxtMiddleware": 100}
-    settings = {"SCHEDULER": None, "DOWNLOADER_MIDDLEWARES": ours, "FRONTIER_CRAWL_DELAY_MAX": "soon"}
+    settings = {"SCHEDULER": None, "DOWNLOADER_MIDDLEWARES": ours, "FRONTIER_COOLDOWN": "soon"}
     crawl = run(LinkSpider, {**settings, "ROBOTSTXT_OBEY": True}, start_urls=[web.url("/")])
-    assert "FRONTIER_CRAWL_DELAY_MAX = 'soon': set a number of at least 0" in crawl.log
+    assert "FRONTIER_COOLDOWN = 'soon': set a number of at least 0" in crawl.log
 
 
 def test_a_setting_that_there_is_not_is_named_with_the_likely_one(web: Web, run: Run) -> None:

@@ -34,7 +34,6 @@ SETTINGS = {
     "DOWNLOAD_MAXSIZE": 2_000_000,
     "RETRY_TIMES": 1,
     "FRONTIER_HOST_PAGES": 30,
-    "FRONTIER_DOMAIN_PAGES": 30,
     "FRONTIER_END_WAIT": 3,
     "LOG_LEVEL": "INFO",
 }
@@ -76,7 +75,7 @@ def paths(web: Any, name: str) -> list[str]:
 
 @pytest.mark.slow
 def test_beside_all_of_them_it_ends_obeys_and_leaves_nobody_out(run: Callable[..., Crawl]) -> None:
-    budget = {"FRONTIER_HOST_PAGES": 200, "FRONTIER_DOMAIN_PAGES": 200}
+    budget = {"FRONTIER_HOST_PAGES": 200}
     web, crawl = crawl_beside(list(hostile.TRICKS), run, **budget)
     assert crawl.reason == "finished"
     assert set(paths(web, GOOD)) >= {f"/{number}" for number in range(1, hostile.GOOD_PAGES)}
