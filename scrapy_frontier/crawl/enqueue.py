@@ -16,6 +16,7 @@ from ..core.frontier import NEUTRAL, Event, Fate, Link, Outcome
 from ..core.pages import seed_policy
 from ..core.parse.urls import clean_host, host_of, without_session
 from ..core.store.keys import FINISHED, QUEUED
+from ..core.store.queue_keys import MAX_PRIORITY
 from . import scrapy_internals
 from .codec import copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
@@ -167,6 +168,10 @@ class RequestEnqueuer:
         that a *flight* led to comes back by the request as it would have been yielded."""
         payload, is_stored = self._requests.payload_of(request)
         link.priority, link.payload = request.priority, payload
+        if abs(request.priority) > MAX_PRIORITY:
+            words = "%s has priority %d; all beyond %d are served as equals: use smaller numbers (said once)"
+            about = request, request.priority, MAX_PRIORITY
+            self._reporter.log_once("priority", logging.WARNING, words, *about)
         link.facts, link.lastmod = facts_of(request, is_stored), lastmod_of(request.meta)
         if flight is not None and is_stored:
             target = self._follow_ups.of_target(flight, request)

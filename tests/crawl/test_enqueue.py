@@ -331,3 +331,24 @@ def test_a_seed_that_led_to_a_page_that_failed_is_tried_again_by_the_next_run(we
     web.on("/home")
     assert [seen(run(Seeded, ADDON, url=url)) for _ in range(2)] == [{"page": 1}, {}]
     assert web.paths() == ["/", "/home"] * 2
+
+
+class Timed(Counting):
+    """Gives pages priorities by times in seconds, and in milliseconds."""
+
+    name = "timed"
+    unit = 1
+
+    async def start(self) -> AsyncIterator[Request]:
+        for number in (1, 3, 2, 5, 4):
+            now = (1_700_000_000 + number) * int(self.unit)
+            yield Request(f"{self.url}/{number}", priority=now)
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+def test_priorities_beyond_32_bits_are_told(web: Web, run: Run, unit: int) -> None:
+    crawl = run(Timed, {**ADDON, "CONCURRENT_REQUESTS": 1}, url=web.url("/").rstrip("/"), unit=unit)
+    assert len(web.visits) == 5
+    assert crawl.log.count("are served as equals") == (unit == 1000)
+    if unit == 1:
+        assert web.paths()[1:] == sorted(web.paths()[1:], reverse=True)
