@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import time
-from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import HtmlResponse, Response
 from scrapy.resolver import CachingThreadedResolver
 from server import TOLERANCE, Answer, Web
 from test_politeness import LinkSpider
@@ -25,8 +22,10 @@ from scrapy_frontier.crawl.robots import LruCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from conftest import Crawl
+    from scrapy.http import Response
 
     from scrapy_frontier.core.store.records import Page
 
@@ -52,7 +51,7 @@ def many(web: Web, count: int, host: int = 0) -> list[str]:
 
 @pytest.mark.parametrize("order", ["one seed", "all at once"])
 def test_robots_comes_first_and_alone_and_once(web: Web, run: Run, order: str) -> None:
-    """However many pages of a host nobody knows are wanted at once, none slips through."""
+    """However many pages of a host are wanted before its file is known, none slips through."""
     web.on(ROBOTS, body="User-agent: *\nDisallow: /1\n", delay=0.3)
     urls = many(web, 20)
     if order == "one seed":
@@ -68,26 +67,11 @@ def test_robots_comes_first_and_alone_and_once(web: Web, run: Run, order: str) -
     assert {f"/{number}" for number in range(2, 10)} <= set(web.paths())
 
 
-def test_a_forbidden_page_is_excluded_by_a_named_rule(web: Web, run: Run, pages: Pages) -> None:
-    web.on(ROBOTS, body="# hello\nUser-agent: mybot\nDisallow: /private\n\nUser-agent: *\nDisallow: /\n")
-    web.link("/", web.url("/private/1"), web.url("/open"))
-    crawl = run(LinkSpider, OBEY, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    assert web.paths() == [ROBOTS, "/", "/open"]
-    page = pages()[web.url("/private/1")]
-    assert page.state is State.EXCLUDED
-    assert page.reason == f"robots.txt of {web.url('')}: Disallow: /private"
-    assert crawl.stats["robotstxt/forbidden"] == 1
-    assert crawl.stats["robotstxt/request_count"] == 1
-    assert crawl.stats["robotstxt/response_status_count/200"] == 1
-
-
 class ErrbackSpider(Spider):
-    """Notes what its errback sees, and the parser that the signal brings."""
+    """Notes what its errback sees."""
 
     name = "errback"
     url: str
-    found: str
 
     async def start(self) -> Any:
         yield Request(self.url, errback=self.refused)
@@ -98,16 +82,23 @@ class ErrbackSpider(Spider):
 
     def refused(self, failure: Any) -> None:
         assert failure.check(IgnoreRequest)
-        Path(self.found).write_text(str(failure.value))
+        self.logger.info("The errback met: %s", failure.value)
 
 
-def test_the_errback_sees_what_it_sees_with_scrapy(web: Web, run: Run, tmp_path: Path) -> None:
-    web.on(ROBOTS, body="User-agent: *\nDisallow: /private\n")
-    found = tmp_path / "found"
-    crawl = run(ErrbackSpider, OBEY, url=web.url("/private"), found=str(found))
-    assert found.read_text() == "Forbidden by robots.txt"
-    assert web.paths() == ["/private?obey=not", ROBOTS] or web.paths() == [ROBOTS, "/private?obey=not"]
-    assert crawl.stats["item_scraped_count"] == 1
+def test_a_forbidden_page_is_excluded_by_a_named_rule_and_its_errback_called(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    web.on(ROBOTS, body="# hello\nUser-agent: mybot\nDisallow: /private\n\nUser-agent: *\nDisallow: /\n")
+    crawl = run(ErrbackSpider, OBEY, url=web.url("/private/1"))
+    assert sorted(web.paths()) == ["/private/1?obey=not", ROBOTS]
+    page = pages()[web.url("/private/1")]
+    assert (page.state, page.reason) == (
+        State.EXCLUDED,
+        f"robots.txt of {web.url('')}: Disallow: /private",
+    )
+    assert "The errback met: Forbidden by robots.txt" in crawl.log
+    wanted = {"forbidden": 1, "request_count": 1, "response_status_count/200": 1}
+    assert {name: crawl.stats[f"robotstxt/{name}"] for name in wanted} == wanted
 
 
 def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
@@ -118,12 +109,18 @@ def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
     assert web.times()[-1] - web.times()[0] < 200  # a turn for each would take 400
 
 
+def test_switched_off_nothing_is_asked(web: Web, run: Run) -> None:
+    crawl = run(LinkSpider, {**OBEY, "ROBOTSTXT_OBEY": False}, start_urls=[web.url("/")])
+    assert web.paths() == ["/"]
+    assert not any(name.startswith("frontier/robots") for name in crawl.stats)
+
+
 # -- delays --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", ["Crawl-delay: 0.6", "Request-rate: 5/3s", "Request-rate: 5/3 0000-2400"])
 def test_no_gap_is_shorter_than_the_delay_asked_for(web: Web, run: Run, line: str) -> None:
-    """The one after robots.txt itself too, with retries and redirects, and one request at a time."""
+    """From the answer of robots.txt itself on, with retries and redirects, and one request at a time."""
     web.on(ROBOTS, robots(line))
     web.on("/bad", Answer(500), Answer())
     web.on("/from", status=302, headers={"Location": "/to"})
@@ -136,23 +133,24 @@ def test_no_gap_is_shorter_than_the_delay_asked_for(web: Web, run: Run, line: st
     assert max(visit.under_way for visit in web.visits) == 1
 
 
+def test_a_delay_counts_from_the_answer_and_a_longer_one_of_the_settings_stands(web: Web, run: Run) -> None:
+    web.on(ROBOTS, Answer(200, "User-agent: *\nCrawl-delay: 0.1\n", delay=0.8))
+    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.8}, start_urls=many(web, 3))
+    assert web.visits[0].end is not None
+    assert web.visits[1].begin - web.visits[0].end >= 0.8 - TOLERANCE
+    assert min(web.gaps()) >= 0.8 - TOLERANCE
+
+
 def test_other_hosts_go_on_at_their_own_pace(web: Web, start: Callable[..., Crawl]) -> None:
     web.on(ROBOTS, robots("Crawl-delay: 600"), host=0)
-    urls = many(web, 4, 0) + many(web, 40, 1)
-    crawl = start(LinkSpider, OBEY, start_urls=urls)
+    crawl = start(LinkSpider, OBEY, start_urls=many(web, 4, 0) + many(web, 40, 1))
     web.wait(41, host=1)
     crawl.kill()
     assert set(web.paths(0)) <= {ROBOTS}
 
 
-def test_a_longer_download_delay_stands(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Crawl-delay: 0.1"))
-    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.8}, start_urls=many(web, 3))
-    assert min(web.gaps()) >= 0.8 - TOLERANCE
-
-
 @pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])
-def test_the_delay_outlives_the_crawl(
+def test_file_and_delay_outlive_the_crawl(
     web: Web, start: Callable[..., Crawl], signals: tuple[signal.Signals, ...]
 ) -> None:
     web.on(ROBOTS, robots("Crawl-delay: 3"))
@@ -183,48 +181,47 @@ def test_outside_the_visit_time_nothing_is_fetched(web: Web, run: Run, pages: Pa
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        Answer(503),
-        Answer(drop=True),
-        Answer(delay=3000),
-        Answer(raw=b"garbage\r\n\r\n"),
-    ],
+    [Answer(503), Answer(drop=True), Answer(delay=3000), Answer(raw=b"garbage\r\n\r\n")],
     ids=["503", "reset", "timeout", "garbage"],
 )
 def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
     web: Web, run: Run, pages: Pages, answer: Answer
 ) -> None:
+    """Not in the next run either, before its time."""
     web.on(ROBOTS, answer, host=0)
     urls = many(web, 20, 0)
     settings = {**OBEY, "DOWNLOAD_TIMEOUT": 8 if answer.delay else 120, "FRONTIER_END_WAIT": 2}
     crawl = run(LinkSpider, settings, start_urls=[*urls, *many(web, 20, 1)])
-    assert set(web.paths(0)) == {ROBOTS}
-    assert len(web.paths(1)) == 21
     assert crawl.reason == "finished"
-    assert {page.state for url, page in pages().items() if url in urls} == {State.QUEUED}
-    assert {page.attempts for url, page in pages().items() if url in urls} == {0}
+    assert len(web.paths(1)) == 21
+    assert {(pages()[url].state, pages()[url].attempts) for url in urls} == {(State.QUEUED, 0)}
     assert crawl.stats["frontier/robots/unreachable"] == 1
     assert "they stay queued: run the crawl again" in crawl.log
     assert "Traceback" not in crawl.log
-
-
-class HurriedSpider(LinkSpider):
-    """Its clock runs a hundred times as fast: pauses of a minute pass in no time."""
-
-    name = "hurried"
-    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried"}
+    run(LinkSpider, {**settings, "FRONTIER_END_WAIT": 0}, start_urls=urls)
+    assert web.paths(0) == [ROBOTS]
 
 
 _BEGAN = time.time()
 
 
 def hurried() -> float:
+    """A clock that runs a hundred times as fast: pauses of a minute pass in no time."""
     return _BEGAN + (time.time() - _BEGAN) * 100
+
+
+def tomorrow() -> float:
+    """A day and an hour later."""
+    return time.time() + 90_000
+
+
+HURRIED = {**OBEY, "FRONTIER_CLOCK": "test_robots_crawl.hurried", "FRONTIER_END_WAIT": 9000}
+TOMORROW = {**OBEY, "FRONTIER_CLOCK": "test_robots_crawl.tomorrow"}
 
 
 def test_it_is_asked_again_and_then_the_pages_come(web: Web, run: Run) -> None:
     web.on(ROBOTS, Answer(503), Answer(503), robots("Disallow: /3"))
-    crawl = run(HurriedSpider, {**OBEY, "FRONTIER_END_WAIT": 9000}, start_urls=many(web, 5))
+    crawl = run(LinkSpider, HURRIED, start_urls=many(web, 5))
     assert web.paths()[:3] == [ROBOTS] * 3
     first, second, third = web.times()[:3]
     assert second - first >= 0.6 - TOLERANCE
@@ -234,12 +231,28 @@ def test_it_is_asked_again_and_then_the_pages_come(web: Web, run: Run) -> None:
     assert crawl.stats["frontier/robots/unreachable"] == 2
 
 
-def test_what_failed_is_known_to_the_next_run(web: Web, run: Run, start: Callable[..., Crawl]) -> None:
-    web.on(ROBOTS, status=503)
-    crawl = start(LinkSpider, OBEY, start_urls=many(web, 3))
-    crawl.wait_for("cannot be read").go_on().kill()
-    run(LinkSpider, {**OBEY, "FRONTIER_END_WAIT": 0}, start_urls=many(web, 3))
-    assert web.paths() == [ROBOTS]
+class SlotSpider(LinkSpider):
+    """All hosts in one slot."""
+
+    name = "slot"
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, meta={"download_slot": "all"})
+
+
+def test_in_one_slot_a_file_that_cannot_be_read_stops_its_own_site_only(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    web.on(ROBOTS, status=503, host=1)
+    settings = {**OBEY, "FRONTIER_END_WAIT": 1, "FRONTIER_MAX_ATTEMPTS": 3, "CLOSESPIDER_TIMEOUT": 300}
+    crawl = run(SlotSpider, settings, start_urls=[*many(web, 3, 1), *many(web, 3, 0)])
+    assert sorted(web.paths(0)) == ["/0", "/1", "/2", ROBOTS]
+    assert web.paths(1) == [ROBOTS]
+    page = pages()[web.url("/0", 1)]
+    assert (page.state, page.attempts) == (State.QUEUED, 0)
+    assert "cannot be read" in page.reason
+    assert crawl.stats["frontier/robots/postponed"] >= 3
 
 
 # -- what the project refuses to ask for ---------------------------------------------------------------
@@ -265,97 +278,66 @@ class PickyMiddleware:
         return response
 
 
-PICKY = {**OBEY, "DOWNLOADER_MIDDLEWARES": {"test_robots_crawl.PickyMiddleware": 50}, "FRONTIER_END_WAIT": 0}
+PICKY = {"DOWNLOADER_MIDDLEWARES": {"test_robots_crawl.PickyMiddleware": 50}, "FRONTIER_END_WAIT": 0}
 
 
 @pytest.mark.parametrize("has_cache", [False, True])
 def test_where_the_project_refuses_robots_txt_pages_come_as_with_scrapy(
     web: Web, run: Run, tmp_path: Path, has_cache: bool
 ) -> None:
-    """In this run; the next one, without the filter, asks."""
+    """In this run; the next one, without the filter, asks, and of the one after that the copy holds."""
     for host in range(2):
         web.on(ROBOTS, robots("Disallow: /2"), host=host)
     cache = {"HTTPCACHE_ENABLED": has_cache, "HTTPCACHE_DIR": str(tmp_path / "cache")}
-    crawl = run(LinkSpider, {**PICKY, **cache}, start_urls=[*many(web, 2), *many(web, 2, 1)])
+    crawl = run(LinkSpider, {**OBEY, **PICKY, **cache}, start_urls=[*many(web, 2), *many(web, 2, 1)])
     assert [sorted(web.paths(host)) for host in range(2)] == [["/0", "/1"]] * 2
     assert crawl.log.count("A downloader middleware of this project refuses ") == 1
-    assert "(IgnoreRequest: not on the list)" in crawl.log
     assert "frontier/robots/unreachable" not in crawl.stats
     run(LinkSpider, OBEY, start_urls=[web.url("/2"), web.url("/3")])
-    assert web.paths(0)[2:] == [ROBOTS, "/3"]
+    run(LinkSpider, {**TOMORROW, **PICKY}, start_urls=[web.url("/2?"), web.url("/4")])
+    assert web.paths(0)[2:] == [ROBOTS, "/3", "/4"]
 
 
-def test_an_old_copy_of_one_that_is_refused_serves(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Disallow: /1"))
-    run(LinkSpider, OBEY, start_urls=many(web, 1))
-    run(TomorrowSpider, PICKY, start_urls=many(web, 3))
-    assert web.paths() == [ROBOTS, "/0", "/2"]
-
-
-def test_where_a_redirect_of_robots_txt_is_refused_pages_come_too(web: Web, run: Run) -> None:
-    web.on(ROBOTS, status=302, headers={"Location": web.url("/elsewhere", 1)})
-    run(LinkSpider, {**PICKY, "REFUSED": "/elsewhere"}, start_urls=many(web, 2))
-    assert sorted(web.paths()) == ["/0", "/1", ROBOTS]
-    assert web.paths(1) == []
-
-
-def test_an_answer_that_the_project_ignores_is_none(web: Web, run: Run) -> None:
-    web.on(ROBOTS, status=410)
-    crawl = run(LinkSpider, {**PICKY, "REFUSED": "/none"}, start_urls=many(web, 2))
-    assert web.paths() == [ROBOTS]
+def test_a_redirect_that_is_refused_is_no_file_and_an_answer_that_is_refused_is_none(
+    web: Web, run: Run
+) -> None:
+    web.on(ROBOTS, status=302, headers={"Location": web.url("/elsewhere", 2)})
+    web.on(ROBOTS, status=410, host=1)
+    seeds = [*many(web, 2), *many(web, 2, 1)]
+    crawl = run(LinkSpider, {**OBEY, **PICKY, "REFUSED": "/elsewhere"}, start_urls=seeds)
+    assert sorted(web.paths(0)) == ["/0", "/1", ROBOTS]
+    assert (web.paths(1), web.paths(2)) == ([ROBOTS], [])
     assert "cannot be read (IgnoreRequest: gone); its pages wait" in crawl.log
 
 
 # -- kept ----------------------------------------------------------------------------------------------
 
 
-def test_the_next_run_asks_nobody_again(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Disallow: /1", "Crawl-delay: 0.6"))
-    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
-    crawl = run(LinkSpider, OBEY, start_urls=many(web, 4))
-    assert web.paths() == [ROBOTS, "/0", "/2", "/3"]
-    assert min(web.gaps()) >= 0.6 - TOLERANCE
-    assert "robotstxt/request_count" not in crawl.stats
-
-
-_TOMORROW = _BEGAN + 90_000
-
-
-def tomorrow() -> float:
-    return _TOMORROW + (time.time() - _BEGAN)
-
-
-class TomorrowSpider(LinkSpider):
-    """Comes a day and an hour later."""
-
-    name = "tomorrow"
-    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.tomorrow"}
-
-
-def test_the_file_of_yesterday_is_only_sent_again_if_it_changed(web: Web, run: Run, pages: Pages) -> None:
-    first = robots("Disallow: /1")
+@pytest.mark.parametrize("again", [304, 429])
+def test_a_copy_serves_for_a_day_and_then_until_another_file_is_there(
+    web: Web, run: Run, pages: Pages, again: int
+) -> None:
+    """A day later only a changed file is sent; a host that asks for less instead gets less."""
     validators = {"ETag": '"one"', "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT"}
+    first = robots("Disallow: /1")
     first.headers.update(validators)
-    web.on(ROBOTS, first, Answer(304))
+    web.on(ROBOTS, first, Answer(again, headers={"Retry-After": "3"}))
     run(LinkSpider, OBEY, start_urls=[web.url("/0")])
-    run(TomorrowSpider, OBEY, start_urls=many(web, 3))
-    assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
+    crawl = run(LinkSpider, OBEY, start_urls=many(web, 3))
+    assert web.paths() == [ROBOTS, "/0", "/2"]
+    assert "robotstxt/request_count" not in crawl.stats
+    crawl = run(LinkSpider, TOMORROW, start_urls=[web.url("/1?"), web.url("/3")])
+    assert web.paths()[3:] == [ROBOTS, "/3"]
     asked = [visit.headers for visit in web.visits if visit.path == ROBOTS]
     assert "if-none-match" not in asked[0]
     assert asked[1]["if-none-match"] == '"one"'
     assert asked[1]["if-modified-since"] == validators["Last-Modified"].lower()
-    assert pages()[web.url("/1")].reason == f"robots.txt of {web.url('')}: Disallow: /1"
+    assert pages()[web.url("/1")].reason.endswith("Disallow: /1")
+    assert (web.gaps()[-1] >= 3 - TOLERANCE) or again == 304
+    assert ("HTTP 429 for robots.txt" in crawl.log) is (again == 429)
 
 
-def test_a_host_that_asks_for_less_gets_less_although_an_old_file_is_there(web: Web, run: Run) -> None:
-    busy = Answer(429, headers={"Retry-After": "3"})
-    web.on(ROBOTS, robots("Disallow: /1"), busy)
-    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
-    crawl = run(TomorrowSpider, OBEY, start_urls=many(web, 3))
-    assert crawl.reason == "finished"
-    assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
-    assert web.gaps()[-1] >= 3 - TOLERANCE
-    assert " after strike 1: HTTP 429 for robots.txt" in crawl.log
+# -- on its way ----------------------------------------------------------------------------------------
 
 
 def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run: Run) -> None:
@@ -371,39 +353,31 @@ def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run
     assert min(gap for host in range(6) for gap in web.gaps(host)) >= 0.8 - TOLERANCE
 
 
-def test_a_redirect_without_end_is_no_file(web: Web, run: Run) -> None:
+def test_without_end_a_redirect_is_no_file_and_a_file_is_read_as_far_as_it_counts(web: Web, run: Run) -> None:
     web.on(ROBOTS, status=302, headers={"Location": ROBOTS})
-    run(LinkSpider, OBEY, start_urls=[web.url("/")])
-    assert web.paths() == [*[ROBOTS] * 6, "/"]
-
-
-def test_a_file_without_end_is_read_as_far_as_it_counts(web: Web, run: Run) -> None:
     body = "User-agent: *\nDisallow: /first\n" + "# line\n" * (BODY_LIMIT // 7 + 20_000)
     endless = f"HTTP/1.1 200 OK\r\nContent-Length: 3000000000\r\n\r\n{body}Disallow: /\n" + "#" * 2_000_000
-    web.on(ROBOTS, raw=endless.encode())
-    run(LinkSpider, OBEY, start_urls=[web.url("/first"), web.url("/second")])
-    assert web.paths() == [ROBOTS, "/second"]
+    web.on(ROBOTS, raw=endless.encode(), host=1)
+    run(LinkSpider, OBEY, start_urls=[web.url("/"), web.url("/first", 1), web.url("/second", 1)])
+    assert web.paths(0) == [*[ROBOTS] * 6, "/"]
+    assert web.paths(1) == [ROBOTS, "/second"]
 
 
-def test_sixteen_slow_files_hold_nobody_up(run: Run) -> None:
+def test_sixteen_slow_files_hold_up_no_other_host(run: Run) -> None:
     """They come when all pages of the other host have come."""
     web = Web(17)
     try:
         for host in range(16):
             web.on(ROBOTS, Answer(404, until=lambda: len(web.paths(16)) == 4), host=host)
         urls = [url for host in range(17) for url in many(web, 3, host)]
-        settings = {
-            **OBEY,
-            "CONCURRENT_REQUESTS": 16,
-        }
-        crawl = run(LinkSpider, settings, start_urls=urls)
+        crawl = run(LinkSpider, {**OBEY, "CONCURRENT_REQUESTS": 16}, start_urls=urls)
         assert crawl.reason == "finished"
         assert len(web.visits) == 17 * 4
     finally:
         web.close()
 
 
-# -- others --------------------------------------------------------------------------------------------
+# -- requests past the scheduler -----------------------------------------------------------------------
 
 
 class InlineSpider(Spider):
@@ -413,10 +387,8 @@ class InlineSpider(Spider):
     urls: list[str]
 
     async def parse(self, response: Response) -> Any:
-        found = {}
         for url in self.urls:
-            found[url] = await self.result_of(url)
-        return found
+            yield {url: await self.result_of(url)}
 
     async def result_of(self, url: str) -> str:
         try:
@@ -426,147 +398,66 @@ class InlineSpider(Spider):
         return str(got.status)
 
 
+def fetched_inline(run: Run, directory: Path, settings: dict[str, Any], seed: str, *urls: str) -> list[str]:
+    items = directory / "items.json"
+    settings = {**OBEY, **settings, "FEEDS": {str(items): {"format": "json"}}}
+    crawl = run(InlineSpider, settings, start_urls=[seed], urls=list(urls))
+    assert crawl.reason == "finished"
+    return [text for item in json.loads(items.read_text()) for text in item.values()]
+
+
 def test_requests_past_the_scheduler_ask_the_same_gate(web: Web, run: Run, tmp_path: Path) -> None:
     web.on(ROBOTS, robots("Disallow: /private"), host=1)
     web.on(ROBOTS, status=503, host=2)
-    urls = [web.url("/open", 1), web.url("/private", 1), web.url("/", 2)]
-    items = tmp_path / "items.json"
-    crawl = run(
-        InlineSpider,
-        {**OBEY, "FEEDS": {str(items): {"format": "json"}}},
-        start_urls=[web.url("/")],
-        urls=urls,
-    )
-    (found,) = json.loads(items.read_text())
-    assert list(found.values()) == [
-        "200",
-        "Forbidden by robots.txt",
-        f"robots.txt of {web.url('', 2)} cannot be read",
-    ]
+    urls = web.url("/open", 1), web.url("/private", 1), web.url("/", 2)
+    allowed, forbidden, unknown = fetched_inline(run, tmp_path, {}, web.url("/"), *urls)
+    assert (allowed, forbidden) == ("200", "Forbidden by robots.txt")
+    assert "cannot be read" in unknown
     assert web.paths(1) == [ROBOTS, "/open"]
-    assert web.paths(2) == [ROBOTS] * 3, "as often as RETRY_TIMES says: nobody would queue it again"
-    assert "; what is downloaded there meanwhile fails, and it is asked again in" in crawl.log
+    assert web.paths(2) == [ROBOTS] * 3, "as often as RETRY_TIMES says: these have no queue to wait in"
 
 
-class LinkingInlineSpider(InlineSpider):
-    """Has a page of the site queued as well."""
-
-    async def parse(self, response: Response) -> Any:
-        yield Request(self.urls[0] + "page", self.nothing)
-        yield await super().parse(response)
-
-    def nothing(self, response: Response) -> None:
-        pass
-
-
-@pytest.mark.parametrize("spider", [InlineSpider, LinkingInlineSpider])
 @pytest.mark.parametrize(("retry_times", "headers"), [(0, {}), (1, {}), (1, {"Retry-After": "3"})])
 def test_what_callbacks_download_is_not_lost_to_a_site_that_was_busy_once(
-    web: Web, run: Run, tmp_path: Path, retry_times: int, headers: dict[str, str], spider: type[Spider]
+    web: Web, run: Run, tmp_path: Path, retry_times: int, headers: dict[str, str]
 ) -> None:
     web.on(ROBOTS, Answer(503, headers=headers), Answer(404), host=1)
-    items, url = tmp_path / "items.json", web.url("/", 1)
-    settings = {**OBEY, "DOWNLOAD_DELAY": 2, "RETRY_TIMES": retry_times, "FRONTIER_END_WAIT": 0}
-    settings["FEEDS"] = {str(items): {"format": "json"}}
-    run(spider, settings, start_urls=[web.url("/")], urls=[url])
-    (found,) = json.loads(items.read_text())
-    assert (found == {url: "200"}) == bool(retry_times)
-    assert web.paths(1)[:3] == ([ROBOTS, ROBOTS, "/"] if retry_times else [ROBOTS])
+    settings = {"DOWNLOAD_DELAY": 2, "RETRY_TIMES": retry_times, "FRONTIER_END_WAIT": 0}
+    (found,) = fetched_inline(run, tmp_path, settings, web.url("/"), web.url("/", 1))
+    assert (found == "200") == bool(retry_times)
+    assert web.paths(1) == ([ROBOTS, ROBOTS, "/"] if retry_times else [ROBOTS])
     least = 3 if headers else 2
     assert all(gap > least - TOLERANCE for gap in web.gaps(1)[:1]), "as any other request there"
 
 
-STOCK = {
-    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
-    "ROBOTSTXT_OBEY": True,
-    "DOWNLOADER_MIDDLEWARES": {
-        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-        "scrapy_frontier.FrontierRobotsTxtMiddleware": 100,
-    },
-}
-
-
-def test_with_another_scheduler_it_is_scrapys_own(web: Web, run: Run) -> None:
-    web.on(ROBOTS, body="User-agent: *\nDisallow: /1\n")
-    web.on(ROBOTS, status=503, host=1)
-    crawl = run(LinkSpider, STOCK, start_urls=[*many(web, 3), *many(web, 3, 1)])
-    assert sorted(web.paths(0)) == ["/0", "/2", ROBOTS]
-    assert {"/0", "/1", "/2"} <= set(web.paths(1))
-    assert crawl.stats["robotstxt/forbidden"] == 1
-
-
-def test_in_one_slot_a_file_that_cannot_be_read_stops_its_own_site_only(
-    web: Web, run: Run, pages: Pages
+def test_after_a_signal_nothing_waits_for_a_site_that_wants_to_be_asked_later(
+    web: Web, start: Callable[..., Crawl]
 ) -> None:
-    web.on(ROBOTS, status=503, host=1)
-    settings = {**OBEY, "FRONTIER_END_WAIT": 1, "FRONTIER_MAX_ATTEMPTS": 3}
-    crawl = run(
-        SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 300}, urls=[*many(web, 3, 1), *many(web, 3, 0)]
-    )
-    assert sorted(web.paths(0)) == ["/0", "/1", "/2", ROBOTS]
+    web.on(ROBOTS, Answer(503, headers={"Retry-After": "55"}), host=1)
+    crawl = start(InlineSpider, OBEY, start_urls=[web.url("/")], urls=[web.url("/", 1)])
+    web.wait(1, host=1)
+    begun = time.monotonic()
+    crawl.go_on().kill(signal.SIGINT)
+    assert time.monotonic() - begun < 50
     assert web.paths(1) == [ROBOTS]
-    page = pages()[web.url("/0", 1)]
-    assert (page.state, page.attempts) == (State.QUEUED, 0)
-    assert page.reason == f"robots.txt of {web.url('', 1)} cannot be read"
-    assert crawl.stats["frontier/robots/postponed"] >= 3
 
 
-class SlotSpider(Spider):
-    """All hosts in one slot."""
-
-    name = "slot"
-    urls: list[str]
-
-    async def start(self) -> Any:
-        for url in self.urls:
-            yield Request(url, meta={"download_slot": "all"})
-
-    def parse(self, response: Response) -> Any:
-        assert isinstance(response, HtmlResponse)
-
-
-def test_switched_off_nobody_asks(web: Web, run: Run) -> None:
-    crawl = run(LinkSpider, {**OBEY, "ROBOTSTXT_OBEY": False}, start_urls=[web.url("/")])
-    assert web.paths() == ["/"]
-    assert not any(name.startswith("frontier/robots") for name in crawl.stats)
-
-
-def test_own_parser_of_the_user_is_asked(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Disallow: /0"))
-    settings = {**OBEY, "ROBOTSTXT_PARSER": "test_robots_crawl.BackwardsParser"}
-    run(LinkSpider, settings, start_urls=many(web, 2))
-    assert web.paths() == [ROBOTS, "/0"]
+# -- other parsers and schedulers ----------------------------------------------------------------------
 
 
 class BackwardsParser:
-    """Allows what is forbidden."""
+    """Allows only what is forbidden, and counts for whom it is asked."""
 
-    def __init__(self, body: bytes) -> None:
-        self.body = body
+    def __init__(self, crawler: Any, body: bytes) -> None:
+        self._stats, self._body = crawler.stats, body
 
     @classmethod
     def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> BackwardsParser:
-        return cls(robotstxt_body)
+        return cls(crawler, robotstxt_body)
 
     def allowed(self, url: str, user_agent: str) -> bool:
-        assert user_agent == "mybot/1.0"
-        return url[-2:].encode() in self.body
-
-
-class CountingParser(BackwardsParser):
-    """Allows everything, and counts how often it is asked, and for whom."""
-
-    crawler: Any
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> CountingParser:
-        parser = cls(robotstxt_body)
-        parser.crawler = crawler
-        return parser
-
-    def allowed(self, url: str, user_agent: str) -> bool:
-        self.crawler.stats.inc_value(f"asked/{user_agent}")
-        return True
+        self._stats.inc_value(f"asked/{user_agent}")
+        return url[-2:].encode() in self._body
 
 
 class OtherAgentMiddleware:
@@ -577,39 +468,36 @@ class OtherAgentMiddleware:
             request.headers["User-Agent"] = "other/1.0"
 
 
-def test_each_request_is_decided_once(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Disallow: /no"))
-    web.on("/5", status=302, headers={"Location": "/target"})
-    settings = {**OBEY, "ROBOTSTXT_PARSER": "test_robots_crawl.CountingParser"}
+def test_a_parser_of_the_project_decides_each_request_once(web: Web, run: Run) -> None:
+    """And anew where that changed on its way."""
+    web.on(ROBOTS, robots(*(f"Disallow: /{number}" for number in range(4))))
+    settings: dict[str, Any] = {**OBEY, "ROBOTSTXT_PARSER": "test_robots_crawl.BackwardsParser"}
+    settings["DOWNLOADER_MIDDLEWARES"] = {"test_robots_crawl.OtherAgentMiddleware": 50}
     crawl = run(LinkSpider, settings, start_urls=many(web, 6))
-    assert sorted(web.paths()) == [*(f"/{number}" for number in range(6)), ROBOTS, "/target"]
-    assert crawl.stats["asked/mybot/1.0"] == 7, "six pages, and where one of them led to"
+    assert sorted(web.paths()) == ["/0", "/1", "/2", "/3", ROBOTS]
+    assert (crawl.stats["asked/mybot/1.0"], crawl.stats["asked/other/1.0"]) == (6, 2)
 
 
-def test_one_that_changed_on_its_way_is_decided_anew(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Disallow: /no"))
-    settings = {
-        **OBEY,
-        "ROBOTSTXT_PARSER": "test_robots_crawl.CountingParser",
-        "DOWNLOADER_MIDDLEWARES": {"test_robots_crawl.OtherAgentMiddleware": 50},
-    }
-    crawl = run(LinkSpider, settings, start_urls=many(web, 5))
-    assert (crawl.stats["asked/mybot/1.0"], crawl.stats["asked/other/1.0"]) == (5, 2)
+def test_with_another_scheduler_it_is_scrapys_own(web: Web, run: Run) -> None:
+    web.on(ROBOTS, body="User-agent: *\nDisallow: /1\n")
+    web.on(ROBOTS, status=503, host=1)
+    ours = {"scrapy_frontier.FrontierRobotsTxtMiddleware": 100}
+    theirs = {"scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None}
+    settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "DOWNLOADER_MIDDLEWARES": {**ours, **theirs}}
+    seeds = [*many(web, 3), *many(web, 3, 1)]
+    crawl = run(LinkSpider, {**settings, "ROBOTSTXT_OBEY": True}, start_urls=seeds)
+    assert sorted(web.paths(0)) == ["/0", "/2", ROBOTS]
+    assert {"/0", "/1", "/2"} <= set(web.paths(1))
+    assert crawl.stats["robotstxt/forbidden"] == 1
 
 
-def test_gaps_are_counted_from_the_answer_of_robots(web: Web, run: Run) -> None:
-    web.on(ROBOTS, Answer(200, "User-agent: *\nCrawl-delay: 0.8\n", delay=0.8))
-    run(LinkSpider, OBEY, start_urls=many(web, 2))
-    (robots_visit, first, second) = web.visits
-    assert robots_visit.end is not None
-    assert first.begin - robots_visit.end >= 0.8 - TOLERANCE
-    assert all(after - before >= 0.8 - TOLERANCE for before, after in pairwise([first.begin, second.begin]))
+# -- proxies -------------------------------------------------------------------------------------------
 
 
 class ProxySpider(LinkSpider):
     """Has its seeds asked for by a proxy, and with headers of their own."""
 
-    proxy = ""
+    proxy: str | None = ""
 
     async def start(self) -> Any:
         for url in self.start_urls:
@@ -644,8 +532,17 @@ def test_what_a_proxy_refuses_neither_opens_nor_shuts_a_site(
     assert pages()[f"{site}/a"].state is State.QUEUED
 
 
+def test_a_page_that_wants_no_proxy_has_robots_asked_for_by_none(
+    web: Web, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", web.url("", 1))
+    web.on(ROBOTS, status=404)
+    run(ProxySpider, OBEY, start_urls=[web.url("/a")], proxy=None)
+    assert (web.paths(host=0), web.paths(host=1)) == ([ROBOTS, "/a"], [])
+
+
 class SilentResolver(CachingThreadedResolver):
-    """Never answers, as behind a firewall; looking a name up ends the test late, and in errors."""
+    """Never answers, as behind a firewall."""
 
     def getHostByName(self, name: str, timeout: Any = ()) -> Deferred[str]:  # noqa: N802 - Twisted's name
         return succeed(name) if name.replace(".", "").isdigit() else Deferred()
@@ -685,38 +582,7 @@ def test_behind_a_proxy_nothing_is_looked_up(
     assert f"{site}/no" not in web.paths()
 
 
-def test_a_page_that_wants_no_proxy_has_robots_asked_for_by_none(
-    web: Web, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once, and not by that of the environment."""
-    monkeypatch.setenv("http_proxy", web.url("", 1))
-    web.on(ROBOTS, status=503)
-    run(DeadProxySpider, {**OBEY, "FRONTIER_END_WAIT": 1}, proxied=web.url("/a"), proxy=None)
-    assert (web.paths(host=0), web.paths(host=1)) == ([ROBOTS], [])
-
-
-def test_after_a_signal_nobody_waits_for_a_site_that_wants_to_be_asked_later(
-    web: Web, start: Callable[..., Crawl]
-) -> None:
-    web.on(ROBOTS, Answer(503, headers={"Retry-After": "55"}), host=1)
-    crawl = start(InlineSpider, OBEY, start_urls=[web.url("/")], urls=[web.url("/", 1)])
-    web.wait(1, host=1)
-    begun = time.monotonic()
-    crawl.go_on().kill(signal.SIGINT)
-    assert time.monotonic() - begun < 50
-    assert web.paths(1) == [ROBOTS]
-
-
-class DeadProxySpider(LinkSpider):
-    """Has one of its seeds asked for by a proxy, before all others."""
-
-    proxied = ""
-    proxy: str | None = ""
-
-    async def start(self) -> Any:
-        yield Request(self.proxied, meta={"proxy": self.proxy}, priority=1)
-        for url in self.start_urls:
-            yield Request(url)
+# -- memory --------------------------------------------------------------------------------------------
 
 
 def test_what_was_used_last_is_kept_and_the_largest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
