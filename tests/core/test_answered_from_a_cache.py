@@ -65,25 +65,23 @@ def test_nothing_goes_back_where_it_is_not_sure_that_nothing_was_asked(frontier:
     frontier.close()
 
 
-@pytest.mark.parametrize("concurrency", [1, 2])
-def test_an_errand_that_was_not_asked_leaves_the_clock_as_it_was(tmp_path: Path, concurrency: int) -> None:
-    frontier = start(tmp_path, default_politeness=Politeness(DELAY, concurrency))
+def test_a_side_request_that_was_not_asked_leaves_the_clock_as_it_was(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=Politeness(DELAY, 2))
     frontier.discover([page("1")], NOW)
     for turn in range(3):
         assert frontier.begin_side_request(A, NOW) == 0.0, turn
         frontier.end_side_request(A, NOW, was_asked=False)
     sent(frontier, NOW + 1)
     assert frontier.begin_side_request(A, NOW + 1) > 0
-    if concurrency == 2:  # while a page is under way
-        assert frontier.begin_side_request(A, NOW + 1 + DELAY) == 0.0
-        frontier.end_side_request(A, NOW + 1 + DELAY, was_asked=False)
-        assert frontier.begin_side_request(A, NOW + 2 + DELAY) > 0
+    assert frontier.begin_side_request(A, NOW + 1 + DELAY) == 0.0
+    frontier.end_side_request(A, NOW + 1 + DELAY, was_asked=False)
+    assert frontier.begin_side_request(A, NOW + 2 + DELAY) > 0, "a page is under way"
     frontier.close()
 
 
 MOVES = (
     *("lease", "lease", "lease", "sent", "unasked", "unasked", "off", "release"),
-    *("errand", "end errand", "end unasked errand", "slower", "trouble", "untold"),
+    *("side", "end side", "end unasked side", "slower", "trouble", "untold"),
 )
 
 
@@ -94,7 +92,7 @@ STEPS = st.tuples(st.sampled_from(MOVES), st.floats(0, 8))
 def test_no_request_goes_out_before_the_delay_is_over(
     concurrency: int, moves: list[tuple[str, float]]
 ) -> None:
-    """Whatever else is under way: pages that are asked for or not, errands, a site that asks for more."""
+    """Whatever else is under way: pages that are asked for or not, side requests, slower sites."""
     with TemporaryDirectory() as directory:
         play(directory, concurrency, moves)
 
@@ -103,7 +101,7 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
     frontier = start(directory, default_politeness=Politeness(DELAY, concurrency, 0.5))  # type: ignore[arg-type]
     frontier.discover([page(str(number)) for number in range(90)], NOW)
     now, delay, resting = NOW, DELAY, 0.0
-    asked, errands = [0.0], []  # when
+    asked, side_requests = [0.0], []  # when
     about: tuple[Lease, float] | None = None  # and the delay at its hand-out
     out: list[Lease] = []
     for move, seconds in moves:
@@ -132,12 +130,12 @@ def play(directory: str, concurrency: int, moves: list[tuple[str, float]]) -> No
             frontier.on_response(out[0], now, 0.1)
         elif move == "release" and out:
             frontier.release(out.pop(0), FETCHED, now)
-        elif move == "errand" and not frontier.begin_side_request(A, now):
+        elif move == "side" and not frontier.begin_side_request(A, now):
             assert now - max(asked) >= delay - 1e-6
             asked.append(now)
-            errands.append(now)
-        elif move in ("end errand", "end unasked errand") and errands:
-            was_asked, begun = move == "end errand", errands.pop()
+            side_requests.append(now)
+        elif move in ("end side", "end unasked side") and side_requests:
+            was_asked, begun = move == "end side", side_requests.pop()
             frontier.end_side_request(A, now, was_asked)
             asked[asked.index(begun)] *= was_asked
         elif move == "slower":

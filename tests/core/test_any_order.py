@@ -80,7 +80,7 @@ class Runs:
         )
         self.frontier = Frontier(self.store, self.now, options)
         self.out: list[Lease] = []
-        self.errands: Counter[str] = Counter()
+        self.side_requests: Counter[str] = Counter()
 
     def close(self) -> None:
         self.store.close()
@@ -141,13 +141,13 @@ class Runs:
     def wait(self) -> None:
         self.now += self.draw.choice([0.5, 5.0, 100.0])
 
-    def errand(self) -> None:
+    def side_request(self) -> None:
         host = self.draw.choice(HOSTS)
-        if self.errands[host] and self.draw.random() < 0.7:
+        if self.side_requests[host] and self.draw.random() < 0.7:
             self.frontier.end_side_request(host, self.now)
-            self.errands[host] -= 1
+            self.side_requests[host] -= 1
         elif not self.frontier.begin_side_request(host, self.now):
-            self.errands[host] += 1
+            self.side_requests[host] += 1
 
     def robots(self) -> None:
         verdict = self.draw.choice([Verdict.PARSE, Verdict.ALLOW_ALL])
@@ -203,7 +203,7 @@ class Runs:
         frontier.commit()
         findings = list(Check(self.store, fingerprint_of, self.now).run())
         assert findings == []
-        under_way = Counter(lease.host for lease in self.out if lease.is_on_wire) + self.errands
+        under_way = Counter(lease.host for lease in self.out if lease.is_on_wire) + self.side_requests
         hosts = frontier._hosts.by_name
         assert {name: host.in_flight for name, host in hosts.items() if host.in_flight} == under_way
         assert all(host.in_flight <= host.concurrency for host in hosts.values())
@@ -235,7 +235,7 @@ class Runs:
         return [found for page_id in known if (found := self.frontier.page(page_id)) is not None]
 
 
-STEPS = {"discover": 5, "lease": 8, "release": 6, "load": 3, "wait": 3, "errand": 2, "robots": 1}
+STEPS = {"discover": 5, "lease": 8, "release": 6, "load": 3, "wait": 3, "side_request": 2, "robots": 1}
 STEPS |= {"edit": 3, "rank": 1, "stop": 1, "kill": 1}
 
 

@@ -1,4 +1,4 @@
-"""Hosts that are held, errands beside their pages, and delays that a site asks for; over virtual time."""
+"""Hosts that are held, side requests beside their pages, and delays that a site asks for; over virtual time."""
 
 from pathlib import Path
 from typing import Any
@@ -180,10 +180,10 @@ def test_a_waived_lease_costs_its_host_nothing(tmp_path: Path) -> None:
     assert frontier.lease(NOW) is None
 
 
-# -- errands -----------------------------------------------------------------------------------------------
+# -- side requests -----------------------------------------------------------------------------------------------
 
 
-def test_an_errand_waits_for_the_host_and_the_host_for_the_errand(tmp_path: Path) -> None:
+def test_a_side_request_waits_for_the_host_and_the_host_for_the_side_request(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1"), page("2")], NOW)
     frontier.release(take(frontier), FETCHED, NOW + 1)
@@ -195,7 +195,7 @@ def test_an_errand_waits_for_the_host_and_the_host_for_the_errand(tmp_path: Path
     assert take(frontier, NOW + 41)
 
 
-def test_a_host_without_pages_keeps_its_delay_between_errands(tmp_path: Path) -> None:
+def test_a_host_without_pages_keeps_its_delay_between_side_requests(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     assert frontier.begin_side_request(A, NOW) == 0.0
     frontier.end_side_request(A, NOW + 2)
@@ -205,7 +205,7 @@ def test_a_host_without_pages_keeps_its_delay_between_errands(tmp_path: Path) ->
     assert frontier.begin_side_request(A, NOW + 12) == 0.0
 
 
-def test_the_delay_after_an_errand_outlives_the_run(tmp_path: Path) -> None:
+def test_the_delay_after_a_side_request_outlives_the_run(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1")], NOW)
     assert frontier.begin_side_request(A, NOW) == 0.0
@@ -216,7 +216,7 @@ def test_the_delay_after_an_errand_outlives_the_run(tmp_path: Path) -> None:
     assert take(again, NOW + 11)
 
 
-def test_the_delay_after_an_errand_outlives_a_kill(tmp_path: Path) -> None:
+def test_the_delay_after_a_side_request_outlives_a_kill(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1")], NOW)
     frontier.commit()
@@ -225,14 +225,16 @@ def test_the_delay_after_an_errand_outlives_a_kill(tmp_path: Path) -> None:
     assert start(tmp_path, NOW + 2, default_politeness=SLOW).begin_side_request(A, NOW + 3) == 9.0
 
 
-def test_an_errand_goes_to_a_host_that_is_held_and_none_to_one_that_is_blocked(frontier: Frontier) -> None:
+def test_a_side_request_goes_to_a_host_that_is_held_and_none_to_one_that_is_blocked(
+    frontier: Frontier,
+) -> None:
     frontier.hold(A, NOW, NOW + 60)
     assert frontier.begin_side_request(A, NOW) == 0.0
     frontier.block(B, NOW)
     assert frontier.begin_side_request(B, NOW) == FOREVER
 
 
-def test_an_errand_waits_for_a_free_place(tmp_path: Path) -> None:
+def test_a_side_request_waits_for_a_free_place(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
     frontier.discover([page("1"), page("2")], NOW)
     lease = take(frontier)
@@ -288,7 +290,7 @@ def test_a_longer_usual_delay_stands_and_throttling_goes_on_beneath(tmp_path: Pa
     assert frontier.wake_at() == NOW + 4
 
 
-def test_the_delay_counts_from_an_errand_that_told_of_it(frontier: Frontier) -> None:
+def test_the_delay_counts_from_a_side_request_that_told_of_it(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     drain(frontier)
     frontier.begin_side_request(A, NOW)

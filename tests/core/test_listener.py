@@ -80,7 +80,7 @@ class Busy:
             lease = self.frontier.lease(self.now)
             if lease is not None:
                 self.visit(lease)
-            self.rng.choice([self.say, self.trouble, self.errand, self.edit])()
+            self.rng.choice([self.say, self.trouble, self.side_request, self.edit])()
 
     def visit(self, lease: Lease) -> None:
         frontier, outcome = self.frontier, Outcome(self.rng.choice(EVENTS), 200, "why", has_links=True)
@@ -114,7 +114,7 @@ class Busy:
             self.frontier.record_cooldown(host, Trouble("HTTP 503"), self.now)
             self.did["trouble"] += 1
 
-    def errand(self) -> None:
+    def side_request(self) -> None:
         host = f"h{self.rng.randrange(HOSTS)}.example"
         if not self.frontier.begin_side_request(host, self.now):
             self.frontier.end_side_request(host, self.now)

@@ -145,12 +145,12 @@ def test_refusals_are_noted_once_and_not_without_end() -> None:
     )  # it was asked and is silent
 
 
-# -- errands -------------------------------------------------------------------------------------------
+# -- tasks -------------------------------------------------------------------------------------------
 
 
 @given(st.builds(SitemapTask, st.just(A), st.integers(0, 5), st.none() | st.integers(0, 5)))
-def test_an_errand_travels_in_meta(errand: SitemapTask) -> None:
-    assert SitemapTask.from_meta(errand.to_meta(), f"{B}/x") == errand
+def test_a_task_travels_in_meta(task: SitemapTask) -> None:
+    assert SitemapTask.from_meta(task.to_meta(), f"{B}/x") == task
 
 
 @pytest.mark.parametrize("value", [True, None, {}, {"for": 1, "depth": "x", "guess": []}, "yes"])
@@ -159,21 +159,21 @@ def test_a_request_marked_by_hand_speaks_for_its_own_site(value: object) -> None
 
 
 def test_guesses_are_made_in_turn() -> None:
-    urls, errand = [], SitemapTask(A, guess=0)
-    while (following := errand.next_guess()) is not None:
-        url, errand = following
+    urls, task = [], SitemapTask(A, guess=0)
+    while (following := task.next_guess()) is not None:
+        url, task = following
         urls.append(url)
     assert urls == [A + path for path in GUESSES[1:]]
     assert SitemapTask(A).next_guess() is None
 
 
 def test_listed_sitemaps_lie_three_levels_deep_at_most_and_are_no_guesses() -> None:
-    errand: SitemapTask | None = SitemapTask(A, guess=0)
+    task: SitemapTask | None = SitemapTask(A, guess=0)
     depths = []
-    while errand is not None:
-        depths.append(errand.depth)
-        errand = errand.for_listed()
-        assert errand is None or errand.guess is None
+    while task is not None:
+        depths.append(task.depth)
+        task = task.for_listed()
+        assert task is None or task.guess is None
     assert depths == list(range(MAX_LEVELS))
 
 

@@ -79,49 +79,39 @@ def named(web: Web, name: str, path: str) -> str:
 def test_a_redirect_asks_nothing_of_a_private_host_not_even_its_robots_txt(
     web: Web, run: Run, pages: Pages
 ) -> None:
-    secret = named(web, "inside.example", "/secret")
-    web.on("/", status=302, headers={"Location": secret})
-    crawl = run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/")])
-    assert crawl.reason == "finished", crawl.log
-    assert web.paths(0) == [ROBOTS, "/"]
-    assert web.paths(1) == []
-    kept = pages()[secret]
-    assert kept.state is State.EXCLUDED
-    assert kept.reason == "a public page led to it, and its address is private (127.0.0.3)"
-
-
-def test_a_redirect_to_another_public_host_asks_its_robots_txt(web: Web, run: Run) -> None:
-    web.on("/", status=302, headers={"Location": named(web, "cdn.example", "/open")})
-    run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/")])
-    assert web.paths(2) == [ROBOTS, "/open"]
-
-
-def test_a_private_host_that_the_spider_names_is_crawled_all_the_same(
-    web: Web, run: Run, pages: Pages
-) -> None:
+    """But another public host is asked, and a private page that the spider names itself."""
     secret, seed = (named(web, "inside.example", path) for path in ("/secret", "/seed"))
     web.on("/", status=302, headers={"Location": secret})
-    run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/"), seed])
+    web.on("/2", status=302, headers={"Location": named(web, "cdn.example", "/open")})
+    seeds = [named(web, "outside.example", path) for path in ("/", "/2")]
+    crawl = run(OutsideSpider, OBEY, start_urls=seeds)
+    assert crawl.reason == "finished", crawl.log
+    assert web.paths(0) == [ROBOTS, "/", "/2"]
+    assert (web.paths(1), web.paths(2)) == ([], [ROBOTS, "/open"])
+    kept = pages()[secret]
+    assert kept.state is State.EXCLUDED
+    assert "its address is private (127.0.0.3)" in kept.reason
+    run(OutsideSpider, OBEY, start_urls=[seed])
     assert web.paths(1) == [ROBOTS, "/seed"]
-    assert pages()[secret].state is State.EXCLUDED
 
 
 def test_private_networks_may_be_allowed(web: Web, run: Run) -> None:
     web.on("/", status=302, headers={"Location": named(web, "inside.example", "/secret")})
-    settings = {**OBEY, "FRONTIER_ALLOW_PRIVATE": True}
+    web.on(ROBOTS, body=f"User-agent: *\nSitemap: {named(web, 'inside.example', '/map.txt')}\n")
+    web.on("/map.txt", body=named(web, "outside.example", "/listed"), host=1)
+    settings = {**OBEY, "FRONTIER_ALLOW_PRIVATE": True, "FRONTIER_SITEMAPS": True}
     run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
-    assert web.paths(1) == [ROBOTS, "/secret"]
+    assert {ROBOTS, "/secret", "/map.txt"} <= set(web.paths(1))
+    assert "/listed" in web.paths(0)
 
 
 def test_a_refresh_asks_nothing_of_a_private_host(web: Web, run: Run) -> None:
     secret = named(web, "inside.example", "/secret")
     web.on("/meta", body=f'<html><head><meta http-equiv="refresh" content="0;url={secret}"></head></html>')
     web.on("/header", headers={"Refresh": f"0;url={secret}1"})
-    run(
-        OutsideSpider, OBEY, start_urls=[named(web, "outside.example", path) for path in ("/meta", "/header")]
-    )
-    assert len(web.paths(0)) == 3
-    assert web.paths(1) == []
+    seeds = [named(web, "outside.example", path) for path in ("/meta", "/header")]
+    run(OutsideSpider, OBEY, start_urls=seeds)
+    assert (len(web.paths(0)), web.paths(1)) == (3, [])
 
 
 def test_a_canonical_page_asks_nothing_of_a_private_host(web: Web, run: Run) -> None:
@@ -190,11 +180,3 @@ def test_of_a_page_whose_name_turns_private_the_answer_is_refused(web: Web, run:
     run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
     assert web.paths(1) == ["/secret"]
     assert pages()[secret].state is State.EXCLUDED
-
-
-def test_a_sitemap_in_a_private_network_is_read_where_that_is_allowed(web: Web, run: Run) -> None:
-    web.on(ROBOTS, body=f"User-agent: *\nSitemap: {named(web, 'inside.example', '/map.txt')}\n")
-    web.on("/map.txt", body=named(web, "outside.example", "/listed"), host=1)
-    settings = {**OBEY, "FRONTIER_SITEMAPS": True, "FRONTIER_ALLOW_PRIVATE": True}
-    run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
-    assert "/listed" in web.paths(0)
