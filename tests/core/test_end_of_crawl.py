@@ -89,7 +89,7 @@ def test_with_no_page_left_it_is_over(frontier: Frontier) -> None:
     assert frontier.ends_at(NOW, WAIT) == NOW
 
 
-def test_an_errand_under_way_is_waited_for(frontier: Frontier) -> None:
+def test_a_side_request_under_way_is_waited_for(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     assert frontier.ends_at(NOW, WAIT) is None  # somebody is about to find out
     assert not frontier.begin_side_request(A, NOW)

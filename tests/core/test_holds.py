@@ -1,4 +1,4 @@
-"""Hosts that are held, side requests beside their pages, and delays that a site asks for; over virtual time."""
+"""Hosts that are held, side requests, and delays that a site asks for; over virtual time."""
 
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ def test_a_waived_lease_costs_its_host_nothing(tmp_path: Path) -> None:
     assert frontier.lease(NOW) is None
 
 
-# -- side requests -----------------------------------------------------------------------------------------------
+# -- side requests ----------------------------------------------------------------------------------------
 
 
 def test_a_side_request_waits_for_the_host_and_the_host_for_the_side_request(tmp_path: Path) -> None:
