@@ -52,7 +52,6 @@ OURS = {
     "ADDONS": {"scrapy_frontier.Addon": 500},
     "FRONTIER_SITEMAPS": True,
     "FRONTIER_HOST_PAGES": 300,
-    "FRONTIER_RETRY_DELAY": 0.5,
     "FRONTIER_END_WAIT": 30,  # or it takes four minutes longer
 }
 

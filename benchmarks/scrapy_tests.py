@@ -78,20 +78,23 @@ SITECUSTOMIZE = """\
 import sys
 from importlib.machinery import PathFinder
 
-CHANGES = {"SCHEDULER": "scrapy_frontier.FrontierScheduler", "FRONTIER_RETRY_DELAY": 0}
+CHANGES = {
+    "scrapy.settings.default_settings": {"SCHEDULER": "scrapy_frontier.FrontierScheduler"},
+    "scrapy_frontier.core.pages.queue": {"FIRST_BACKOFF": 0.0},
+}
 
 
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "scrapy.settings.default_settings":
+        if name not in CHANGES:
             return None
         spec = PathFinder.find_spec(name, path, target)
         execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
-            vars(module).update(CHANGES)
+            vars(module).update(CHANGES[name])
 
         spec.loader.exec_module = exec_module
         return spec

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SETTINGS = {
     "SCHEDULER": "scrapy_frontier.FrontierScheduler",
-    "FRONTIER_RETRY_DELAY": 0.05,
+    "FIRST_BACKOFF": 0.05,
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "DOWNLOAD_TIMEOUT": 120,  # a busy machine is no host that does not answer

@@ -10,11 +10,15 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.downloadermiddlewares import cookies
 from scrapy.utils.misc import load_object
 
+from scrapy_frontier.core.pages import queue
+
 
 def main(spider: str, stats_file: str, settings: str, arguments: str) -> None:
     if extract := getattr(cookies, "_split_domain", None):
         extract.suffix_list_urls = ()  # else the first cookie makes it ask the internet for a list
-    process = AsyncCrawlerProcess(json.loads(settings))
+    values = json.loads(settings)
+    queue.FIRST_BACKOFF = values.pop("FIRST_BACKOFF", queue.FIRST_BACKOFF)  # seconds
+    process = AsyncCrawlerProcess(values)
     crawler = process.create_crawler(load_object(spider))
     process.crawl(crawler, **json.loads(arguments))
     process.start()

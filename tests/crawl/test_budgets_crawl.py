@@ -149,11 +149,16 @@ class Trouble(Web):
         return answers.get(number % 16, page)
 
 
-@pytest.mark.parametrize("budget", ["FRONTIER_HOST_PAGES", "FRONTIER_DOMAIN_PAGES"])
-def test_no_more_pages_are_asked_for_than_the_budget_has(run: Callable[..., Crawl], budget: str) -> None:
+def test_no_more_pages_are_asked_for_than_the_budget_has(run: Callable[..., Crawl]) -> None:
     """Whatever becomes of them, and however often one is asked for."""
     web = Trouble()
-    settings = {**ADDON, budget: 50, "FRONTIER_COOLDOWN": 0, "RETRY_TIMES": 1, "FRONTIER_NOINDEX": "skip"}
+    settings = {
+        **ADDON,
+        "FRONTIER_HOST_PAGES": 50,
+        "FRONTIER_COOLDOWN": 0,
+        "RETRY_TIMES": 1,
+        "FRONTIER_NOINDEX": "skip",
+    }
     crawl = run(LinkSpider, settings, start_urls=[web.url("/0")])
     web.close()
     assert crawl.reason == "finished"

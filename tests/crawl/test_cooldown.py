@@ -275,7 +275,7 @@ def test_a_page_that_never_works_does_not_silence_its_host(
         "FRONTIER_COOLDOWN": 4,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         "DOWNLOAD_DELAY": 0.1,
-        "FRONTIER_RETRY_DELAY": 0.1,
+        "FIRST_BACKOFF": 0.1,
         "RETRY_TIMES": 1,
     }
     crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
@@ -478,18 +478,3 @@ def test_with_another_scheduler_it_does_nothing(web: Web, run: Callable[..., Cra
     crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
     assert crawl.stats["retry/count"] == 1
     assert web.paths() == ["/", "/"]
-
-
-def test_a_delay_that_follows_the_response_time(web: Web, run: Callable[..., Crawl]) -> None:
-    web.default = Answer(delay=0.3)
-    settings = {"FRONTIER_DELAY_FACTOR": 3, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    run(LinkSpider, settings, start_urls=[web.url(f"/{number}") for number in range(4)])
-    assert min(web.gaps()) >= 0.9 - TOLERANCE
-
-
-def test_a_delay_that_follows_the_response_time_has_a_longest(web: Web, run: Callable[..., Crawl]) -> None:
-    web.default = Answer(delay=0.3)
-    settings = {"FRONTIER_DELAY_FACTOR": 200, "FRONTIER_DELAY_MAX": 0.6, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    run(LinkSpider, settings, start_urls=[web.url(f"/{number}") for number in range(4)])
-    assert min(web.gaps()) >= 0.6 - TOLERANCE
-    assert max(web.gaps()) < 200 * 0.3

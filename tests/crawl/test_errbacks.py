@@ -235,7 +235,7 @@ def test_retries_that_would_wait_too_long_are_made_at_once(
     web: Web, tell: Callable[..., list[Told]], way: str
 ) -> None:
     web.on("/", Answer(500))
-    settings = {"FRONTIER_RETRY_DELAY": 7000, "FRONTIER_END_WAIT": 60}
+    settings = {"FIRST_BACKOFF": 7000, "FRONTIER_END_WAIT": 60}
     (ours,) = tell([web.url("/")], {**WAYS[way], **settings})
     assert ours == [(web.url("/"), "HTTP 500")]
     assert len(web.visits) == 3
@@ -300,9 +300,7 @@ def test_what_an_errback_tries_again_is_the_page_that_led_nowhere(
 ) -> None:
     for path, target in (("/self", "/self"), ("/trap", "/a/a/a")):
         web.on(path, Answer(302, headers={"Location": target}), Answer())
-    (told,) = tell(
-        [web.link("/", "/self", "/trap")], {**ADDON, "FRONTIER_RETRY_DELAY": 0}, spider=TryingSpider
-    )
+    (told,) = tell([web.link("/", "/self", "/trap")], {**ADDON, "FIRST_BACKOFF": 0}, spider=TryingSpider)
     pages = [(web.url(path), "200") for path in ("/", "/self", "/trap")]
     assert [each for each in told if each[1] == "200"] == pages
     assert len(told) == 5
@@ -390,7 +388,7 @@ def test_with_a_directory_what_could_not_be_stored_ends(
     """The next run could not make these requests: their errbacks are called; the others stay queued."""
     web.default = Answer(500) if way == "alone" else Answer(429, headers={"Retry-After": "7000"})
     directory = {"FRONTIER_DIR": str(tmp_path / "frontier"), "FRONTIER_END_WAIT": 5}
-    pauses = {"FRONTIER_RETRY_DELAY": 7000}
+    pauses = {"FIRST_BACKOFF": 7000}
     urls = [web.url(f"/{number}") for number in range(6)]
     (ours,) = tell(urls, {**WAYS[way], **directory, **pauses}, spider=LambdaSpider)
     assert ours == [(url, "HTTP 500" if way == "alone" else "HTTP 429") for url in urls[::2]]
@@ -411,7 +409,7 @@ def test_with_a_directory_each_kind_of_page_that_is_left_is_told(
         "ADDONS": ADDON["ADDONS"],
         "SCHEDULER": None,
         "ROBOTSTXT_OBEY": True,
-        "FRONTIER_RETRY_DELAY": 3000,
+        "FIRST_BACKOFF": 3000,
         "FRONTIER_END_WAIT": 5,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
     }

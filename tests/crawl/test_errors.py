@@ -312,9 +312,9 @@ def test_full_disk(web: Web, start: Run, settings: dict[str, Any]) -> None:
         ("FRONTIER_HOST_PAGES", 0.5),
         ("FRONTIER_SITEMAPS", math.inf),
         ("FRONTIER_COOLDOWN", "nan"),
-        ("FRONTIER_RETRY_DELAY", -1),
-        ("FRONTIER_RETRY_DELAY", "soon"),
-        ("FRONTIER_RETRY_DELAY", "inf"),
+        ("FRONTIER_END_WAIT", -1),
+        ("FRONTIER_END_WAIT", "soon"),
+        ("FRONTIER_END_WAIT", "inf"),
         ("FRONTIER_SITEMAPS", "perhaps"),
         ("FRONTIER_SITEMAPS", [1]),
         ("FRONTIER_CLOCK", "no.such.clock"),
@@ -332,7 +332,7 @@ def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
     [
         ("FRONTIER_MAX_ATTEMPTS", "3", 3),
         ("FRONTIER_COOLDOWN", "2.5", 2.5),
-        ("FRONTIER_RETRY_DELAY", "0", 0.0),
+        ("FRONTIER_END_WAIT", "0", 0.0),
         ("FRONTIER_MAX_ATTEMPTS", None, 10),
         ("FRONTIER_SITEMAPS", "true", True),
         ("FRONTIER_SITEMAPS", "0", False),
@@ -345,8 +345,8 @@ def test_settings_of_the_command_line_are_text(name: str, value: Any, found: flo
 
 
 def test_crawl_with_a_bad_setting_says_so(web: Web, run: Run) -> None:
-    crawl = run(LinkSpider, {"FRONTIER_RETRY_DELAY": "soon"}, start_urls=[web.url("/")])
-    assert_closed(crawl, "frontier_setting", "FRONTIER_RETRY_DELAY = 'soon'", "a number of at least 0")
+    crawl = run(LinkSpider, {"FRONTIER_END_WAIT": "soon"}, start_urls=[web.url("/")])
+    assert_closed(crawl, "frontier_setting", "FRONTIER_END_WAIT = 'soon'", "a number of at least 0")
     assert web.paths() == []
 
 

@@ -150,7 +150,7 @@ def test_a_retry_that_is_one_too_many_ends_in_its_errback(
     web: Web, run: Run, pages: Callable[[], dict[str, Page]]
 ) -> None:
     url = web.on("/", body="page")
-    crawl = run(RetryingEver, {**ADDON, "FRONTIER_MAX_ATTEMPTS": 3, "FRONTIER_RETRY_DELAY": 0.01}, url=url)
+    crawl = run(RetryingEver, {**ADDON, "FRONTIER_MAX_ATTEMPTS": 3, "FIRST_BACKOFF": 0.01}, url=url)
     assert seen(crawl) == {"IgnoreRequest": 1}
     assert pages()[url].reason.endswith("(3 attempts)")
     assert "see FRONTIER_MAX_ATTEMPTS" in crawl.log
@@ -173,7 +173,7 @@ def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(web: Web, 
     there = home if hops == 1 else web.on("/hop", status=302, headers={"Location": home})
     away = Answer(status=302, headers={"Location": there})
     links = [web.on(f"/{number}", Answer(status=500), away) for number in range(3)]
-    run(Linking, {**ADDON, "FRONTIER_RETRY_DELAY": 0.1}, url=web.link("/", home, *links))
+    run(Linking, {**ADDON, "FIRST_BACKOFF": 0.1}, url=web.link("/", home, *links))
     assert web.paths().count("/home") == 1
 
 
@@ -192,7 +192,7 @@ def test_a_middleware_that_insists_on_another_page_gets_it_though_the_first_was_
 ) -> None:
     web.on("/mirror", body="mirror")
     url = web.link("/", *(web.on(f"/{number}", status=500) for number in range(3)))
-    settings = {**ADDON, **middleware(Mirror, 543), "RETRY_TIMES": 1, "FRONTIER_RETRY_DELAY": 0.1}
+    settings = {**ADDON, **middleware(Mirror, 543), "RETRY_TIMES": 1, "FIRST_BACKOFF": 0.1}
     crawl = run(Linking, settings, url=url)
     assert web.paths().count("/mirror") == 3
     assert seen(crawl) == {"page": 4}
@@ -316,7 +316,7 @@ def test_what_is_put_into_a_request_is_there_when_it_is_retried_and_gone_when_it
 ) -> None:
     url = web.on("/", Answer(status=500), Answer(status=500), Answer(body="good"))
     failed = web.on("/failed", status=500)
-    settings = {**ADDON, **middleware(Counted, 560), "RETRY_TIMES": 2, "FRONTIER_RETRY_DELAY": 0.1}
+    settings = {**ADDON, **middleware(Counted, 560), "RETRY_TIMES": 2, "FIRST_BACKOFF": 0.1}
     for seed in (url, failed):
         run(Plain, settings, url=seed)
     assert [visit.headers["tries"] for visit in web.visits] == ["1", "2", "3"] * 2

@@ -193,7 +193,7 @@ def test_what_was_added_with_a_pattern_stands_while_it_is_tried_again(
 ) -> None:
     docs = site.on("/docs/", status=500)
     add(tmp_path, docs, **{PATTERN: "/docs/"})
-    run(EntrySpider, {"FRONTIER_RETRY_DELAY": 1.0, "FRONTIER_END_WAIT": 0}, entries=[(docs, {})])
+    run(EntrySpider, {"FIRST_BACKOFF": 1.0, "FRONTIER_END_WAIT": 0}, entries=[(docs, {})])
     site.link("/docs/", "/docs/a", "/news/1")
     run(EntrySpider, entries=[(docs, {})])
     assert fetched(site) == ["/docs/", "/docs/", "/docs/a", "/docs/b"]

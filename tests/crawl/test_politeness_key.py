@@ -247,7 +247,7 @@ def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]
     names = ["www.example.com", "shop.example.com"]
     urls = [named(web, name, f"/{number}") for number in range(12) for name in names]
     urls += [named(web, "www.example.org", f"/{number}") for number in range(8)]
-    settings = {**SETTINGS, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_DOMAIN_RATE_MAX": 5}
+    settings = {**SETTINGS, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_DOMAIN_RATE": "0,5"}
     crawl = run(LinkSpider, settings, start_urls=urls)
     assert crawl.reason == "finished"
     domain = times(web, 0, 1)
@@ -263,7 +263,7 @@ def test_robots_txt_of_hosts_without_end_keeps_the_rate_of_their_domain(
 ) -> None:
     """Thirty hosts with a page each: the sixty requests take as long as sixty pages would."""
     urls = [named(web, f"h{number}.trap.example", f"/{number}") for number in range(30)]
-    settings = {**SETTINGS, "ROBOTSTXT_OBEY": True, "FRONTIER_DOMAIN_RATE_MAX": 10}
+    settings = {**SETTINGS, "ROBOTSTXT_OBEY": True, "FRONTIER_DOMAIN_RATE": [0, 10]}
     crawl = run(LinkSpider, settings, start_urls=urls)
     assert crawl.reason == "finished"
     trap = times(web, 3)

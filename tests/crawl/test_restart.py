@@ -275,7 +275,7 @@ def test_backoff_and_attempts_outlive_the_crawl(
     settings = {
         "RETRY_TIMES": 9,
         "FRONTIER_MAX_ATTEMPTS": 3,
-        "FRONTIER_RETRY_DELAY": 2.5,
+        "FIRST_BACKOFF": 2.5,
     }
     for visit in (1, 2):
         crawl = start(TreeSpider, settings, start_urls=[url])
@@ -316,7 +316,7 @@ def test_a_request_may_ask_for_more_retries_but_where_the_user_set_the_most(
     web: Web, run: Callable[..., Crawl], settings: dict[str, Any], most: int
 ) -> None:
     url = web.on("/", status=500)
-    crawl = run(EagerSpider, {**settings, "FRONTIER_RETRY_DELAY": 0.0001}, url=url)
+    crawl = run(EagerSpider, {**settings, "FIRST_BACKOFF": 0.0001}, url=url)
     assert len(web.visits) == most
     if not settings:
         assert "(failed 12 times)" in crawl.log
