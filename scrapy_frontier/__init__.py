@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .downloadermiddlewares.redirect import MetaRefreshMiddleware as MetaRefreshMiddleware
     from .downloadermiddlewares.redirect import RedirectMiddleware as RedirectMiddleware
     from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware as FrontierRobotsTxtMiddleware
+    from .downloadermiddlewares.side_requests import SideRequestsMiddleware as SideRequestsMiddleware
     from .downloadermiddlewares.sitemaps import SitemapsMiddleware as SitemapsMiddleware
     from .extensions.ranking import RankingExtension as RankingExtension
     from .settings import FrontierSetting as FrontierSetting
@@ -58,6 +59,7 @@ _MODULES = {
         "downloadermiddlewares.cooldown": "CooldownMiddleware",
         "downloadermiddlewares.conditional": "ConditionalMiddleware UnchangedMiddleware",
         "downloadermiddlewares.private_network": "PrivateNetworkMiddleware",
+        "downloadermiddlewares.side_requests": "SideRequestsMiddleware",
         "downloadermiddlewares.address": "AddressMiddleware",
         "extensions.ranking": "RankingExtension",
         "core.ranking.scorer": "Scorer",

@@ -52,7 +52,7 @@ class Watch:
         self._is_closed = False
         self._was_stopped = False  # by a callback that closed the spider
         self._in_progress = scrapy_internals.watch_in_progress(crawler, self._ended)
-        scrapy_internals.watch_fetch(crawler, self._fetched)
+        scrapy_internals.watch_fetch(crawler, self._flights, self._fetched)
         scrapy_internals.watch_sending(crawler, self._flights, self._sent)
         scrapy_internals.watch_spider_errors(crawler, self._raised)
         crawler.signals.connect(self._flights.response_downloaded, signals.response_downloaded)

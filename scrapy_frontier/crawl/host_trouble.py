@@ -144,4 +144,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
     if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
         return None
     found = (_TROUBLES.get(kind.__name__) for kind in type(error).__mro__)
-    return next((trouble for trouble in found if trouble is not None), None)
+    trouble = next((trouble for trouble in found if trouble is not None), None)
+    # Closed before it answered: the connection may have been kept open for too long.
+    may_be_connection = "ResponseNeverReceived" in (type(error).__name__, type(error.__cause__).__name__)
+    return trouble._replace(may_be_connection=True) if trouble and may_be_connection else trouble

@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import DontCloseSpider
 
 from ..core import reasons
 from ..core.errors import FrontierError
@@ -63,6 +65,7 @@ class FrontierScheduler(BaseScheduler):
         self.df: BaseDupeFilter | None = None  # for spiders that look at it, once the frontier was opened
         # Pages that no other run can fetch, to be handed out at the end of the crawl
         self._last: list[Lease] = []
+        self._is_waiting = False  # for hosts that are shut, as `has_pending_requests` last found
         self._sweeper: Any = None
         self._seen = -1  # the sum of all counts at the last sweep
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or MOST_UNDER_WAY
@@ -118,8 +121,9 @@ class FrontierScheduler(BaseScheduler):
             return None
 
     def has_pending_requests(self) -> bool:
-        """Whether the crawl stays open: pages wait, or may be about to. A timer wakes the engine when one can
-        be had, or when the crawl ends without them. Raises nothing."""
+        """Whether a page can be had, or may be about to. While the crawl waits for hosts that rest it is
+        false, so that Scrapy sends `spider_idle`, and the spider stays open all the same. A timer wakes the
+        engine when a page can be had, or when the crawl ends without it. Raises nothing."""
         try:
             return self._has_pending()
         except Exception as error:
@@ -134,12 +138,19 @@ class FrontierScheduler(BaseScheduler):
         end = crawl.frontier.ends_at(now, end_wait)
         crawl.log.log_news()
         crawl.engine_timer.set(crawl.frontier.wake_at(), now)
+        self._is_waiting = end is not None and end > now
         if end is None:
             return True
         if end > now:
             crawl.log.log_waited_for(now, end, end_wait)
-            return True
+            return False  # `_spider_idle` keeps the spider open
         return self._ends_in_memory(crawl, now)
+
+    def _spider_idle(self) -> None:
+        """Keeps the spider open while the crawl waits for hosts: spiders that feed themselves when they are
+        idle hear of it, as with Scrapy's own scheduler."""
+        if self._is_waiting:
+            raise DontCloseSpider
 
     def close(self, reason: str) -> None:
         """Writes what is open and closes the frontier; the next run fetches what is still under way. Raises
@@ -178,6 +189,7 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue = crawl.enqueuer.enqueue
         if crawl.settings.revisits is not None:
             crawl.enqueuer.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
+        self.crawler.signals.connect(self._spider_idle, signals.spider_idle)
         scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)

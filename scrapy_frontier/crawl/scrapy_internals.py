@@ -240,14 +240,27 @@ def http_error_of(crawler: Crawler, response: Response, request: Request) -> Htt
 # -- the downloader ------------------------------------------------------------------------------------------
 
 
-def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], Any]) -> None:
+_in_page: ContextVar[bool] = ContextVar("frontier_in_page", default=False)
+is_in_page = _in_page.get  # whether a downloader middleware asks for this, to which a page came
+
+
+def watch_fetch(crawler: Crawler, flights: dict[int, Any], on_result: Callable[[Request, Any], Any]) -> None:
     """Calls *on_result* with what the downloader and its middlewares made of each request, a response, a
-    request (redirect, retry) or a failure; the engine goes on with what that returns."""
+    request (redirect, retry) or a failure; the engine goes on with what that returns. What they do for a
+    request of *flights* `is_in_page`."""
     downloader = engine_of(crawler).downloader
     fetch = downloader.fetch
 
     def watched(request: Request, *args: Any) -> Any:
-        return fetch(request, *args).addBoth(partial(on_result, request))
+        token = _in_page.set(_in_page.get() or id(request) in flights)
+        try:
+            return fetch(request, *args).addBoth(came_back, request)
+        finally:
+            _in_page.reset(token)
+
+    def came_back(result: Any, request: Request) -> Any:
+        _in_page.set(False)  # what follows, the callback too, may run in the context of the middlewares
+        return on_result(request, result)
 
     downloader.fetch = watched
 
@@ -265,15 +278,19 @@ def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[
     """
     handlers = engine_of(crawler).downloader.handlers
     download = handlers.download_request_async
+    pools: dict[str, bool] = {}  # by scheme, whether there is one
 
     async def watched(request: Request) -> Any:
         flight = flights.get(id(request))
         for each in flights.values() if flight is None else (flight,):  # it may be any of theirs: robots.txt
             each.was_given = True
+        scheme = request.url.partition(":")[0]
+        if scheme not in pools:
+            pools[scheme] = _watch_pool(handlers, scheme)
         if flight is not None and flight.is_sending:
-            turns = _SENDING_TURNS + request.url.startswith("https:")
+            turns = _SENDING_TURNS + (scheme == "https")
             notify = partial(_after_turns, turns, partial(on_sent, request))
-            if _watch_pool(handlers, request):
+            if pools[scheme]:
                 _connected.set(notify)
             else:
                 call_later(SENDING, notify)
@@ -282,13 +299,14 @@ def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[
     handlers.download_request_async = watched
 
 
-def _watch_pool(handlers: Any, request: Request) -> bool:
-    """Makes the pool of the connections for *request* report each one; False if there is no pool."""
-    handler = handlers._get_handler(request.url.partition(":")[0])
-    pool: Any = getattr(handler, "_pool", None)
+def _watch_pool(handlers: Any, scheme: str) -> bool:
+    """Makes the pool of connections for *scheme* report each one, and send no request a second time by
+    itself when a kept connection breaks, at once whatever the delay; False if there is no pool."""
+    pool: Any = getattr(handlers._get_handler(scheme), "_pool", None)
     connect = getattr(pool, "getConnection", None)
     if connect is None:
         return False
+    pool.retryAutomatically = False
     if "getConnection" not in vars(pool):
 
         def watched(*args: Any) -> Any:

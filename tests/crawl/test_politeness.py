@@ -73,6 +73,18 @@ def test_retries_and_links_keep_the_delay(web: Web, run: Callable[..., Crawl]) -
         assert min(web.gaps(host)) >= 0.8 - TOLERANCE
 
 
+def test_a_request_on_a_broken_connection_is_sent_again_by_the_clock_of_its_host(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    """Twisted's pool would send it again within milliseconds. The host need not rest for it."""
+    web.on("/1", Answer(drop=True), Answer())
+    settings = {"ADDONS": {"scrapy_frontier.Addon": 500}, "DOWNLOAD_DELAY": 0.8}
+    crawl = run(LinkSpider, settings, start_urls=[web.url(f"/{number}") for number in range(4)])
+    assert sorted(web.paths()) == ["/0", "/1", "/1", "/2", "/3"]
+    assert min(web.gaps()) >= 0.8 - TOLERANCE
+    assert "frontier/cooldown/strikes" not in crawl.stats
+
+
 def test_pages_of_the_cache_cost_no_delay_and_the_others_keep_theirs(
     web: Web, run: Callable[..., Crawl], tmp_path: Path
 ) -> None:
