@@ -532,6 +532,7 @@ class Frontier:
             self._batch.end_run()
         finally:
             self._store.close()
+            self._batch.seen.let_go()
 
 
 def _rescoring(scorer: Scorer, batch: Batch, hosts: Hosts) -> Scores:

@@ -6,7 +6,6 @@ page stays with the key it was queued under when the setting changes.
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from functools import cache, lru_cache
@@ -36,8 +35,6 @@ def _suffixes() -> TLDExtract:
 
     suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
     suffixes.extract_str("www.example.com")
-    if gc.get_freeze_count():  # a crawl is open; 20,000 objects that full collections need not walk
-        gc.freeze()
     return suffixes
 
 

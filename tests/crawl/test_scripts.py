@@ -32,6 +32,35 @@ process.start()
 print(crawler.stats.get_value("finish_reason"), type(crawler.spider).__name__)
 """
 
+MANY = """
+import asyncio
+import gc
+import json
+import resource
+import sys
+from pathlib import Path
+
+from scrapy.crawler import AsyncCrawlerRunner
+
+from test_errors import LinkSpider
+
+def megabytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+async def main():
+    sizes = []
+    for _ in range(12):
+        runner = AsyncCrawlerRunner(json.loads(sys.argv[1]))
+        await runner.crawl(LinkSpider, start_urls=json.loads(sys.argv[2]))
+        sizes.append(megabytes())
+    print(sizes[-1] - sizes[1])
+
+gc.disable()
+gc.freeze()
+asyncio.run(main())
+print(gc.get_freeze_count())
+"""
+
 
 def printed(script: str, settings: dict[str, Any], urls: list[str], tmp_path: Path) -> str:
     """What *script* prints, which is given *settings* and *urls*."""
@@ -55,3 +84,11 @@ def test_a_server_may_read_the_spider_of_a_crawl_that_could_not_use_its_frontier
         store.close()
     assert told == "frontier_locked LinkSpider\n"
     assert not web.visits
+
+
+def test_an_ended_crawl_leaves_little_in_memory(web: Web, tmp_path: Path) -> None:
+    """The filter of known pages alone has 8 MB; and what an application froze stays frozen."""
+    settings = {"TWISTED_REACTOR_ENABLED": False, "LOG_LEVEL": "ERROR"}
+    told = printed(MANY, settings, [web.url("/")], tmp_path).split()
+    assert float(told[0]) < 10 * 5
+    assert int(told[1]) > 10_000

@@ -61,6 +61,11 @@ class BloomFilter:
         """All that was known before has been added: from now on it vouches for what is new."""
         self.is_complete = True
 
+    def let_go(self) -> None:
+        """Frees the 8 MB of the filter, which must not be used any more: reference cycles may keep a closed
+        frontier until the next full garbage collection."""
+        self.bits, self.is_complete = bytearray(), False
+
     def is_new(self, key: bytes) -> bool:
         """True: *key* was never added; false: it may have been, or the filter is not complete yet. No store
         read."""
