@@ -18,12 +18,13 @@ from ..core.parse.directives import NO_CONSEQUENCES, consequences
 from ..core.parse.headers import has_rel
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
+from ..core.store.link_rows import NOFOLLOW
 from . import scrapy_internals
 from .assembly import Component
 from .codec import copied
 from .fingerprints import page_fingerprint
 from .link_extractor import LARGE_PAGE, is_text, parse_beside, references_of, tree_of
-from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW_META, NOT_INHERITED, ONLY_SEEN
+from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW_META, NOT_INHERITED
 from .meta_values import pattern_and_force_of
 from .private_network import is_from_private
 
@@ -141,7 +142,7 @@ class PageRules:
 
     async def filter(self, result: AsyncIterator[Any], place: PlaceInLine) -> AsyncIterator[Any]:
         """Yield the canonical page if it is to be fetched, then the *result* of a callback without dropped
-        items; links that are not followed are marked. Gives way at *place* while the page is read."""
+        items; links that are not followed end here. Gives way at *place* while the page is read."""
         for more in self._more():
             yield more
         async for output in result:
@@ -169,10 +170,9 @@ class PageRules:
         if outside:
             self._rules.crawler.stats.inc_value("frontier/pattern/links")
             return self._refused(request, outside, is_nofollow=False)
-        if request.meta.get(NOFOLLOW_META) is False:
-            return request
-        reason = self.refusal(request.url)
-        return self._refused(request, reason) if reason else request
+        if request.meta.get(NOFOLLOW_META) is not False and (reason := self.refusal(request.url)):
+            return self._refused(request, reason)
+        return request
 
     def refusal(self, url: str) -> str:
         """Return why a link to *url* is not followed, and count it; empty if it is. After `find_refused`."""
@@ -206,14 +206,16 @@ class PageRules:
         """Whether `refusal` is empty for every link. After `find_refused`."""
         return not self._is_nofollow and not self._nofollow_only
 
-    def _refused(self, request: Request, reason: str, is_nofollow: bool = True) -> Request | None:
-        """Mark *request*: the scheduler will not queue it, and if it *is_nofollow* the link has no weight."""
-        if self._rules.crawl is None:
-            return None
-        if is_nofollow:
-            request.meta[NOFOLLOW_META] = True
-        request.meta[ONLY_SEEN] = reason
-        return request
+    def _refused(self, request: Request, reason: str, is_nofollow: bool = True) -> None:
+        """Make the page of *request* known without queueing it; if it *is_nofollow* the link has no
+        weight."""
+        crawl, flight = self._rules.crawl, self._rules.flights.get(id(self._response.request))
+        if crawl is None:
+            return
+        if crawl.links is not None and flight is not None:
+            found = flight.gather_links(self._response.url)
+            crawl.links.note(flight, found, request, flags=NOFOLLOW if is_nofollow else 0)
+        crawl.enqueuer.see(request, reason)
 
     def _more(self) -> Iterator[Request]:
         """Yield a request for the canonical page, made of the one that was yielded for this page: without

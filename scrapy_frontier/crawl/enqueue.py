@@ -22,7 +22,7 @@ from .codec import copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
 from .in_flight import is_answer, is_once_more, is_seed, not_followed, only_its_retry_insists, times
 from .log import refusal_stat
-from .meta_keys import EVERY_RUN, FORCE, ONLY_SEEN, PATTERN, SLOT, UNSET, chosen_slot
+from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, UNSET, chosen_slot
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ class RequestEnqueuer:
         self.knows_texts = self.identities.is_default and not self._dupefilter.sees_each
 
     def enqueue(self, request: Request) -> bool:
-        """Queues *request*, or ends the flight that it follows from; False if its page is known, refused, or
-        only made known.
+        """Queues *request*, or ends the flight that it follows from; False if its page is known or
+        refused.
 
         Nine links in ten lead to known pages; most are recognized by the text of the URL, in a microsecond.
         """
@@ -107,18 +107,22 @@ class RequestEnqueuer:
             self._tally["dupefilter/filtered"] += 1
             return False
         source, link = noted or (None, Link(url=url))
-        if meta and ONLY_SEEN in meta:
-            link.only_seen = str(meta.pop(ONLY_SEEN))
         return self._enqueue(request, link, source, flight)
+
+    def see(self, request: Request, reason: str) -> None:
+        """Makes the page of *request* known without queueing it, for this *reason*."""
+        source, link = self._flights.take_link(request) or (None, Link(url=request.url))
+        request = self._without_session(request)
+        self._identify(request, link, None)
+        link.priority, link.only_seen = request.priority, reason
+        self._frontier.discover_one(link, self._clock(), source)
 
     def _enqueue(self, request: Request, link: Link, source: Lease | None, flight: Flight | None) -> bool:
         if flight is None:
             request = self._without_session(request)
         elif self._follow_ups.end_if_once_more(flight, request):
             return True
-        link.fingerprint, url_host = self.identities.with_host(request)
-        link.host = self.host_key(request, url_host, flight)
-        link.kept_host = "" if link.host == url_host else link.host
+        self._identify(request, link, flight)
         link.is_named = flight is None and is_seed(request)
         if self._is_dropped_by_filter(request, link.fingerprint):
             return False
@@ -127,12 +131,22 @@ class RequestEnqueuer:
             known = self._frontier.find(link.fingerprint)
         if flight is not None and self._follow_ups.end_as_led(flight, request, known):
             return True
-        page_id = known if not link.only_seen and self._requeues(known, request, link, flight) else None
+        page_id = known if self._requeues(known, request, link, flight) else None
         if page_id is None:
             page_id = self._discover(request, link, source, known, flight)
         if flight is not None and page_id is not None:
             flight.leads_to(page_id if known is None else known)
         return page_id is not None
+
+    def _identify(self, request: Request, link: Link, flight: Flight | None) -> None:
+        """Fills in *link* which page and which host *request* is for, to which *flight* led."""
+        link.fingerprint, url_host = self.identities.with_host(request)
+        link.host = self.host_key(request, url_host, flight)
+        link.kept_host = "" if link.host == url_host else link.host
+        is_told = self.knows_texts and self.identities.is_plain(request)
+        hides_text = request.dont_filter and len(self.unfiltered) < MOST_UNFILTERED
+        link.text = link.url if is_told and not hides_text and link.fingerprint not in self.unfiltered else ""
+        link.url = request.url
 
     def _is_dropped_by_filter(self, request: Request, fingerprint: bytes) -> bool:
         """Whether the filter of the project has seen *request*, of a page that the frontier would take."""
@@ -148,16 +162,13 @@ class RequestEnqueuer:
         self, request: Request, link: Link, source: Lease | None, known: PageId | None, flight: Flight | None
     ) -> PageId | None:
         """Completes *link* and hands it over; returns the page that *request* is queued for."""
-        is_told = self.knows_texts and self.identities.is_plain(request)
-        hides_text = request.dont_filter and len(self.unfiltered) < MOST_UNFILTERED
-        link.text = link.url if is_told and not hides_text and link.fingerprint not in self.unfiltered else ""
-        link.url, link.depth = request.url, times(request, "depth") if self.has_depth else 0
+        link.depth = times(request, "depth") if self.has_depth else 0
         if flight is not None:
             link.parent = flight.lease.node
             if request.dont_filter and only_its_retry_insists(request, flight):
                 request.dont_filter = False
         link.again = self._is_wanted_again(request, link.fingerprint, known, flight)
-        is_stored = bool(link.only_seen) or self._fill_in(link, request, flight)
+        is_stored = self._fill_in(link, request, flight)
         answer = self._frontier.discover_one(link, self._clock(), source)
         if request.dont_filter and answer.fate is Fate.NEW and len(self.unfiltered) < MOST_UNFILTERED:
             self.unfiltered[link.fingerprint] = {self._reached_by(request)}
@@ -186,7 +197,7 @@ class RequestEnqueuer:
         page_id = answer.page_id
         if answer.kind:
             self._report_refusal(answer, link, request)
-        if answer.fate is Fate.REFUSED or page_id is None or link.only_seen:
+        if answer.fate is Fate.REFUSED or page_id is None:
             return None
         if answer.fate is Fate.DEFERRED:
             if not is_stored:

@@ -14,7 +14,6 @@ START = "is_start_request"
 EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known
 PATTERN = "frontier_pattern"  # meta: only links in whose URL this regular expression is found are followed
 FORCE = "frontier_force"  # meta: POSIX seconds; fetch the page if it was visited last before
-ONLY_SEEN = "frontier_only_seen"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW_META = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 FOLLOW = "frontier_follow"  # meta: whether the links of the page are followed, or the callback they get
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
@@ -36,18 +35,13 @@ LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last 
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, ONLY_SEEN, NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
+        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
         *(LAST_VISIT, CHANGED, LASTMOD, "retry_times", *REDIRECTED_BY),
     )
 )
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 # Ours and not the user's: never in a payload, neither written nor believed.
-NOT_STORED = frozenset(
-    (
-        *(ONLY_SEEN, DIRECTIVES),
-        *(LAST_VISIT, CHANGED, CONTENT_HASH, LASTMOD),
-    )
-)
+NOT_STORED = frozenset((DIRECTIVES, LAST_VISIT, CHANGED, CONTENT_HASH, LASTMOD))
 
 
 class AutomaticSlot(str):

@@ -66,9 +66,16 @@ class Outlinks:
             return None
         return LinkCollector(self, response, flight, flight.gather_links(response.url), ending)
 
-    def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
+    def note(
+        self,
+        flight: Flight,
+        found: PageLinks,
+        request: Request,
+        ending: str | None = None,
+        flags: int = 0,
+    ) -> bool:
         """Note a request that a callback yields, in 1 us if its page is known by its URL; whether it goes on.
-        See `collector` for *ending*."""
+        See `collector` for *ending*; the edge has *flags* besides its own."""
         url, method, _, again, meta = scrapy_internals.essentials(request)
         if method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
             return True
@@ -78,7 +85,8 @@ class Outlinks:
             self._reporter.tally["frontier/links/ignored"] += 1
             return True
         found.count += 1
-        flags, weight = found.flags(url), 1.0
+        flags |= found.flags(url)
+        weight = 1.0
         if url == found.canonical:
             flags |= CANONICAL
         if meta:

@@ -28,7 +28,7 @@ from ..crawl.fingerprints import is_same_page
 from ..crawl.host_trouble import pause_in
 from ..crawl.in_flight import not_followed, redirected, times
 from ..crawl.link_extractor import is_text, refresh_of
-from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, LASTMOD, NOT_BEFORE, ONLY_SEEN, REDIRECTED_BY, START
+from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, LASTMOD, NOT_BEFORE, REDIRECTED_BY, START
 from ..crawl.private_network import is_from_private
 from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware
@@ -232,12 +232,12 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         role = found.role(response.status, self._forbids_links(request, response))
         if role is RefreshRole.FORBIDDEN:
             self.crawler.stats.inc_value("frontier/nofollow/links")
-            target.meta[ONLY_SEEN] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
-        elif reason := crawl.enqueuer.refusal_of_refresh(target):
+            crawl.enqueuer.see(target, reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL]))
+            return
+        if reason := crawl.enqueuer.refusal_of_refresh(target):
             flight.note(reason)
             return
-        else:
-            self.crawler.stats.inc_value("frontier/redirects/refresh")
+        self.crawler.stats.inc_value("frontier/redirects/refresh")
         scrapy_internals.engine_of(self.crawler).crawl(target)
         if role is RefreshRole.MOVED:
             known = crawl.enqueuer.find(target)

@@ -12,7 +12,7 @@ from scrapy.linkextractors import LinkExtractor
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.crawl.in_flight import without_additions
+from scrapy_frontier.crawl.in_flight import as_yielded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -548,13 +548,18 @@ class SignedRequest(Request):
         super().__init__(f"{url}?key=1", *given, **named)
 
 
-def test_what_middlewares_added_is_taken_out_also_where_it_cannot_be_compared() -> None:
+def test_what_middlewares_put_into_a_request_is_not_handed_on_and_what_led_on_is() -> None:
     vector, other = numpy.array([1, 2]), numpy.array([1, 2])
-    source = Request("http://a.example/", meta={"own": 2})
-    sent = source.replace(meta={"own": 2, "vector": vector, "made": [other], "token": 1})
-    follow_up = sent.replace(meta={**sent.meta, "made": [vector], "token": 2})
-    assert without_additions(follow_up, source, sent).meta == {"own": 2, "made": [vector], "token": 2}
-    assert follow_up.meta["vector"] is vector
+    source = Request("http://a.example/", headers={"Own": "1", "Token": "2"}, meta={"own": 2, "gone": 1})
+    sent = source.replace(
+        headers={"Own": "3", "Agent": "4"}, meta={"own": 2, "vector": vector, "made": [other]}
+    )
+    target = sent.replace(url="http://a.example/b", meta={**sent.meta, "made": [vector], "step": 1})
+    found = as_yielded(target, sent, source)
+    assert found.meta == {"own": 2, "made": [vector], "step": 1}
+    assert found.headers == {b"Own": [b"1"]}
+    assert found.url == target.url
+    assert target.meta["vector"] is vector
 
 
 class PeculiarRequest(Request):

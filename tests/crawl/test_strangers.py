@@ -212,7 +212,6 @@ def test_files_are_read_only_if_the_spider_asks_for_them_in_this_run(
 
 
 OURS = {
-    "frontier_only_seen": "because",
     "frontier_directives": {"noindex": True, "nofollow": True},
     "frontier_duplicate": "http://a.example/",
 }
