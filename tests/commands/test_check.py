@@ -141,7 +141,7 @@ DAMAGES: dict[str, tuple[Callable[[Stored], Change], list[str]]] = {
         lambda kept: {keys.INDEX + b"n" * 20: keys.id_bytes(900), keys.INDEX + b"m" * 20: b"odd"},
         ["stray row"] * 2,
     ),
-    "second index row": (lambda kept: {keys.INDEX + bytes(20): keys.id_bytes(3)}, ["stray row"]),
+    "second index row": (lambda kept: {keys.INDEX + b"\xff" * 20: keys.id_bytes(3)}, ["stray row"]),
     "no index row": (lambda kept: {kept.index_key(3): None}, ["missing row"]),
     "index row that hides a lost request": (
         lambda kept: kept.with_page(State.QUEUED, facts=records.IN_MEMORY),

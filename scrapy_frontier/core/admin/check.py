@@ -109,16 +109,7 @@ def salvage(stored: bytes) -> Page:
     plain = bytes(flags & 0x07 for flags in stored[:1]) + stored[1:]  # without the flags of optional parts
     page = lenient(read_page, plain) or records.Page("")
     state = page.state if page.state in FINISHED else State.FAILED
-    return records.Page(
-        page.url,
-        state,
-        page.attempts,
-        page.priority,
-        page.discovered,
-        page.parent,
-        changed=page.discovered or 1,
-        reason=reasons.DAMAGED(),
-    )
+    return page._replace(state=state, payload=b"", changed=page.discovered or 1, reason=reasons.DAMAGED())
 
 
 # -- reading rows ------------------------------------------------------------------------------------------
@@ -133,7 +124,7 @@ def read_page(stored: bytes) -> Page:
     return page
 
 
-def _read_numbers(decode: Callable[[bytes], Iterable[float]]) -> Callable[[bytes], object]:
+def _numbers(decode: Callable[[bytes], Iterable[float]]) -> Callable[[bytes], object]:
     """Returns a reader of rows of numbers; *decode* makes zeros of bytes that are none."""
 
     def read(stored: bytes) -> tuple[float, ...]:
@@ -152,50 +143,39 @@ def _read_content(stored: bytes) -> float:
     return score
 
 
-def _read_column(stored: bytes) -> bytes:
+def _read_codes(stored: bytes) -> bytes:
     if not stored or len(stored) % 2:
         raise UnreadableRow(f"scores of {len(stored)} bytes")
     return stored
 
 
-def _is_text(key: bytes) -> bool:
-    try:
-        key.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _is_id(key: bytes) -> bool:
-    return len(key) == 1 + keys.ID_BYTES
-
-
-def _is_whole(key: bytes) -> bool:
-    return key in READERS
-
-
-def _is_column_key(key: bytes) -> bool:
-    return records.split_column_key(key) is not None
-
-
-# Rows that stand for themselves, by prefix: name, what a key must be, and what reads a value or raises
-# `UnreadableRow`. An import reads the same rows by these.
-READERS: dict[bytes, tuple[str, Callable[[bytes], bool], Callable[[bytes], object]]] = {
-    keys.ORDERS: ("orders", _is_text, records.decode_orders),
-    keys.COOLDOWN: ("cooldown", _is_text, records.decode_cooldown),
-    keys.ROBOTS: ("robots.txt", _is_text, records.decode_copy),
-    keys.SITEMAPS: ("sitemaps", _is_text, records.decode_sitemaps),
-    keys.RATES: ("rates", _is_text, _read_numbers(records.decode_host_rates)),
-    keys.RATES_OF_ALL: ("rates of all", _is_whole, _read_numbers(records.decode_all_rates)),
-    keys.OPENED: ("time open", _is_whole, _read_numbers(records.decode_opened)),
-    keys.COLUMN: ("scores", _is_column_key, _read_column),
-    keys.CONTENT: ("content score", _is_id, _read_content),
+# Rows that stand for themselves, by prefix: their name, and what reads a value or raises `UnreadableRow`. An
+# import reads the same rows by these.
+READERS: dict[bytes, tuple[str, Callable[[bytes], object]]] = {
+    keys.ORDERS: ("orders", records.decode_orders),
+    keys.COOLDOWN: ("cooldown", records.decode_cooldown),
+    keys.ROBOTS: ("robots.txt", records.decode_copy),
+    keys.SITEMAPS: ("sitemaps", records.decode_sitemaps),
+    keys.RATES: ("rates", _numbers(records.decode_host_rates)),
+    keys.RATES_OF_ALL: ("rates of all", _numbers(records.decode_all_rates)),
+    keys.OPENED: ("time open", _numbers(records.decode_opened)),
+    keys.COLUMN: ("scores", _read_codes),
+    keys.CONTENT: ("content score", _read_content),
 }
+
+
+def is_key(key: bytes) -> bool:
+    """Tells whether a key is well-formed: an id, the name of a column, or text."""
+    if key[:1] in (keys.PAGE, keys.CONTENT):
+        return len(key) == 1 + keys.ID_BYTES
+    if key[:1] == keys.COLUMN:
+        return records.split_column_key(key) is not None
+    return b"\0" not in key and key.decode(errors="replace").encode() == key
 
 
 def unreadable(key: bytes, value: bytes) -> str:
     """Returns why a row that stands for itself cannot be read; empty if it can."""
-    name, is_key, read = READERS[key if key in READERS else key[:1]]
+    name, read = READERS[key if key in READERS else key[:1]]
     if not is_key(key):
         return f"the key is none of {name}"
     try:
@@ -328,11 +308,11 @@ class Check:
         counts = self._counts
         for key, value in self._scan(keys.PAGE):
             page_id = keys.key_id(key)
-            page = lenient(read_page, value) if _is_id(key) else None
+            page = lenient(read_page, value) if is_key(key) else None
             if page is None:
                 yield self._set_aside(key, value, f"page {page_id}")
                 page = salvage(value)
-                if not _is_id(key) or page_id >= keys.FIRST_VISIT:
+                if not is_key(key) or page_id >= keys.FIRST_VISIT:
                     self._put(key, None)  # a further visit: the page itself is known all the same
                     continue
                 self._put(key, records.encode_page(page))
@@ -352,7 +332,7 @@ class Check:
 
     def _set_aside(self, key: bytes, value: bytes, subject: str, detail: str = "") -> Finding:
         # As the crawl does it with pages; other rows under their whole key.
-        is_page = key[:1] == keys.PAGE and _is_id(key)
+        is_page = key[:1] == keys.PAGE and is_key(key)
         self._put(keys.ASIDE + (key[1:] if is_page else key), value)
         return self._found("unreadable row", subject, detail or f"{len(value)} bytes")
 
@@ -393,39 +373,22 @@ class Check:
     # -- index rows ------------------------------------------------------------------------------------
 
     def _read_index(self) -> Iterator[Finding]:
-        doubled: dict[PageId, list[bytes]] = {}
         for key, value in self._scan(keys.INDEX):
             page_id = keys.id_in(value)
             is_marked = value == keys.index_value(page_id, is_seen=True)
             note = self._notes[page_id] if is_marked or value == keys.index_value(page_id) else 0
-            if not note or page_id >= keys.FIRST_VISIT:
+            if not note or page_id >= keys.FIRST_VISIT or (note & INDEXED and not self._is_own(key, page_id)):
                 yield self._remove(key, "stray row", f"index row of page {page_id}", key[1:].hex())
-                continue
-            if note & INDEXED:
-                doubled.setdefault(page_id, []).append(key)
                 continue
             self._notes[page_id] = note | INDEXED
             if note & MARKED and not is_marked:
                 self._put(key, keys.index_value(page_id, is_seen=True))
                 yield self._found("wrong row", f"index row of page {page_id}", "its request is in memory")
-        if doubled:
-            yield from self._remove_doubled(doubled)
 
-    def _remove_doubled(self, doubled: dict[PageId, list[bytes]]) -> Iterator[Finding]:
-        """Keeps of several index rows of a page the one of its request; all of them if none is."""
-        for key, value in self._store.scan(keys.INDEX):
-            found = doubled.get(keys.id_in(value))
-            if found is not None and key not in found:
-                found.append(key)
-        for page_id, found in doubled.items():
-            page = self._page(page_id)
-            own = None if page is None else self._fingerprint(page)
-            fits = own is not None and keys.INDEX + own in found
-            for key in found if fits else ():
-                if own is not None and key != keys.INDEX + own:
-                    self._put(key, None)
-            detail = "a second one" if fits else "a second one, and neither is that of its request"
-            yield self._found("stray row", f"index row of page {page_id}", detail, fits)
+    def _is_own(self, key: bytes, page_id: PageId) -> bool:
+        """Tells whether a second index row of a page is that of its request."""
+        page = self._page(page_id)
+        return page is not None and key[1:] == self._fingerprint(page)
 
     def _make_index_rows(self) -> Iterator[Finding]:
         for page_id, note in self._notes.items():
@@ -512,7 +475,7 @@ class Check:
             keys.ORDERS: records.encode_orders(records.UNREADABLE_ORDERS),
             keys.COOLDOWN: records.encode_cooldown(at_start(b"", self._now, FIRST_REST)),
         }
-        for prefix, (name, is_key, _) in READERS.items():
+        for prefix, (name, _) in READERS.items():
             for key, value in self._scan(prefix):
                 if why := unreadable(key, value):
                     self._put(key, careful.get(prefix) if is_key(key) else None)
@@ -529,30 +492,26 @@ class Check:
                 self._put(key, None)
 
     def _compare_hosts(self) -> Iterator[Finding]:
-        """Keeps of a host row what only that knows: the last visit and the response time."""
+        """Keeps of a host row what only that knows, the last visit: a host without one was visited now."""
         known = set()
         for key, value in self._scan(keys.HOST):
-            name = key[1:].decode(errors="backslashreplace")
-            if not _is_text(key):
-                yield self._remove(key, "unreadable row", f"host row of {name}")
-                continue
-            known.add(name)
-            expected = self._hosts.setdefault(name, records.HostRow())
+            subject = f"host row of {key[1:].decode(errors='backslashreplace')}"
             row = lenient(records.decode_host, value)
-            if row is None:
-                expected.visited = self._now  # for all we know
-                self._put(key, records.encode_host(expected))
-                yield self._found("unreadable row", f"host row of {name}")
+            if not is_key(key):
+                yield self._remove(key, "unreadable row", subject)
                 continue
-            expected.visited = row.visited
-            if wrong := _differences(row, expected, records.COUNTS):
+            expected = self._hosts.setdefault(key[1:].decode(), records.HostRow())
+            wrong = "" if row is None else _differences(row, expected, records.COUNTS)
+            expected.visited = self._now if row is None else row.visited
+            known.add(key[1:].decode())
+            if row is None or wrong:
                 self._put(key, records.encode_host(expected))
-                yield self._found("wrong row", f"host row of {name}", wrong)
+                yield self._found("wrong row" if wrong else "unreadable row", subject, wrong)
         for name in sorted(self._hosts.keys() - known):
             expected = self._hosts[name]
             if wrong := _differences(records.HostRow(), expected, records.COUNTS):
+                expected.visited = self._now if expected.done or expected.failed else 0.0
                 known.add(name)
-                expected.visited = self._now if expected.done or expected.failed else 0.0  # as far as we know
                 self._put(keys.host_key(name), records.encode_host(expected))
                 yield self._found("missing row", f"host row of {name}", wrong)
         self._counts.hosts = len(known)
