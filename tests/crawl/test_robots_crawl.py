@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -428,6 +429,22 @@ def test_what_callbacks_download_is_not_lost_to_a_site_that_was_busy_once(
     assert web.paths(1) == ([ROBOTS, ROBOTS, "/"] if retry_times else [ROBOTS])
     least = 3 if headers else 2
     assert all(gap > least - TOLERANCE for gap in web.gaps(1)[:1]), "as any other request there"
+
+
+class GatheringSpider(InlineSpider):
+    """The same, all at once."""
+
+    async def parse(self, response: Response) -> Any:
+        for result in await asyncio.gather(*map(self.result_of, self.urls)):
+            yield {"result": result}
+
+
+def test_downloads_keep_the_delay_of_a_host_that_no_page_of_the_crawl_is_of(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Crawl-delay: 0.6"), host=1)
+    crawl = run(GatheringSpider, OBEY, start_urls=[web.url("/")], urls=many(web, 4, 1))
+    assert crawl.stats["item_scraped_count"] == 4
+    assert len(web.paths(1)) == 5
+    assert min(web.gaps(1)) >= 0.6 - TOLERANCE
 
 
 def test_after_a_signal_nothing_waits_for_a_site_that_wants_to_be_asked_later(

@@ -1,12 +1,10 @@
-"""What is kept of sites: the copies of their robots.txt, and where their sitemaps are.
+"""Keeps copies of robots.txt and decides where sitemaps are looked for and which pages they may list.
 
-Whose sitemaps there are, where they are looked for, and whose pages one may list.
-
-A site speaks through its robots.txt (``Sitemap:`` lines) or through the paths everybody tries. A sitemap may
-list pages of the site it speaks for, pages under its own directory, and pages of any other site whose
-robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). What is known of a site is
-one small row, an origin each (``scheme://host:port``, as `urls.origin_of` writes it), its `SiteSitemaps`.
-Nothing here fetches or queues.
+A site names its sitemaps in its robots.txt (``Sitemap:`` lines), or has them at one of the usual paths. A
+sitemap may list pages of the site it speaks for, pages under its own directory, and pages of any other site
+whose robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). The store has two rows
+for each origin (``scheme://host:port``, as `urls.origin_of` writes it): its `RobotsCopy` and its
+`SiteSitemaps`. Nothing here fetches or queues.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from .trouble import GiveUpRule
 
-# The first that is a sitemap wins. /sitemap.xml is also what redirects to the index in WordPress; its most
-# common plug-ins write the second. Every further guess is a request to each host that has no sitemap.
+# Tried in this order. /sitemap.xml also redirects to the index in WordPress, whose most common plug-ins write
+# the second. Each further guess would cost a request to every host without a sitemap.
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
 MAX_LEVELS = 3  # an index, an index in it (the protocol has none; sites do), and a sitemap
 MAX_SITEMAPS = 1_000  # sitemaps taken from one index, or from one robots.txt
@@ -40,26 +38,26 @@ _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason neve
 
 
 class SitemapsToRead(NamedTuple):
-    """What to do now: URLs of sitemaps to ``queue``, known ones to ``read_again``, the row to remember, and
-    whether what is queued is a guess."""
+    """What to do next: URLs of sitemaps to ``queue``, known ones to ``read_again``, and the row to keep."""
 
     queue: tuple[str, ...]
     read_again: tuple[str, ...]
     sitemaps: SiteSitemaps
-    is_guess: bool = False
+    is_guess: bool = False  # what is to be queued
 
 
 def contact(sitemaps: SiteSitemaps, origin: str) -> SitemapsToRead:
-    """What to do when the first page of *origin* is about to be fetched: queue its sitemaps, or the first
-    guess."""
+    """Return what to do when the first page of *origin* is about to be fetched: queue its sitemaps, or the
+    first guess."""
     queue = sitemaps.listed or (origin + GUESSES[0],)
     return SitemapsToRead(queue, (), sitemaps._replace(is_contacted=True), not sitemaps.listed)
 
 
 def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsToRead:
-    """The robots.txt was read and names *urls*: those that are new, if the site was contacted before.
+    """Return what to do when the robots.txt names *urls*: queue the new ones, if the site was contacted
+    before.
 
-    A sitemap of another site that was refused for want of this word is read again.
+    A sitemap of another site that was refused because they did not name it is read again.
     """
     listed = tuple(dict.fromkeys(urls))[:MAX_SITEMAPS]
     queue = tuple(url for url in listed if url not in sitemaps.listed) if sitemaps.is_contacted else ()
@@ -69,8 +67,8 @@ def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsTo
 
 
 def refuse(sitemaps: SiteSitemaps, sitemap: str) -> SiteSitemaps:
-    """The *sitemaps* of a site after *sitemap*, of another, listed pages of it that it has said nothing of:
-    that is read again once it does. As before where it was contacted."""
+    """Return the *sitemaps* of a site after *sitemap*, of another site, listed pages of it without being
+    named by its robots.txt: it is read again once it is. Unchanged if the site was contacted."""
     if sitemaps.is_contacted or sitemap in sitemaps.refused or len(sitemaps.refused) >= MAX_REFUSED:
         return sitemaps
     return sitemaps._replace(refused=(*sitemaps.refused, sitemap))
@@ -80,21 +78,21 @@ def refuse(sitemaps: SiteSitemaps, sitemap: str) -> SiteSitemaps:
 
 
 class SitemapTask(NamedTuple):
-    """What the request for a sitemap carries along: the site it speaks for, how deep it lies, and which of
-    `GUESSES` it is, if it is one."""
+    """What the request for a sitemap carries in its meta: the site it speaks for, how deep it lies, and which
+    of `GUESSES` it is, if it is one."""
 
     speaks_for: str
     depth: int = 0
     guess: int | None = None
 
     def to_meta(self) -> dict[str, str | int]:
-        """The task as plain data for the meta of its request; `from_meta` reads it."""
+        """Return plain data for the meta of a request; `from_meta` reads it."""
         plain: dict[str, str | int] = {"for": self.speaks_for, "depth": self.depth}
         return plain if self.guess is None else {**plain, "guess": self.guess}
 
     @classmethod
     def from_meta(cls, value: object, url: str) -> SitemapTask:
-        """The task in a meta value; anything else stands for a sitemap somebody asked for by hand."""
+        """Return the task in a meta value; any other value stands for a sitemap that the spider asked for."""
         given = value if isinstance(value, dict) else {}
         speaks_for, depth, guess = given.get("for"), given.get("depth"), given.get("guess")
         return cls(
@@ -104,41 +102,42 @@ class SitemapTask(NamedTuple):
         )
 
     def next_guess(self) -> tuple[str, SitemapTask] | None:
-        """The URL to try when this guess was none, and its task; None where this is no guess, or the last."""
+        """Return the URL to try if this guess was no sitemap, and its task; None if this is no guess, or the
+        last."""
         if self.guess is None or self.guess + 1 >= len(GUESSES):
             return None
         return self.speaks_for + GUESSES[self.guess + 1], self._replace(guess=self.guess + 1)
 
     def limit_reached(self, sitemaps: int) -> str:
-        """What stops the reading of an index that has named so many *sitemaps*, in words; empty: nothing."""
+        """Return why an index that has named so many *sitemaps* is read no further; empty: it is."""
         if self.for_listed() is None:
             return f"nested more than {MAX_LEVELS} levels deep"
         return f"more than {MAX_SITEMAPS} sitemaps" if sitemaps >= MAX_SITEMAPS else ""
 
     def for_listed(self) -> SitemapTask | None:
-        """The task of a sitemap that this index lists; None when it would lie too deep."""
+        """Return the task of a sitemap that this index lists; None if it would lie too deep."""
         return SitemapTask(self.speaks_for, self.depth + 1) if self.depth + 1 < MAX_LEVELS else None
 
 
 class SitemapScope:
-    """Which entries of one sitemap count. *names* are its URL and those that redirected to it.
+    """Decides which entries of one sitemap count. *names* are its URL and those that redirected to it.
 
-    *listed_by* says what the robots.txt of an origin lists; it is asked once an origin. ``foreign`` is
-    how many entries were refused, ``refused`` the first of the sites whose they were.
+    *listed_by* returns the sitemaps that the robots.txt of an origin names; it is called once for each.
+    ``foreign`` counts the entries that were refused, ``refused`` are the first of their sites.
     """
 
     def __init__(
         self, names: tuple[str, ...], speaks_for: str, listed_by: Callable[[str], tuple[str, ...]]
     ) -> None:
         self._names = names
-        self._site = speaks_for.partition("://")[2]  # which speaks for itself over http and https alike
+        self._site = speaks_for.partition("://")[2]  # http and https of a host speak for each other
         self._listed_by = listed_by
         self._verdicts: dict[str, bool] = {}
         self.foreign = 0
         self.refused: list[str] = []
 
     def accepts(self, url: str) -> bool:
-        """May the sitemap list *url*, as `urls.absolute` writes it? 1 us for the site it speaks for."""
+        """Return whether the sitemap may list *url*, as `urls.absolute` writes it. 1 us for its own site."""
         found = _ORIGIN(url)
         scheme, site = found.groups() if found is not None else ("", "")
         if site == self._site or is_under(url, self._names[0]) or self._is_listed(f"{scheme}://{site}"):
@@ -165,25 +164,22 @@ _ORIGIN = re.compile(r"(https?)://([^/?#]*)").match
 
 
 def is_hint_of_change(kept: int | None, lastmod: int, last_visit: int | None) -> bool:
-    """Whether it is a hint that a page has changed that the *lastmod* given for it is not the one *kept*:
-    the first word on it only where that is younger than its last visit, and none before a visit."""
+    """Return whether a new *lastmod* hints at a change of its page: if another one was *kept*, or if it is
+    the first and younger than the *last_visit*. Never before the first visit."""
     return last_visit is not None and (kept is not None or lastmod > last_visit)
 
 
 def bucket_of(priority: float | None, highest: float) -> int:
-    """The score bucket of an entry: `NEUTRAL` for the *highest* priority of its file and for none
-    stated, so that a site can put its own pages in order and none above those of other sites."""
+    """Return the score bucket of an entry: `NEUTRAL` for the *highest* priority of its file and for none at
+    all. So a site can order its own pages and put none above those of other sites."""
     if priority is None or priority >= highest:
         return NEUTRAL
     return NEUTRAL + round(STEPS_A_DOUBLING * math.log2(max(priority / highest, _LEAST)))
 
 
 def is_under(url: str, sitemap: str) -> bool:
-    """May the sitemap at *sitemap* list *url* on its own word: same origin, same directory or below?
-
-    Both as `absolute` makes them. sitemaps.org, "Sitemap file location"; a robots.txt of the other host that
-    names the sitemap lifts this.
-    """
+    """Return whether the sitemap at *sitemap* may list *url* without being named by a robots.txt: same
+    origin, same directory or below (sitemaps.org, "Sitemap file location"). Both as `absolute` makes them."""
     page, file = urlsplit(url), urlsplit(sitemap)
     directory = file.path[: file.path.rfind("/") + 1] or "/"
     same_origin = (page.scheme, page.netloc) == (file.scheme, file.netloc)
