@@ -460,7 +460,7 @@ class PageFollowing:
     ) -> None:
         """Take in a link to a page that was not met lately."""
         enqueuer = self._enqueuer
-        clean = enqueuer.without_session(url)
+        clean = enqueuer.strip_session(url)
         identity = enqueuer.identify(clean)
         if identity is None:  # its text alone does not identify it
             request = self._request(clean, rule, found.text)

@@ -392,14 +392,21 @@ class RequestEnqueuer:
         """Returns *url* without session identifiers, if they are to be taken out."""
         return without_session(url) if self._strips_sessions and ("=" in url or "(" in url) else url
 
+    def strip_session(self, url: str) -> str:
+        """Returns `without_session` of *url*; what is taken out is counted, and logged once."""
+        clean = self.without_session(url)
+        if clean != url:
+            self._tally["frontier/traps/session"] += 1
+            words = "Took the session identifier out of %s, as FRONTIER_SESSION_IDS asks (logged once)"
+            self._reporter.log_once("session", logging.INFO, words, url)
+        return clean
+
     def _without_session(self, request: Request) -> Request:
         """Returns *request* without session identifiers in its URL if it is an ordinary link."""
-        clean = self.without_session(request.url)
-        is_link = request.method == "GET" and not (request.body or request.dont_filter or is_seed(request))
-        if clean == request.url or not is_link:
+        if request.method != "GET" or request.body or request.dont_filter or is_seed(request):
             return request
-        self._tally["frontier/traps/session"] += 1
-        return copied(request, clean)
+        clean = self.strip_session(request.url)
+        return request if clean == request.url else copied(request, clean)
 
     # -- refusals ------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy_frontier import FrontierSpider
 from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.ranking import graph
-from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, KIND, NOFOLLOW, REDIRECT
@@ -192,16 +192,6 @@ def test_scores_of_links_and_content_are_kept(
     assert crawl.stats["frontier/pages/done"] == 5
 
 
-def test_content_scores_are_on_disk(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
-    """What the response's meta says last wins over items; both are there after the crawl."""
-    run(ScoringSpider, ADDON, start_urls=[web.url("/")])
-    store = Store(tmp_path / "frontier")
-    column = store.get(records.column_key("content", 0)) or b""
-    store.close()
-    content = [int.from_bytes(column[2 * page : 2 * page + 2], "big") for page in range(5)]
-    assert sorted(content) == sorted([40960 + 2048] + [round(1024 * (40 + 1.3219280948873623))] * 4)
-
-
 class StillSpider(Spider):
     """Follows nothing."""
 
@@ -287,22 +277,25 @@ def test_a_trap_is_no_edge_and_a_session_no_page(
     session = "&sid=0123456789abcdef0123456789abcdef"
     web.link("/", one + session, web.url("/x/x/x"), one)
     web.link("/item?id=1", other + session, web.url("/off", 1) + "?" + session[1:])
-    crawl = run(KeptInSpider, ADDON, start_urls=[start])
+    crawl = run(KeptInSpider, {**ADDON, "FRONTIER_SESSION_IDS": "strip"}, start_urls=[start])
     assert crawl.reason == "finished"
+    assert crawl.log.count("FRONTIER_SESSION_IDS") == 1
+    assert crawl.stats["frontier/traps/session"] >= 2
     assert sorted(web.paths()) == ["/", "/item?id=1", "/item?id=2"]
     assert set(links()[start]) == {Linked(one, INTERNAL)}
     assert {link.url.partition("?sid")[0] for link in links()[one]} == {other, web.url("/off", 1)}
     assert set(pages()) == {start, one, other, web.url("/off", 1)}
 
 
-def test_a_session_is_kept_where_that_is_wanted(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    session = "/item?id=1&sid=0123456789abcdef0123456789abcdef"
-    web.link("/", session)
-    run(KeptInSpider, {**ADDON, "FRONTIER_SESSION_IDS": "keep"}, start_urls=[web.url("/")])
-    assert sorted(web.paths()) == ["/", session]
-    assert set(pages()) == {web.url("/"), web.url(session)}
+@pytest.mark.parametrize("mode", ["keep", "strip"])
+def test_a_parameter_that_is_content_is_kept(web: Web, run: Callable[..., Crawl], mode: str) -> None:
+    links = ["/article.php?sid=20240501", "/agenda?sessionId=1712345678901AbCd", "/s?session_id=90000001"]
+    if mode == "keep":
+        links.append("/item?id=1&sid=0123456789abcdef0123456789abcdef")
+    web.link("/", *links)
+    settings = {} if mode == "keep" else {"FRONTIER_SESSION_IDS": mode}
+    run(KeptInSpider, {**ADDON, **settings}, start_urls=[web.url("/")])
+    assert sorted(web.paths()) == sorted(["/", *links])
 
 
 def test_a_redirect_is_an_edge(web: Web, run: Callable[..., Crawl], links: Callable[..., Any]) -> None:
