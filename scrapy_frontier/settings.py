@@ -27,7 +27,6 @@ from .core.pages.traps import TrapLimits
 from .core.parse.directives import ChainLimits, Obeyed
 from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule, is_url
 from .core.revisits.policy import Bounds
-from .core.store.records import LONGEST_ASKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +77,6 @@ class FrontierSettings:
         default_attempts = max(LEAST_ATTEMPTS, retry_times + 1)
         self.max_attempts: Final = read.number("FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
         self._grants_more_attempts: Final = self.max_attempts == default_attempts
-        self.retry_delay: Final = read.number("FRONTIER_RETRY_DELAY", 1.0)  # doubles with each retry
         self.clock: Final = read.function_or_none("FRONTIER_CLOCK", "a function that returns seconds")
 
         # How hosts are visited
@@ -146,11 +144,7 @@ class FrontierSettings:
     def give_up_rule(self) -> GiveUpRule:
         """How often, and with which pauses, a temporary frontier tries a host that does not answer: as a page
         is retried."""
-        return GiveUpRule(self.retry_times + 1, self.backoff)
-
-    def backoff(self, attempts: int) -> float:
-        """Seconds to wait before a page is fetched again after *attempts* leases."""
-        return min(self.retry_delay * backoff(attempts), LONGEST_ASKED)
+        return GiveUpRule(self.retry_times + 1, backoff)
 
     def attempts_for(self, meta: Mapping[str, Any]) -> int:
         """The most leases of a page whose request has this *meta*: ``max_attempts``, or what its

@@ -188,7 +188,7 @@ class Crawl:
         requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         have_fail = partial(scrapy_internals.have_fail, crawler)
-        self.follow_ups = follow_ups = FollowUps(crawler, have_fail, settings.backoff, requests, reporter)
+        self.follow_ups = follow_ups = FollowUps(crawler, have_fail, requests, reporter)
         self.enqueuer = RequestEnqueuer(
             settings,
             frontier,

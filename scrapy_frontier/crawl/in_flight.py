@@ -19,6 +19,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
 from ..core.pages.leases import Outcome
+from ..core.pages.queue import backoff
 from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.headers import TOO_BUSY, kept
 from ..core.parse.urls import ajax_form, host_of, origin_text
@@ -508,11 +509,10 @@ def as_yielded(target: Request, sent: Request, source: Request) -> Request:
 @dataclass(eq=False, repr=False)
 class FollowUps:
     """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *have_fail*
-    ends a request with an error, *backoff* gives seconds after so many attempts."""
+    ends a request with an error."""
 
     _crawler: Crawler
     _have_fail: Callable[[Request, Exception], None]
-    _backoff: Callable[[int], float]
     _requests: QueuedRequests
     _reporter: Reporter
 
@@ -527,7 +527,7 @@ class FollowUps:
             if lease.page_id in self._requests.in_memory:
                 self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
-        status, delay = flight.status, self._backoff(lease.page.attempts + 1)
+        status, delay = flight.status, backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
         payload, priority = self._replace(flight, follow_up), follow_up.priority
         outcome = Outcome(
