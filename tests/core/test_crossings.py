@@ -15,13 +15,11 @@ from scrapy_frontier.core.admin.export import export_lines, import_lines
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.hosts.trouble import GiveUpRule
-from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Fetched, Result
-from scrapy_frontier.core.store import keys, queue_keys, records
+from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import RobotsCopy, Verdict
 from scrapy_frontier.core.transitions import Event
@@ -87,12 +85,6 @@ def test_a_page_that_waits_for_a_budget_is_queued_by_hand_in_a_run_without_budge
     assert_sound(frontier)
 
 
-def test_a_page_that_waits_for_a_budget_keeps_the_request_it_was_given_meanwhile(tmp_path: Path) -> None:
-    frontier = one_put_aside(tmp_path)
-    assert frontier.renew(1, b"new")
-    assert {take(frontier).page.payload for _ in range(2)} >= {b"new"}
-
-
 def test_of_a_host_that_is_forgotten_a_page_on_its_further_visit_stays(tmp_path: Path) -> None:
     frontier = a_frontier(tmp_path, revisits=SOON)
     frontier.discover([page(0, A)], NOW)
@@ -105,89 +97,7 @@ def test_of_a_host_that_is_forgotten_a_page_on_its_further_visit_stays(tmp_path:
     assert_sound(frontier, LATER)
 
 
-def test_of_a_host_that_is_forgotten_a_page_handed_out_meanwhile_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(edits, "_AT_A_TIME", 2)
-    frontier = a_frontier(tmp_path)
-    frontier.discover([page(number, A) for number in range(6)], NOW)
-    steps = frontier.forget_host(A, fingerprint_of, NOW)
-    next(steps)
-    lease = take(frontier)
-    list(steps)
-    assert frontier.page(lease.page_id) is not None
-    frontier.release(lease, READ, NOW)
-    assert_sound(frontier)
-
-
-def test_a_host_that_is_forgotten_may_leave_the_memory_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(edits, "_AT_A_TIME", 2)
-    frontier = a_frontier(tmp_path)
-    frontier.discover([page(number, A) for number in range(4)], NOW)
-    for _ in range(3):
-        frontier.release(take(frontier), READ, NOW)
-    steps = frontier.forget_host(A, fingerprint_of, NOW)
-    next(steps)
-    frontier.discover([page(9, A)], NOW)
-    frontier.release(take(frontier), READ, NOW)
-    assert not frontier.hosts
-    assert list(steps)[-1] == 4
-    assert frontier.find(page(9, A).fingerprint) is not None, "it came too late"
-    assert_sound(frontier)
-
-
-def test_pages_that_wait_come_where_forgotten_ones_made_room(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, limits=Limits(host_pages=2))
-    frontier.discover([page(number, A) for number in range(3)], NOW)
-    for page_id in (0, 1):
-        frontier.forget(page_id, fingerprint_of, NOW)
-    assert take(frontier).page_id == 2
-
-
-def test_a_page_under_way_of_a_host_that_is_blocked_is_taken_off_what_waits_once(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path)
-    frontier.discover([page(0, A), page(1, B)], NOW)
-    frontier.block(take(frontier).host, NOW)
-    assert frontier.pending == 1
-    take(frontier)
-    assert frontier.pending == 0
-
-
-def test_whoever_asks_for_the_robots_txt_of_a_site_leaves_that_to_another_when_forgotten(
-    tmp_path: Path,
-) -> None:
-    frontier = a_frontier(tmp_path, revisits=SOON)
-    frontier.keep_robots_copy(f"http://{A}", a_copy(Verdict.PARSE))
-    frontier.discover([page(number, A) for number in range(3)], NOW)
-    while (lease := frontier.lease(NOW)) is not None:
-        forbid(frontier, lease, NOW)
-    due = frontier.next_due()
-    for page_id in (0, 1):
-        frontier.forget(page_id, fingerprint_of, NOW)
-        assert_sound(frontier)
-    assert frontier.next_due() == due
-    assert take(frontier, NOW + 1e7).page_id == 2
-
-
 # -- budgets ---------------------------------------------------------------------------------------------
-
-
-def test_whether_a_host_has_room_is_read_behind_the_ends_that_wait_to_be_written(tmp_path: Path) -> None:
-    budget = Limits(host_pending=1)
-    frontier = a_frontier(tmp_path, limits=budget)
-    for host in ("a.org", "b.org"):
-        frontier.discover([page(number, host) for number in range(2)], NOW)
-    frontier.close()
-    frontier = a_frontier(tmp_path, is_loaded=False, limits=budget, max_uncommitted_pages=16)
-    while not frontier._hosts.is_loaded:
-        frontier.load(NOW, 1)
-    for lease in [take(frontier), take(frontier)]:
-        assert not frontier.release(lease, READ, NOW).is_written
-    while not frontier.load(NOW, 1):
-        pass
-    assert {take(frontier).host for _ in range(2)} == {"a.org", "b.org"}
 
 
 def test_a_page_that_was_retried_is_over_a_spent_budget_behind_further_visits_too(tmp_path: Path) -> None:
@@ -207,20 +117,6 @@ def test_a_page_that_was_retried_is_over_a_spent_budget_behind_further_visits_to
 # -- the clocks of hosts -----------------------------------------------------------------------------------
 
 
-def test_while_robots_txt_is_fetched_for_long_nothing_else_is_asked_of_its_host(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, default_politeness=Politeness(1.0, 1))
-    assert frontier.begin_side_request(A, NOW) == 0
-    frontier.end_side_request(A, NOW)  # remembered until the delay is over
-    assert frontier.begin_side_request(A, NOW + 1) == 0
-    for later in (1.5, 3.0):
-        assert frontier.lease(NOW + later) is None
-    frontier.discover([page(0, A)], NOW + 3)
-    assert frontier.lease(NOW + 3) is None, "it is under way, and one may be"
-    frontier.end_side_request(A, NOW + 3)
-    assert frontier.lease(NOW + 3) is None, "a second after it"
-    assert frontier.lease(NOW + 4) is not None
-
-
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_the_next_run_knows_the_last_visit_of_a_host_that_left_the_memory_between(
     tmp_path: Path, is_killed: bool
@@ -237,17 +133,6 @@ def test_the_next_run_knows_the_last_visit_of_a_host_that_left_the_memory_betwee
     frontier = a_frontier(tmp_path, NOW + 502, default_politeness=Politeness(60.0, 1))
     assert frontier.lease(NOW + 502) is None
     assert frontier.lease(NOW + 560) is not None
-
-
-def test_a_page_nobody_waits_for_any_more_is_the_same_after_it_was_put_back(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, give_up_rule=GiveUpRule(2, lambda strikes: 1.0))
-    frontier.discover([page(0, A)], NOW)
-    frontier.release(take(frontier), Outcome(Event.RETRIED, 500, delay=1000.0), NOW)
-    frontier._end.is_over = True  # as `ends_at` does
-    for _ in range(2):
-        lease = take(frontier, NOW + 1)
-        assert lease.is_last
-        frontier.put_back(lease, NOW + 1)
 
 
 # -- scores, and visits beside a queued page ---------------------------------------------------------------
@@ -312,61 +197,6 @@ def forbid(frontier: Frontier, lease: Lease, now: float) -> None:
     frontier.release(lease, Outcome(Event.EXCLUDED, reason=reason, result=result), now)
 
 
-def test_all_pages_of_two_sites_are_judged_anew_whichever_changes_first(tmp_path: Path) -> None:
-    rule = RevisitRule(shelf_life=1e6, horizon=10.0)
-    frontier = a_frontier(tmp_path, revisits=rule)
-    for host in (A, B):
-        frontier.keep_robots_copy(f"http://{host}", a_copy(Verdict.PARSE))
-    frontier.discover([page(number, A) for number in range(3)], NOW)
-    frontier.discover([page(number, B) for number in range(3, 103)], NOW)
-    while (lease := frontier.lease(NOW)) is not None:
-        forbid(frontier, lease, NOW)
-    frontier.keep_robots_copy(f"http://{B}", a_copy(Verdict.ALLOW_ALL))
-    first = take(frontier, LATER)  # with which a part of them is taken
-    frontier.keep_robots_copy(f"http://{A}", a_copy(Verdict.ALLOW_ALL))
-    frontier.release(first, READ, LATER)
-    assert drain(frontier, LATER) | {first.page_id} == set(range(103))
-
-
-def test_a_turn_that_is_put_back_does_not_count_for_the_share_of_pages_that_come_back(tmp_path: Path) -> None:
-    def visits(is_put_back: bool) -> list[int]:
-        frontier = a_frontier(tmp_path / str(is_put_back), revisits=SOON)
-        frontier.discover([page(number, A) for number in range(5)], NOW)
-        drain(frontier)
-        frontier.close()
-        frontier = a_frontier(tmp_path / str(is_put_back), LATER, revisits=SOON)
-        frontier.discover([page(number, A) for number in range(5, 40)], LATER)
-        found = []
-        while (lease := frontier.lease(LATER)) is not None:
-            if is_put_back:
-                frontier.put_back(lease, LATER)
-                lease = take(frontier, LATER)
-            found.append(lease.page_id)
-            frontier.release(lease, READ, LATER)
-        return found
-
-    assert visits(is_put_back=True) == visits(is_put_back=False)
-
-
-@pytest.mark.parametrize("is_forbidden_first", [True, False])
-def test_a_page_excluded_for_another_reason_than_before_is_counted_as_that(
-    tmp_path: Path, is_forbidden_first: bool
-) -> None:
-    frontier = a_frontier(tmp_path, revisits=SOON)
-    frontier.discover([page(0, A)], NOW)
-    frontier.release(take(frontier), READ, NOW)
-    now = LATER
-    for is_forbidden in (is_forbidden_first, not is_forbidden_first):
-        lease = take(frontier, now)
-        if is_forbidden:
-            forbid(frontier, lease, now)
-        else:
-            refused = Outcome(Event.EXCLUDED, 301, "redirect refused", result=Result.FORBIDDEN)
-            frontier.release(lease, refused, now)
-        now += 1e6
-    assert_sound(frontier, now)
-
-
 def test_a_page_that_came_back_and_whose_row_cannot_be_read_waits_no_more(tmp_path: Path) -> None:
     frontier = a_frontier(tmp_path, revisits=SOON)
     frontier.discover([page(0, A), page(1, A)], NOW)
@@ -381,18 +211,6 @@ def test_a_page_that_came_back_and_whose_row_cannot_be_read_waits_no_more(tmp_pa
     frontier.commit()
     assert frontier._batch.counts.queued_again == frontier.pending == 0
     assert "unreadable row" in [finding.kind for finding in Check(opened[-1], fingerprint_of, LATER).run()]
-
-
-def test_pages_of_a_run_that_came_back_to_none_come_back_in_the_next_that_does(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, revisits=SOON)
-    frontier.discover([page(0, A)], NOW)
-    assert drain(frontier) == {0}
-    frontier.close()
-    frontier = a_frontier(tmp_path)
-    frontier.discover([page(1, A)], NOW)
-    assert drain(frontier) == {1}
-    frontier.close()
-    assert drain(a_frontier(tmp_path, LATER, revisits=SOON), LATER) == {0, 1}
 
 
 # -- rows that cannot be read, and what an export carries --------------------------------------------------
@@ -421,26 +239,6 @@ def test_a_host_whose_row_cannot_be_read_knows_of_all_its_pages(tmp_path: Path, 
     frontier.commit()
 
 
-def test_a_page_that_cannot_be_read_keeps_nobody_from_forgetting_its_host(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path)
-    frontier.discover([page(number, A) for number in range(3)], NOW)
-    frontier.commit()
-    opened[-1].write({keys.page_key(1): b"?"})
-    assert list(frontier.forget_host(A, fingerprint_of, NOW)) == [2]
-
-
-def test_a_forbidden_page_that_cannot_be_read_is_mended(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path, revisits=SOON)
-    frontier.discover([page(0, A)], NOW)
-    forbid(frontier, take(frontier), NOW)
-    frontier.commit()
-    row = opened[-1].get(keys.page_key(0))
-    assert row is not None
-    opened[-1].write({keys.page_key(0): row[:-3]})
-    list(Check(opened[-1], fingerprint_of, NOW, repair=True).run())
-    assert list(Check(opened[-1], fingerprint_of, NOW).run()) == []
-
-
 def test_an_export_carries_what_was_learnt(tmp_path: Path) -> None:
     rule = RevisitRule(policy="adaptive", shelf_life=100.0, horizon=1e9)
     frontier = a_frontier(tmp_path / "old", revisits=rule)
@@ -462,12 +260,3 @@ def test_an_export_carries_what_was_learnt(tmp_path: Path) -> None:
     import_lines(new, lines, fingerprint_of, NOW)
     assert {key: new.get(key) for key in learnt} == learnt
     new.close()
-
-
-def test_what_is_no_id_names_no_page(tmp_path: Path) -> None:
-    frontier = a_frontier(tmp_path)
-    frontier.discover([page(0, A)], NOW)
-    frontier.commit()
-    row = bytearray(opened[-1].get(keys.page_key(0)) or b"")
-    row[10] ^= 1  # the highest byte of the parent's id
-    assert records.decode_page(bytes(row)).parent is None

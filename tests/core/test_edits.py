@@ -11,7 +11,7 @@ from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` w
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Outcome
-from scrapy_frontier.core.hosts.host import HEADS, Trouble
+from scrapy_frontier.core.hosts.host import HEADS
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -114,16 +114,6 @@ def test_a_block_holds_at_once_and_in_the_runs_to_come(tmp_path: Path) -> None:
     assert not frontier.unblock(A, NOW), "it was not blocked any more"
     assert (frontier.pending, frontier.withheld) == (2, 0)
     assert drain(frontier) == [f"{A}/0", f"{A}/1"]
-    frontier.close()
-
-
-def test_who_is_unblocked_need_not_rest(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page(0)], NOW)
-    frontier.record_cooldown(A, Trouble("HTTP 503"), NOW)
-    assert frontier.lease(NOW) is None
-    assert frontier.unblock(A, NOW)
-    assert drain(frontier) == [f"{A}/0"]
     frontier.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import ids, see
+from answers import ids
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
@@ -15,7 +15,7 @@ from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Fate, Frontier, FrontierOptions, Link
-from scrapy_frontier.core.hosts.host import SENDING, Politeness
+from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
 from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State
@@ -84,16 +84,6 @@ def state(frontier: Frontier, page_id: int) -> State:
 # -- discover --------------------------------------------------------------------------------------------
 
 
-def test_a_new_frontier_is_empty(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    assert frontier.lease(NOW) is None
-    assert (frontier.pending, frontier.leased, frontier.hosts, frontier.wake_at()) == (0, 0, 0, None)
-    assert frontier.was_clean
-    assert frontier.page(0) is None
-    assert repr(frontier) == "<Frontier 0 pending, 0 leased, <Hosts 0 ready, 0 delayed>>"
-    frontier.close()
-
-
 def test_pages_are_numbered_in_order_of_discovery(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     assert ids(frontier.discover([page("one"), page("two", "b.example")], NOW)) == [0, 1]
@@ -144,20 +134,6 @@ def test_nothing_is_written_before_the_commit_and_all_of_it_at_once(tmp_path: Pa
     frontier.close()
 
 
-def test_what_was_not_committed_is_discovered_anew_after_a_kill(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    frontier.commit()
-    frontier.discover([page("two")], NOW)
-    kill(frontier)
-
-    frontier = start(tmp_path)
-    assert not frontier.was_clean
-    assert ids(frontier.discover([page("one"), page("two")], NOW)) == [None, 1]
-    assert drain(frontier) == ["one", "two"]
-    frontier.close()
-
-
 # -- revisits --------------------------------------------------------------------------------------
 
 
@@ -179,41 +155,6 @@ def test_a_page_wanted_again_is_visited_again_and_that_leaves_no_trace(tmp_path:
     assert frontier._batch.counts.states == states
     assert frontier._batch.counts.attempts == 2
     assert frontier.pending == 0
-    frontier.close()
-
-
-def test_a_further_visit_survives_a_kill_and_counts_its_attempts(tmp_path: Path) -> None:
-    frontier = start(tmp_path, max_attempts=2)
-    frontier.discover([page("one"), page("one", again=True)], NOW)
-    first = take(frontier)
-    frontier.release(first, FETCHED, NOW)
-    visit = take(frontier)
-    assert frontier.release(visit, Outcome(Event.RETRIED, 500, "500"), NOW).state is State.QUEUED
-    kill(frontier)
-
-    frontier = start(tmp_path, max_attempts=2)
-    assert frontier.pending == 1
-    visit = take(frontier)
-    assert visit.page.attempts == 1
-    assert frontier.release(visit, Outcome(Event.RETRIED, 500, "500"), NOW).state is State.FAILED
-    assert frontier.page(visit.page_id) is None
-    assert state(frontier, 0) is State.DONE
-    frontier.close()
-
-
-def test_a_page_unknown_so_far_is_not_a_further_visit(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    assert ids(frontier.discover([page("one", again=True)], NOW)) == [0]
-    assert drain(frontier) == ["one"]
-    assert state(frontier, 0) is State.DONE
-    frontier.close()
-
-
-def test_further_visits_keep_page_numbers_consecutive(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    links = [page("one"), page("one", again=True), page("one", again=True), page("two")]
-    assert ids(frontier.discover(links, NOW)) == [0, keys.FIRST_VISIT, keys.FIRST_VISIT + 1, 1]
-    assert drain(frontier) == ["one", "one", "one", "two"]
     frontier.close()
 
 
@@ -248,13 +189,6 @@ def test_the_order_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
     frontier = start(tmp_path)
     wanted = sorted(range(200), key=lambda n: (-links[n].priority, -links[n].bucket, n))
     assert drain(frontier) == [str(n) for n in wanted]
-    frontier.close()
-
-
-def test_a_host_with_very_many_pages_serves_all_in_order(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page(str(n), priority=n % 10) for n in range(500)], NOW)
-    assert drain(frontier) == [str(n) for n in sorted(range(500), key=lambda n: -(n % 10))]
     frontier.close()
 
 
@@ -305,15 +239,6 @@ def test_what_was_leased_when_the_crawl_stopped_is_leased_again(tmp_path: Path, 
     assert frontier.pending == 2
     again = take(frontier)
     assert (again.page_id, again.page.attempts) == (second.page_id, 0)
-    frontier.close()
-
-
-def test_a_page_is_leased_to_one_at_a_time(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    take(frontier)
-    assert frontier.lease(NOW) is None
-    assert (frontier.pending, frontier.leased) == (0, 1)
     frontier.close()
 
 
@@ -379,48 +304,6 @@ def test_releasing_twice_is_once(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_a_redirect_remembers_where_it_led(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("from")], NOW)
-    lease = take(frontier)
-    (target,) = ids(frontier.discover([page("to", "b.example")], NOW))
-    frontier.release(lease, Outcome(Event.REDIRECTED, 301, target=target), NOW)
-    kill(frontier)
-
-    frontier = start(tmp_path)
-    source = frontier.page(0)
-    assert source is not None
-    assert (source.state, source.status, source.target) == (State.REDIRECTED, 301, target)
-    assert drain(frontier) == ["to"]
-    frontier.close()
-
-
-def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("first", priority=1), page("second")], NOW)
-    lease = take(frontier)
-    assert frontier.release(lease, Outcome(Event.POSTPONED, reason="stopped"), NOW).state is State.QUEUED
-    assert frontier._batch.counts.attempts == 0
-    again = take(frontier)
-    assert (again.page_id, again.page.attempts, again.sort_key) == (lease.page_id, 0, lease.sort_key)
-    frontier.close()
-
-
-def test_a_page_that_is_postponed_can_move_to_another_queue(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one")], NOW)
-    lease = take(frontier)
-    moved = Outcome(Event.POSTPONED, reason="it moved", host="b.example")
-    assert frontier.release(lease, moved, NOW).state is State.QUEUED
-    lease = take(frontier)
-    assert (lease.host, lease.page.host, lease.page.attempts) == ("b.example", "b.example", 0)
-    frontier.release(lease, Outcome(Event.POSTPONED, host="a.example"), NOW + 5)
-    assert frontier.lease(NOW + 9) is None
-    lease = take(frontier, NOW + 10 + SENDING)
-    assert (lease.host, lease.page.host) == ("a.example", "")
-    frontier.close()
-
-
 def test_an_impossible_outcome_changes_nothing(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one")], NOW)
@@ -433,15 +316,6 @@ def test_an_impossible_outcome_changes_nothing(tmp_path: Path) -> None:
 
 
 # -- retries ---------------------------------------------------------------------------------------------
-
-
-def test_a_retry_with_a_priority_beyond_all_keeps_its_place(tmp_path: Path) -> None:
-    """A row holds it clamped: the same priority again is no better one."""
-    frontier = start(tmp_path)
-    frontier.discover([page("first", priority=10**12), page("second", priority=10**12)], NOW)
-    frontier.release(take(frontier), Outcome(Event.RETRIED, 500, priority=10**12), NOW)
-    assert drain(frontier) == ["first", "second"]
-    frontier.close()
 
 
 def test_a_retry_waits_for_its_backoff(tmp_path: Path) -> None:
@@ -481,21 +355,6 @@ def test_a_backoff_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
     frontier.close()
 
 
-def test_a_page_whose_backoff_passed_is_waiting_nowhere(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    frontier.release(take(frontier), Outcome(Event.RETRIED, 503, delay=30.0), NOW)
-    take(frontier, NOW + 31)
-    assert list(frontier._store.scan(keys.WAITING)) == []
-    assert queue_rows(frontier) == [0]
-    kill(frontier)
-
-    frontier = start(tmp_path, NOW + 32)
-    assert take(frontier, NOW + 32).page_id == 0
-    assert frontier.lease(NOW + DAY / 48) is None
-    frontier.close()
-
-
 def test_very_many_backoffs_that_end_at_once_are_all_served(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 500))
     frontier.discover([page(str(n), f"h{n % 3}") for n in range(200)], NOW)
@@ -506,40 +365,6 @@ def test_very_many_backoffs_that_end_at_once_are_all_served(tmp_path: Path) -> N
         served += drain(frontier, max(woken, NOW + 30))
     assert sorted(served, key=int) == [str(n) for n in range(200)]
     assert frontier.pending == 0
-    frontier.close()
-
-
-def test_a_retry_without_backoff_keeps_its_place(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two")], NOW)
-    frontier.release(take(frontier), Outcome(Event.RETRIED, 500), NOW)
-    assert drain(frontier) == ["one", "two"]
-    frontier.close()
-
-
-def test_a_retry_with_a_higher_priority_takes_its_new_place(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two")], NOW)
-    leases = [take(frontier), take(frontier)]
-    frontier.release(leases[0], Outcome(Event.POSTPONED), NOW)
-    frontier.release(leases[1], Outcome(Event.RETRIED, 500, priority=1), NOW)
-    assert queue_rows(frontier) == [1, 0]
-    assert drain(frontier) == ["two", "one"]
-    assert queue_rows(frontier) == []
-    frontier.close()
-
-
-def test_a_retry_with_a_lower_priority_keeps_its_place(tmp_path: Path) -> None:
-    """Its backoff puts it behind others; behind all pages that are yet to be found it would never come."""
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two")], NOW)
-    for priority in (-1, -2):
-        frontier.release(take(frontier), Outcome(Event.RETRIED, 500, priority=priority), NOW)
-        assert queue_rows(frontier) == [0, 1]
-    assert drain(frontier) == ["one", "two"]
-    retried = frontier.page(frontier.find(fingerprint("one")) or 0)
-    assert retried is not None
-    assert retried.priority == 0, "what it is queued by when it comes back"
     frontier.close()
 
 
@@ -581,16 +406,29 @@ def test_a_request_may_be_granted_more_attempts_than_others(tmp_path: Path) -> N
     frontier.close()
 
 
-def test_where_nobody_waits_for_a_page_no_attempts_are_granted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("priority", "retried", "order"),
+    [
+        (0, None, ["one", "two"]),
+        (0, -1, ["one", "two"]),  # its backoff puts it behind others; a lower priority would do so for ever
+        (0, 1, ["one", "two"]),
+        (10**12, 10**12, ["one", "two"]),  # a row holds it clamped
+    ],
+)
+def test_a_retry_keeps_its_place_or_takes_a_better_one(
+    tmp_path: Path, priority: int, retried: int | None, order: list[str]
+) -> None:
     frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    lease = frontier.last_lease(0, NOW)
-    assert lease is not None
-    assert lease.is_last_of(20)
+    frontier.discover([page("one", priority=priority), page("two", priority=priority)], NOW)
+    frontier.release(take(frontier), Outcome(Event.RETRIED, 500, priority=retried), NOW)
+    assert drain(frontier) == order
+    found = frontier.page(0)
+    assert found is not None
+    assert found.priority == max(min(priority, 2**31 - 1), retried or 0) or priority > 2**31
     frontier.close()
 
 
-# -- leases that nobody releases -------------------------------------------------------------------------
+# -- leases that expire -------------------------------------------------------------------------
 
 
 def test_a_lease_past_its_deadline_is_taken_back(tmp_path: Path) -> None:
@@ -626,46 +464,7 @@ def test_leases_that_are_out_can_be_made_to_last_as_if_granted_now(tmp_path: Pat
     frontier.close()
 
 
-def test_a_page_that_is_never_released_fails_in_the_end(tmp_path: Path) -> None:
-    frontier = start(tmp_path, lease_timeout=60.0, max_attempts=2)
-    frontier.discover([page("one")], NOW)
-    take(frontier)
-    take(frontier, NOW + 60)
-    assert frontier.lease(NOW + 120) is None
-    failed = frontier.page(0)
-    assert failed is not None
-    assert (failed.state, failed.reason) == (State.FAILED, "not released in time (2 attempts)")
-    assert (frontier.pending, frontier.leased, frontier.hosts) == (0, 0, 0)
-    frontier.close()
-
-
-def test_the_next_deadline_is_worth_waking_up_for(tmp_path: Path) -> None:
-    frontier = start(tmp_path, lease_timeout=60.0, default_politeness=Politeness(0.0, 1))
-    frontier.discover([page("one"), page("two")], NOW)
-    take(frontier)
-    assert frontier.wake_at() == NOW + 60
-    frontier.close()
-
-
 # -- pages whose request only one process has -----------------------------------------------------------
-
-
-def test_a_page_whose_request_is_in_memory_is_a_page_like_any_other(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    links = [page("stored"), page("memory", priority=1, facts=IN_MEMORY)]
-    assert ids(frontier.discover(links, NOW)) == [0, 1]
-    assert frontier.pending == 2
-    for again in (page("memory"), page("memory", facts=IN_MEMORY)):
-        assert ids(frontier.discover([again], NOW)) == [None]
-        frontier.commit()
-    assert queue_rows(frontier) == [1, 0]
-    assert drain(frontier) == ["memory", "stored"]
-    kill(frontier)
-
-    frontier = start(tmp_path)
-    assert state(frontier, 1) is State.DONE
-    assert ids(frontier.discover([page("memory"), page("memory", facts=IN_MEMORY)], NOW)) == [None, None]
-    frontier.close()
 
 
 @pytest.mark.parametrize("stopped", [Frontier.close, kill])
@@ -699,63 +498,7 @@ def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
     frontier.close()
 
 
-def test_a_further_visit_whose_request_is_lost_leaves_no_trace(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    drain(frontier)
-    before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
-    frontier.discover([page("one", again=True, facts=IN_MEMORY)], NOW)
-    assert frontier.release(take(frontier), Outcome(Event.LOST), NOW).state is State.SEEN
-    assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
-    assert frontier.pending == 0
-    assert frontier._batch.counts.states[State.SEEN] == 0
-    frontier.close()
-
-
-def test_a_page_is_only_seen_while_nobody_has_found_its_request(tmp_path: Path) -> None:
-    """One that was only linked at first, and then queued by a request in memory."""
-    frontier = start(tmp_path)
-    see(frontier, [page("one")], NOW)
-    frontier.commit()
-    assert ids(frontier.discover([page("one", facts=IN_MEMORY)], NOW)) == [0]
-    kill(frontier)
-    frontier = start(tmp_path)
-    assert state(frontier, 0) is State.SEEN
-    frontier.discover([page("one", facts=IN_MEMORY)], NOW)
-    frontier.commit()
-    kill(frontier)
-
-    frontier = start(tmp_path)
-    frontier.release(take(frontier), Outcome(Event.LOST), NOW)
-    assert ids(frontier.discover([page("one")], NOW)) == [0]
-    assert drain(frontier) == ["one"]
-    frontier.close()
-
-
 # -- politeness ------------------------------------------------------------------------------------------
-
-
-def test_a_host_is_left_alone_for_its_delay(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW, politeness={"fast.example": Politeness(0.0, 8)})
-    links = [page(str(n), host) for n in range(3) for host in ("slow.example",)]
-    frontier.discover([*links, page("x", "fast.example"), page("y", "fast.example")], NOW)
-
-    assert drain(frontier) == ["0", "x", "y"]
-    assert frontier.wake_at() == NOW + 10
-    assert frontier.lease(NOW + 9) is None
-    assert drain(frontier, NOW + 10) == ["1"]
-    frontier.close()
-
-
-def test_a_host_with_its_requests_under_way_is_left_alone(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=Politeness(0.0, 2))
-    frontier.discover([page(str(n)) for n in range(4)], NOW)
-    first, _ = take(frontier), take(frontier)
-    assert frontier.lease(NOW + DAY / 48) is None
-    frontier.release(first, FETCHED, NOW)
-    take(frontier)
-    assert frontier.lease(NOW) is None
-    frontier.close()
 
 
 def test_a_request_that_left_the_network_makes_room_before_its_lease_ends(tmp_path: Path) -> None:
@@ -768,18 +511,6 @@ def test_a_request_that_left_the_network_makes_room_before_its_lease_ends(tmp_pa
     assert frontier.lease(NOW) is None
     assert frontier.release(first, FETCHED, NOW).state is State.DONE
     assert frontier.release(second, FETCHED, NOW).state is State.DONE
-    frontier.close()
-
-
-@pytest.mark.parametrize(("answered", "ready"), [(0.01, 10.01), (5.0, 10.0 + SENDING)])
-def test_the_delay_counts_from_when_the_request_was_on_the_wire(
-    tmp_path: Path, answered: float, ready: float
-) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one"), page("two")], NOW)
-    frontier.on_response(take(frontier), NOW + answered)
-    assert frontier.lease(NOW + ready - 0.01) is None
-    take(frontier, NOW + ready)
     frontier.close()
 
 
@@ -810,14 +541,6 @@ def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how:
     frontier.on_sent(lease, NOW + 5)
     assert not frontier.will_send(lease, NOW + 5)
     assert frontier.lease(NOW + 10) is not None
-    frontier.close()
-
-
-def test_a_host_without_delay_does_not_wait_for_requests_to_go_out(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two")], NOW)
-    assert not frontier.will_send(take(frontier), NOW)
-    take(frontier)
     frontier.close()
 
 
@@ -852,16 +575,6 @@ def test_a_delay_set_while_crawling_holds_from_the_last_visit(tmp_path: Path) ->
     frontier.close()
 
 
-def test_a_delay_can_grow_while_its_host_cools(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one"), page("two")], NOW)
-    drain(frontier)
-    frontier.set_delay("a.example", 60.0, NOW + 5)
-    assert frontier.lease(NOW + 59) is None
-    take(frontier, NOW + 60)
-    frontier.close()
-
-
 @pytest.mark.parametrize("stopped", [Frontier.close, kill])
 def test_the_last_visit_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
     """After a kill nobody knows the last visit, so the delay counts from the start."""
@@ -874,44 +587,6 @@ def test_the_last_visit_survives_a_restart(tmp_path: Path, stopped: Any) -> None
     ready = NOW + 10 if stopped is Frontier.close else NOW + 14
     assert frontier.lease(ready - 0.1) is None
     take(frontier, ready)
-    frontier.close()
-
-
-def test_the_last_visit_survives_a_stop_with_its_lease_out(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one"), page("two")], NOW)
-    take(frontier)
-    frontier.close()
-
-    frontier = start(tmp_path, NOW + 4, default_politeness=SLOW)
-    assert frontier.lease(NOW + 9) is None
-    take(frontier, NOW + 10)
-    frontier.close()
-
-
-def test_the_last_visit_survives_a_restart_though_it_left_no_page(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one"), page("two")], NOW)
-    drain(frontier)
-    frontier.discover([page("one", priority=1, again=True)], NOW + 10)
-    assert drain(frontier, NOW + 10) == ["one"]
-    frontier.close()
-
-    frontier = start(tmp_path, NOW + 14, default_politeness=SLOW)
-    assert frontier.lease(NOW + 19) is None
-    take(frontier, NOW + 20)
-    frontier.close()
-
-
-def test_a_visit_hidden_by_a_kill_is_not_forgotten_by_a_clean_stop_soon_after(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one"), page("two")], NOW)
-    take(frontier)
-    kill(frontier)
-    start(tmp_path, NOW + 1, default_politeness=SLOW).close()
-
-    frontier = start(tmp_path, NOW + 2, default_politeness=SLOW)
-    assert frontier.lease(NOW + 9) is None
     frontier.close()
 
 
@@ -981,15 +656,6 @@ def test_no_host_is_ever_visited_too_soon_or_too_often(
 # -- hosts in memory -------------------------------------------------------------------------------------
 
 
-def test_a_host_whose_pages_are_finished_is_forgotten(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    for n in range(50):
-        frontier.discover([page(str(n), f"h{n}")], NOW)
-        assert drain(frontier) == [str(n)]
-        assert frontier.hosts == 0
-    frontier.close()
-
-
 def test_a_host_is_remembered_until_its_delay_has_passed(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one")], NOW)
@@ -999,27 +665,6 @@ def test_a_host_is_remembered_until_its_delay_has_passed(tmp_path: Path) -> None
     assert frontier.lease(NOW + 9) is None
     assert drain(frontier, NOW + 10) == ["two"]
     assert frontier.lease(NOW + 20) is None
-    assert frontier.hosts == 0
-    frontier.close()
-
-
-def test_a_forgotten_host_is_counted_on_when_it_comes_back(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    for name in ("one", "two"):
-        frontier.discover([page(name)], NOW)
-        drain(frontier)
-    frontier.commit()
-    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
-    assert row == records.HostRow(done=2, visited=NOW)
-    frontier.close()
-
-
-def test_a_delayed_host_whose_delay_changes_is_forgotten_in_the_end(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one")], NOW)
-    drain(frontier)
-    frontier.set_delay("a.example", 20.0, NOW + 1)
-    assert frontier.lease(NOW + 100) is None
     assert frontier.hosts == 0
     frontier.close()
 
@@ -1042,18 +687,6 @@ def test_hosts_are_loaded_in_slices(tmp_path: Path) -> None:
     assert frontier.is_loaded
     assert frontier.load(NOW)
     assert drain(frontier) == [str(n) for n in range(9, 25)]
-    frontier.close()
-
-
-def test_a_host_met_again_before_it_was_loaded_serves_all_its_pages(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("old")], NOW)
-    frontier.close()
-
-    frontier = start(tmp_path, loaded=False)
-    frontier.discover([page("new")], NOW)
-    assert frontier.load(NOW)
-    assert drain(frontier) == ["old", "new"]
     frontier.close()
 
 
@@ -1168,31 +801,6 @@ def test_an_unreadable_page_is_set_aside_and_blocks_nothing(tmp_path: Path, valu
     frontier.close()
 
 
-def test_a_host_whose_only_page_is_unreadable_is_forgotten(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    frontier.close()
-    damage(tmp_path, 0, b"garbage")
-
-    frontier = start(tmp_path)
-    assert frontier.lease(NOW) is None
-    assert frontier.hosts == 0
-    frontier.close()
-
-
-def test_an_unreadable_host_row_is_not_fatal(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two", "b.example")], NOW)
-    frontier.close()
-    store = Store(tmp_path)
-    store.write({keys.host_key("a.example"): b"garbage"})
-    store.close()
-
-    frontier = start(tmp_path)
-    assert "two" in drain(frontier)
-    frontier.close()
-
-
 # -- endings ---------------------------------------------------------------------------------------------
 
 
@@ -1205,16 +813,6 @@ def test_a_clean_end_is_known_as_such_only_once(tmp_path: Path) -> None:
     kill(frontier)
     frontier = start(tmp_path)
     assert not frontier.was_clean
-    frontier.close()
-
-
-def test_pages_of_earlier_runs_have_numbers_below_the_first_of_this_run(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two")], NOW)
-    frontier.close()
-    frontier = start(tmp_path)
-    assert ids(frontier.discover([page("three")], NOW)) == [2]
-    assert [frontier.is_of_this_run(page_id) for page_id in range(3)] == [False, False, True]
     frontier.close()
 
 
