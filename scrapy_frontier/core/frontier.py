@@ -15,10 +15,8 @@ Pages of one host that have the same content: the first of them stands for all.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from .hosts.budgets import Budgets
 from .hosts.host import FOREVER, ROBOTS_TXT
 from .hosts.hosts import Hosts
 from .hosts.politeness import HostPoliteness
@@ -27,15 +25,12 @@ from .hosts.trouble import EndOfCrawl, HostTroubles, Left
 from .hosts.turns import Turns
 from .pages.discovery import PageIndex
 from .pages.edits import Edits
-from .pages.endings import Endings, HandOut
-from .pages.leases import Discovered, Fate, Lease, Leases, Link, Outcome, Released
+from .pages.leases import Discovered, Fate, Lease, Link, Outcome, Released
+from .pages.leasing import Leases
 from .pages.options import FrontierOptions
-from .pages.queue import Backoffs, Deferral, Queue
-from .pages.revisit_endings import False304s, RevisitEndings
-from .pages.revisit_queue import ForbiddenPages, RecomputeDue, RevisitQueue
+from .pages.queue import Waiting
+from .pages.revisits import Revisits
 from .pages.scores import Computed, RankRun, Scores
-from .revisits.budget import RevisitBudget, RevisitShare
-from .revisits.plans import LearntChangeRates, Plans, RevisitRule
 from .store.batch import Batch, BloomFilter
 from .store.keys import NEUTRAL, PageId, State
 from .transitions import Event
@@ -50,49 +45,6 @@ if TYPE_CHECKING:
     from .ranking.scorer import Scorer
     from .store.leveldb import Store
     from .store.records import Page, RequestFacts, RobotsCopy, SiteSitemaps, Totals
-
-
-@dataclass(eq=False, repr=False)
-class EarlierRuns:
-    """Loads what earlier runs left, part by part; ``is_loaded`` once all is there that queued pages need."""
-
-    _batch: Batch
-    _hosts: Hosts
-    _deferred: Deferral
-    _queue: Queue
-    _scores: Scores
-    _recompute_due: RecomputeDue
-    _page_index: PageIndex
-    is_loaded = False
-
-    @property
-    def is_filling(self) -> bool:
-        """Whether queues may be about to fill by what is not there yet, due rows by another rule too. No
-        store read."""
-        return not (self.is_loaded and self._recompute_due.is_done)
-
-    def load(self, now: float, limit: int = 100) -> bool:
-        """Bring up to *limit* more hosts of earlier runs into memory; true once all that they left is there.
-
-        20 to 80 us a host with queued pages, 1 us another one. Pages of hosts not yet loaded wait their turn.
-        Then what the scorer knew comes back, in as many calls again, 1 us a queued page; links of pages that
-        end meanwhile count when it is there. With that the frontier ``is_loaded``. At last the fingerprints
-        of all pages, a lookup less for each new link, 0.3 ms a call; and where pages come back by another
-        rule than before, when, 10 to 30 us a page.
-        """
-        hosts, deferred, scores = self._hosts, self._deferred, self._scores
-        if not hosts.is_loaded:
-            hosts.load(now, limit)
-        if hosts.is_loaded and not deferred.is_loaded:
-            deferred.load(limit)
-        elif hosts.is_loaded and not scores.is_loaded:
-            scores.load(20 * limit, now)
-        self.is_loaded = hosts.is_loaded and deferred.is_loaded and scores.is_loaded
-        if self.is_loaded and not self._page_index.is_loaded:
-            self._page_index.load()
-        if self.is_loaded and not self._recompute_due.is_done:
-            self._recompute_due.step(4 * limit)
-        return self.is_loaded and self._batch.seen.is_complete and self._recompute_due.is_done
 
 
 __all__ = [
@@ -134,75 +86,23 @@ class Frontier:
         now: float,
         options: FrontierOptions = DEFAULTS,
     ) -> None:
-        scorer, give_up_rule = options.scorer, options.give_up_rule
-        revisits = options.revisits
         rng = options.rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
         self._store = store
         self._batch = batch = Batch(store, BloomFilter(), options.on_commit)
-        self.was_clean = batch.begin_run()
-        self._budgets = budgets = Budgets(options.limits)
-        self._turns = turns = Turns(options.domain_of, options.rates)
-        self._troubles = troubles = HostTroubles(batch, options.cooldown, give_up_rule, rng)
+        self.was_clean = batch.begin_run(now)
+        turns = Turns(options.domain_of, options.rates)
+        self._troubles = troubles = HostTroubles(batch, options.cooldown, options.give_up_rule, rng)
         self._hosts = hosts = Hosts(batch, turns, troubles, options.politeness_of, now, self.was_clean)
-        self._politeness = polite = HostPoliteness(batch, hosts, turns, troubles, rng)
-        self._end = end = EndOfCrawl(turns, troubles)
-        self._sites = sites = RobotsAndSitemaps(batch, give_up_rule)
-        self._leases = leases = Leases(
-            options.lease_timeout, options.max_attempts, options.max_uncommitted_pages
-        )
-        self._scores = scores = Scores(batch) if scorer is None else _rescoring(scorer, batch, hosts)
-        score_of = scores.score_of
-        self._queue = queue = Queue(batch, hosts, scores)
-        self._backoffs = backoffs = Backoffs(batch, hosts, queue, now)
-        self._deferral = deferred = Deferral(batch, hosts, budgets, queue, scores)
-        rule, revisits_pages = revisits or RevisitRule(), revisits is not None
-        forbidden = ForbiddenPages(batch, sites)
-        plans = Plans(rule, batch.read_page)
-        learnt = LearntChangeRates(batch, sites, rule)
-        budget = RevisitBudget(batch, score_of, rule, plans, learnt, now)
-        share = RevisitShare(batch, hosts, rule.share) if revisits_pages else None
-        self._revisit_queue = revisit_queue = RevisitQueue(
-            batch, hosts, forbidden, learnt, budget, share, score_of, rule, revisits_pages, now
-        )
-        self._page_index = index = PageIndex(
-            batch, hosts, budgets, queue, deferred, scores, revisit_queue, options.traps
-        )
+        self._politeness = HostPoliteness(batch, hosts, turns, troubles, rng)
+        self._turns, self._end = turns, EndOfCrawl(turns, troubles)
+        self._sites = RobotsAndSitemaps(batch, options.give_up_rule)
+        self._scores = scores = _scores_of(options.scorer, batch, hosts)
+        self._waiting = waiting = Waiting(batch, hosts, scores, options.limits)
+        self._revisits = revisits = Revisits(batch, hosts, waiting, scores, self._sites, options.revisits)
+        self._page_index = index = PageIndex(batch, hosts, waiting, scores, revisits, options.traps)
         self.is_recent = index.is_recent
-        recompute = RecomputeDue(batch, revisit_queue, forbidden)
-        self._earlier_runs = EarlierRuns(batch, hosts, deferred, queue, scores, recompute, index)
-        self._edits = Edits(batch, index, hosts, leases, queue, deferred, scores, revisit_queue, recompute)
-        self._false_304s = false_304s = False304s()
-        revisit_endings = RevisitEndings(
-            batch, hosts, queue, backoffs, scores, revisit_queue, learnt, budget, forbidden, false_304s
-        )
-        self._endings = endings = Endings(
-            batch,
-            index,
-            hosts,
-            budgets,
-            polite,
-            leases,
-            queue,
-            backoffs,
-            scores,
-            revisit_queue,
-            revisit_endings,
-        )
-        self._hand_out = HandOut(
-            batch,
-            hosts,
-            budgets,
-            polite,
-            leases,
-            queue,
-            backoffs,
-            deferred,
-            endings,
-            revisit_queue,
-            share,
-            end,
-            turns,
-        )
+        self._leases = leases = Leases(batch, self._politeness, waiting, scores, revisits, options)
+        self._edits = Edits(batch, index, hosts, leases, waiting, revisits)
 
     def __repr__(self) -> str:
         return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
@@ -217,7 +117,7 @@ class Frontier:
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
         waiting = self._batch.counts.states[State.QUEUED] - self.withheld
-        return waiting - self._leases.of_hosts_not_blocked(self._hosts.by_name)
+        return waiting - self._leases.of_hosts_not_blocked()
 
     @property
     def withheld(self) -> int:
@@ -237,18 +137,19 @@ class Frontier:
     @property
     def is_refilling(self) -> bool:
         """Whether queues may fill by themselves: with pages deferred, of hosts not loaded, or due."""
-        is_filling = self._earlier_runs.is_filling or self._revisit_queue.is_filling
-        return is_filling or bool(self._budgets.with_room)
+        revisits = self._revisits
+        is_due = revisits.queue.is_filling or not revisits.recompute.is_done
+        return is_due or not self.is_loaded or bool(self._waiting.budgets.with_room)
 
     @property
     def is_loaded(self) -> bool:
         """Whether what `load` reads of earlier runs is there: hosts, deferred units, scores."""
-        return self._earlier_runs.is_loaded
+        return self._hosts.is_loaded and self._waiting.is_loaded and self._scores.is_loaded
 
     def left_over(self, now: float) -> Left:
         """What stays queued if the crawl ends at *now*, blocked hosts left out. O(hosts), no store read."""
         return self._end.left_over(
-            now, self._backoffs.next, self._batch.counts.states[State.QUEUED] - self.withheld
+            now, self._waiting.next, self._batch.counts.states[State.QUEUED] - self.withheld
         )
 
     def is_of_this_run(self, page_id: PageId) -> bool:
@@ -265,11 +166,11 @@ class Frontier:
 
     def next_due(self) -> float | None:
         """Return when the first finished page comes back (POSIX seconds), None if none does. One seek."""
-        return self._revisit_queue.next_due()
+        return self._revisits.queue.next_due()
 
     def validators(self, lease: Lease) -> tuple[bytes, bytes]:
         """Return the tag and the date to ask for the page with; both empty to ask unconditionally."""
-        return self._false_304s.validators(lease)
+        return self._revisits.false_304s.validators(lease)
 
     def judge_304(
         self,
@@ -279,15 +180,36 @@ class Frontier:
         consequences: Consequences,
     ) -> Outcome:
         """Decide how a 304 ends *lease*; see `False304s.judge_304`."""
-        return self._false_304s.judge_304(lease, sent, received, consequences)
+        return self._revisits.false_304s.judge_304(lease, sent, received, consequences)
 
     def waiting_for_room(self, most: int) -> int:
         """Count the pages that wait for room in a budget, up to *most*; .4 us each."""
-        return self._deferral.waiting_for_room(most)
+        return self._waiting.waiting_for_room(most)
 
     def load(self, now: float, limit: int = 100) -> bool:
-        """Load a slice of earlier runs; true when all is loaded. See `EarlierRuns.load`."""
-        return self._earlier_runs.load(now, limit)
+        """Load a slice of what earlier runs left; true when all is loaded.
+
+        First *limit* more hosts, 20 to 80 us each with queued pages: their pages wait until then. Then what
+        the scorer knew, 1 us a queued page; with that the frontier ``is_loaded``. At last the fingerprints of
+        all pages, .3 ms a slice, and under another revisit rule than before when each page is due.
+        """
+        hosts, waiting, index, recompute = (
+            self._hosts,
+            self._waiting,
+            self._page_index,
+            self._revisits.recompute,
+        )
+        if not hosts.is_loaded:
+            hosts.load(now, limit)
+        if hosts.is_loaded and not waiting.is_loaded:
+            waiting.load(limit)
+        elif hosts.is_loaded and not self._scores.is_loaded:
+            self._scores.load(20 * limit, now)
+        if self.is_loaded and not index.is_loaded:
+            index.load()
+        if self.is_loaded and not recompute.is_done:
+            recompute.step(4 * limit)
+        return self.is_loaded and index.is_loaded and recompute.is_done
 
     def used_by(self, spider: str) -> str | None:
         """Note that *spider* uses the frontier; returns the spider that used it before."""
@@ -373,13 +295,15 @@ class Frontier:
 
     def news(self) -> News:
         """What happened beside the answers since this was asked last; each is told once."""
-        return News(self._queue.take_unreadable(), self._troubles.drain_given_up())
+        return News(self._waiting.drain_unreadable(), self._troubles.drain_given_up())
 
     # -- pages out -------------------------------------------------------------------------------------
 
     def lease(self, now: float) -> Lease | None:
-        """Lease the best page of the best host that may be asked; see `HandOut.lease`."""
-        return self._hand_out.lease(now)
+        """Lease the best page of the best host that may be asked; see `Leases.lease`."""
+        end = self._end
+        is_over, end.is_over, end.has_opened = end.is_over, False, False
+        return self._leases.lease(now, is_over)
 
     def will_send(self, lease: Lease, now: float) -> bool:
         """Return whether the delay counts from when the request goes out: then call `on_sent` at that
@@ -397,23 +321,34 @@ class Frontier:
         self._politeness.on_response(lease, now, has_answered, was_asked)
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
-        """Take back the lease granted last; see `HandOut.put_back`."""
-        self._hand_out.put_back(lease, now, is_replaced)
+        """Take back the lease granted last; see `Leases.put_back`."""
+        self._leases.put_back(lease, now, is_replaced)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
         """Take back clock and turn of the lease granted last: nothing is asked of the host under it."""
-        self._hand_out.skip_visit(lease, now)
+        self._leases.skip_visit(lease, now)
 
     def wake_at(self) -> float | None:
         """Return when `lease` is next worth calling (POSIX seconds, 0: now); None: waiting does not help."""
-        return self._hand_out.wake_at()
+        waiting, end, revisits = self._waiting, self._end, self._revisits
+        if waiting.budgets.with_room or self._leases.is_spilling or end.has_opened or end.is_over:
+            return 0.0
+        times = (
+            self._turns.next_time(),
+            waiting.next if waiting.next < FOREVER else None,
+            self._leases.next_deadline,
+            revisits.queue.wake_at if revisits.revisits_pages else None,
+        )
+        return min((when for when in times if when is not None), default=None)
 
     def identify(self, lease: Lease, fingerprint: bytes) -> int:
         """Say which page a lease without a ``node`` is for, a further visit: its links gather on that page,
         or are not kept where nobody knows the *fingerprint*. When that was visited last (POSIX seconds), as
         far as it came to an end; 0: never, or nothing comes back. One lookup, two where pages come back."""
-        node, pages = self.find(fingerprint), self._revisit_queue
-        lease.node, page = node, pages.finished(node) if node is not None and pages.revisits_pages else None
+        lease.node = node = self.find(fingerprint)
+        if node is None or not self._revisits.revisits_pages:
+            return 0
+        page = self._revisits.queue.finished(node)
         return 0 if page is None or page.visits is None else page.visits.last
 
     def extend_leases(self, now: float) -> None:
@@ -421,8 +356,8 @@ class Frontier:
         self._leases.extend(now)
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
-        """End a lease: the end and the links of its page in one batch. See `Endings.release`."""
-        return self._endings.release(lease, outcome, now)
+        """End a lease: the end and the links of its page in one batch. See `Leases.release`."""
+        return self._leases.release(lease, outcome, now)
 
     # -- rankings --------------------------------------------------------------------------------------
 
@@ -514,20 +449,27 @@ class Frontier:
         for giving up no page is left: hosts are asked sooner, or given up (`trouble`). To be asked when
         nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
         """
-        if self.is_refilling or self._revisit_queue.awaits(now):
+        if self.is_refilling or self._revisits.queue.awaits(now):
             return None
-        return self._hand_out.ends_at(now, patience) if self.pending else now
+        if not self.pending:
+            return now
+        if self._leases:
+            return None
+        finished, is_for_revisits = self._leases.finished, self._revisits.queue.is_alone
+        return self._end.ends_at(now, patience, finished, self._waiting.next, is_for_revisits)
 
     def last_lease(self, page_id: PageId, now: float) -> Lease | None:
         """Return a lease at the end of the crawl for a page that no other run can fetch; else None."""
-        return self._endings.last_lease(page_id, now)
+        self.commit()
+        page = self._batch.read_page(page_id)
+        is_queued = page is not None and page.state is State.QUEUED
+        return self._leases.last_lease(page, page_id, now) if page is not None and is_queued else None
 
     def close(self) -> None:
         """Commit, mark the end as clean, and close the store, also where that raises `FrontierUnwritable`.
         Leases that are out stay queued."""
         try:
-            for lease in self._leases.values():
-                self._batch.touch(self._hosts.get(lease.host))
+            self._leases.touch_hosts()
             self._scores.save()
             self._batch.end_run()
         finally:
@@ -535,7 +477,9 @@ class Frontier:
             self._batch.seen.let_go()
 
 
-def _rescoring(scorer: Scorer, batch: Batch, hosts: Hosts) -> Scores:
+def _scores_of(scorer: Scorer | None, batch: Batch, hosts: Hosts) -> Scores:
+    if scorer is None:
+        return Scores(batch)
     from .pages.rescoring import Rescoring  # loads NumPy and SciPy, only with a scorer
 
     return Rescoring(scorer, batch, hosts)

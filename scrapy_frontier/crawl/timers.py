@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.pages.leases import WRITTEN_WITHIN
+from ..core.pages.leasing import WRITTEN_WITHIN
 from . import scrapy_internals
 
 if TYPE_CHECKING:

@@ -204,7 +204,7 @@ def test_a_page_that_came_back_and_whose_row_cannot_be_read_waits_no_more(tmp_pa
         frontier.release(take(frontier), READ, NOW)
     frontier.close()
     frontier = a_frontier(tmp_path, LATER, revisits=SOON)
-    frontier._revisit_queue.wake(LATER)  # both stand in the queue
+    frontier._revisits.queue.wake(LATER)  # both stand in the queue
     opened[-1].write({keys.page_key(0): b"\xff"})
     assert drain(frontier, LATER) == {1}
     assert frontier.news().set_aside == (0,)
@@ -226,7 +226,7 @@ def test_a_host_whose_row_cannot_be_read_knows_of_all_its_pages(tmp_path: Path, 
         frontier.release(take(frontier), Outcome(event, 200, delay=10.0), NOW)
     frontier.close()
     frontier = a_frontier(tmp_path, LATER, limits=budget, revisits=SOON)
-    frontier._revisit_queue.wake(LATER)
+    frontier._revisits.queue.wake(LATER)
     frontier.close()
     store = Store(tmp_path)
     store.write({keys.host_key(A): b"?"})

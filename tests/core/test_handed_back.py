@@ -72,7 +72,7 @@ def test_each_visit_of_a_page_begins_anew(tmp_path: Path) -> None:
         assert lease is not None
         assert lease.page.url == urls[first], "at once"
         frontier.release(lease, Outcome(Event.FETCHED, 200), NOW)
-        assert not frontier._queue.came_again
+        assert not frontier._waiting.came_again
         frontier.requeue(lease.page_id, NOW)
     assert len(set(turns(frontier, 2))) == 1
     frontier.close()

@@ -968,7 +968,7 @@ def test_what_was_learnt_outlasts_restarts(tmp_path: Path) -> None:
     found = kept_for(tmp_path, 240, runs=8)
     assert found["often"] > found["seldom"] > found["never"] > 0
     with opened(tmp_path, NOW + 240 * DAY, ADAPTIVE) as frontier:
-        rates = frontier._revisit_queue._rates
+        rates = frontier._revisits.queue._rates
         assert rates is not None
         assert rates.multiplier > 0
         assert rates.expected("a.example") > rates.expected("unknown.example") / 100

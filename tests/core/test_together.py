@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, Released
 from scrapy_frontier.core.hosts.budgets import Limits
-from scrapy_frontier.core.pages.leases import WRITTEN_WITHIN
+from scrapy_frontier.core.pages.leasing import WRITTEN_WITHIN
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event

@@ -1,7 +1,7 @@
 """How many pages of a host may be fetched and queued, and which hosts have room again.
 
 A *unit* is a host, or `keys.DEPTH_UNIT` for pages too many links from a seed. Owns which units have pages
-that wait for room. Writes nothing; `Deferral` puts pages off and queues them again.
+that wait for room. Writes nothing; `Waiting` defers pages and queues them again.
 """
 
 from __future__ import annotations

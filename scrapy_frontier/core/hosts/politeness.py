@@ -48,7 +48,7 @@ class HostPoliteness:
         self, batch: Batch, hosts: Hosts, turns: Turns, troubles: HostTroubles, rng: random.Random
     ) -> None:
         self._batch = batch
-        self._hosts = hosts
+        self.hosts = hosts
         self._turns = turns
         self._troubles = troubles
         self._rng = rng  # draws the pauses of hosts that have a jitter
@@ -71,7 +71,7 @@ class HostPoliteness:
     def will_send(self, slot: HostSlot, now: float) -> bool:
         """Whether the delay after a request counts from when it leaves: then `on_sent` has to say so, and
         until that, or `on_response`, nothing else of its host is handed out."""
-        host = self._hosts.by_name[slot.host]  # it is there as long as one of its pages is queued
+        host = self.hosts.by_name[slot.host]  # it is there as long as one of its pages is queued
         if not host.delay or not slot.is_on_wire or slot.was_sent is not None:
             return False
         slot.was_sent = False
@@ -86,7 +86,7 @@ class HostPoliteness:
         if not slot.is_on_wire or slot.was_sent is not False:
             return
         slot.was_sent = True
-        host = self._hosts.get(slot.host)
+        host = self.hosts.get(slot.host)
         host.sending -= 1
         host.visited = max(host.visited, now)
         host.ready_at = max(host.ready_at, now + host.delay)
@@ -103,7 +103,7 @@ class HostPoliteness:
         """
         if not slot.is_on_wire:
             return
-        host = self._hosts.get(slot.host)
+        host = self.hosts.get(slot.host)
         if has_answered:
             self._troubles.answered(host, slot.page.url, slot.leased_at, now)
         if was_asked or slot.was_sent is not False:
@@ -132,7 +132,7 @@ class HostPoliteness:
         follow. None if it was not on the wire. *is_replaced*: something else is asked of the host instead."""
         if not slot.is_on_wire:
             return None
-        host = self._hosts.get(slot.host)
+        host = self.hosts.get(slot.host)
         self._leave(slot, host)
         if not is_replaced:
             self._turns.take_back(host, now)
@@ -158,7 +158,7 @@ class HostPoliteness:
         not apply. Raises `FrontierUnwritable`.
         """
         self._batch.check()
-        host = self._hosts.get(name)
+        host = self.hosts.get(name)
         wait = max(host.ready_at - now, 0.0)
         if host.is_blocked:
             wait = FOREVER
@@ -169,7 +169,7 @@ class HostPoliteness:
             host.beside += 1
             self.visit(host, now)
             self._batch.touch(host)
-        self._hosts.put_or_forget(host, now)
+        self.hosts.put_or_forget(host, now)
         return wait
 
     def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
@@ -177,7 +177,7 @@ class HostPoliteness:
         false nothing was sent: if no other request was under way, the clock is as before. Nothing for a host
         that is not in memory."""
         begun_at, before = self._side_requests.pop(name, (FOREVER, 0.0))
-        host = self._hosts.find(name)
+        host = self.hosts.find(name)
         if host is None:
             return
         host.in_flight -= 1
@@ -186,7 +186,7 @@ class HostPoliteness:
         host.visited = before if is_undone else now
         host.reset_clock()
         self._batch.touch(host)
-        self._hosts.put_or_forget(host, now)
+        self.hosts.put_or_forget(host, now)
 
     # -- delays ----------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class HostPoliteness:
         """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back. Whether
         anything changed: the largest delay of all sources holds, and what the operator ordered stands. May
         commit, so call it before rows are staged."""
-        host = self._hosts.get(name) if seconds else self._hosts.find(name)
+        host = self.hosts.get(name) if seconds else self.hosts.find(name)
         if host is None or not is_new(host.asked, source, seconds):
             return False
         return self._ask(name, source, seconds, now)
@@ -207,10 +207,10 @@ class HostPoliteness:
     def order_delay(self, name: str, seconds: float | None, now: float) -> None:
         """From now on the operator's delay of a host in *seconds* holds, whatever others ask for; None takes
         it back. Committed; raises `FrontierUnwritable`."""
-        self._hosts.order(name, self._hosts.orders(name)._replace(delay=seconds), now)
+        self.hosts.order(name, self.hosts.orders(name)._replace(delay=seconds), now)
 
     def _ask(self, name: str, source: str, seconds: float, now: float) -> bool:
-        host = self._hosts.find(name)
+        host = self.hosts.find(name)
         if host is None or not host.ask(source, seconds):
             return False
         host.reset_clock()
@@ -223,18 +223,18 @@ class HostPoliteness:
         """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to the
         disk when this returns. Raises `FrontierUnwritable`."""
         self._batch.check()
-        host = self._hosts.get(name)
+        host = self.hosts.get(name)
         rest = self._troubles.record(host, trouble, now)
         host.visited = host.visited or now  # by a request of another program; a row of zeros is none
         self._turns.put(host, now)
-        self._hosts.forget_if_idle(host, now)
+        self.hosts.forget_if_idle(host, now)
         self._batch.commit()
         return rest
 
     def is_cooling(self, name: str, now: float) -> bool:
         """Whether a host rests after trouble; for one of which a lease is out, or that has a queue. No store
         read."""
-        host = self._hosts.by_name.get(name)
+        host = self.hosts.by_name.get(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
@@ -244,7 +244,7 @@ class HostPoliteness:
         memory is no longer held. *trouble*: what happened, and how many ``times``; after `PATIENCE` of them
         its pages are given up.
         """
-        host = self._hosts.find(name)
+        host = self.hosts.find(name)
         if host is None:
             return
         host.held_for, host.held_until = trouble, until
@@ -260,7 +260,7 @@ class HostPoliteness:
 
     def held(self, now: float) -> dict[str, float]:
         """Hosts held until a known time, and that time (POSIX seconds); O(hosts held since the last call)."""
-        holds, by_name = self._holds.items(), self._hosts.by_name
+        holds, by_name = self._holds.items(), self.hosts.by_name
         self._holds = {
             name: until
             for name, until in holds
@@ -271,12 +271,12 @@ class HostPoliteness:
     def block(self, name: str, now: float) -> None:
         """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed; raises
         `FrontierUnwritable`."""
-        self._hosts.order(name, self._hosts.orders(name)._replace(blocked=int(now)), now)
+        self.hosts.order(name, self.hosts.orders(name)._replace(blocked=int(now)), now)
 
     def unblock(self, name: str, now: float) -> bool:
         """End a block, and the rest of a host that met trouble; whether there was one. Committed; raises
         `FrontierUnwritable`."""
-        orders, host = self._hosts.orders(name), self._hosts.find(name)
+        orders, host = self.hosts.orders(name), self.hosts.find(name)
         rested = self._troubles.end_rest(name, host, now)
-        self._hosts.order(name, orders._replace(blocked=None), now)
+        self.hosts.order(name, orders._replace(blocked=None), now)
         return rested or orders.blocked is not None

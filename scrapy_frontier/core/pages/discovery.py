@@ -19,15 +19,15 @@ from .traps import trap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..hosts.budgets import Budgets, OverBudget
+    from ..hosts.budgets import OverBudget
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.records import Page
     from .leases import Lease
-    from .queue import Deferral, Queue
-    from .revisit_queue import RevisitQueue
+    from .queue import Waiting
+    from .revisits import Revisits
     from .scores import Scores
     from .traps import TrapLimits
 
@@ -84,18 +84,15 @@ class PageIndex:
         self,
         batch: Batch,
         hosts: Hosts,
-        budgets: Budgets,
-        queue: Queue,
-        deferral: Deferral,
+        waiting: Waiting,
         scores: Scores,
-        revisits: RevisitQueue,
+        revisits: Revisits,
         traps: TrapLimits | None,
     ) -> None:
         self._batch = batch
         self._hosts = hosts
-        self._budgets = budgets
-        self._queue = queue
-        self._deferral = deferral
+        self._waiting = waiting
+        self._budgets = waiting.budgets
         self._scores = scores
         self._revisits = revisits
         self._traps = traps
@@ -164,6 +161,16 @@ class PageIndex:
         """Recognize no URL until it is met again, since some page is not known any more."""
         self._url_cache.clear()
         self._seen_cache.clear()
+
+    def forget_links(self, page_id: PageId) -> None:
+        """Remove the links of a page and its content score; links to it stay on the pages that have them."""
+        batch = self._batch
+        is_packed = batch.store.get(keys.segment_key(page_id)) is not None
+        has_row = batch.get(keys.link_key(page_id)) is not None  # which may be about to be packed
+        # An empty row counts before a segment, and goes when that is packed anew.
+        batch.rows[keys.link_key(page_id)] = b"" if is_packed or has_row else None
+        batch.rows[keys.content_key(page_id)] = None
+        self._scores.closed(page_id)
 
     @property
     def is_loaded(self) -> bool:
@@ -273,7 +280,7 @@ class PageIndex:
             return self._new(link, parent, now, seen=page_id)
         if not link.again:
             return Discovered(fate, page_id)
-        if self._revisits.take_over_due_visit(page_id, link, now):
+        if self._revisits.queue.take_over_due_visit(page_id, link, now):
             return Discovered(Fate.VISIT, page_id)
         return self._queue_visit(link, page_id, parent, now)
 
@@ -305,14 +312,14 @@ class PageIndex:
         arrival, page_id = batch.arrival, batch.new_visit()
         sort_key = queue_keys.sort_key(link.priority, self._scores.bucket_of(known), arrival, page_id)
         batch.put_page(page_id, page_of_link(link, parent, now))
-        self._queue.put(host, sort_key, now)
+        self._waiting.put(host, sort_key, now)
         return Discovered(Fate.VISIT, page_id)
 
     def _admit(self, link: Link, known: PageId, host: Host, parent: PageId | None, now: float) -> Discovered:
         """Queue a page that was only seen."""
         self._uncount_seen(link, known, host)
         self._batch.put_page(known, page_of_link(link, parent, now))
-        self._queue.put(host, self._queue.sort_key_again(known, link.priority), now)
+        self._waiting.put(host, self._waiting.sort_key_again(known, link.priority), now)
         return Discovered(Fate.NEW, known)
 
     def _uncount_seen(self, link: Link, page_id: PageId, host: Host) -> None:
@@ -354,7 +361,7 @@ class PageIndex:
         else:
             page_id, bucket = seen, link.bucket if link.is_placed else 0
             self._uncount_seen(link, page_id, host)
-        self._deferral.put(page_id, page, host, over, now, link.depth, bucket)
+        self._waiting.defer(page_id, page, host, over, now, link.depth, bucket)
         self._hosts.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)
 

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from ..store.queue_keys import QueuePlace
     from ..store.records import Page, RequestFacts
     from .discovery import PageIndex
-    from .leases import Leases
-    from .queue import Deferral, Queue
-    from .revisit_queue import RecomputeDue, RevisitQueue
-    from .scores import Scores
+    from .leasing import Leases
+    from .queue import Waiting
+    from .revisits import Revisits
 
 if TYPE_CHECKING:
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
@@ -56,11 +55,8 @@ class Edits:
     _page_index: PageIndex
     _hosts: Hosts
     _leases: Leases
-    _queue: Queue
-    _deferred: Deferral
-    _scores: Scores
-    _revisit_queue: RevisitQueue
-    _recompute_due: RecomputeDue
+    _waiting: Waiting
+    _revisits: Revisits
     _touched: set[str] = field(default_factory=set, init=False)  # hosts, which may leave the memory meanwhile
     _steps = 0
 
@@ -88,12 +84,12 @@ class Edits:
         page = self._page_index.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
-        if page_id in self._leased():  # it comes back right now, finished as it is
+        if page_id in self._leases.pages():  # it comes back right now, finished as it is
             return False
         host = self._hosts.of_page(page)
         was_seen = page.is_only_seen
         self._uncount_page(host, page_id, page)
-        self._revisit_queue.remove(page_id, page, host)
+        self._revisits.queue.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
         visits = None if page.visits is None else page.visits._replace(due=0)
         queued = records.Page(  # how it ended is forgotten
@@ -109,7 +105,7 @@ class Edits:
             visit_payload=visit_payload,
         )
         self._batch.put_page(page_id, queued)
-        self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
+        self._waiting.put(host, self._waiting.sort_key_again(page_id, priority), now)
         if fingerprint is not None:  # else no link looks whether the request was lost with its process
             self._batch.index(fingerprint, page_id, is_marked=True)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
@@ -142,15 +138,10 @@ class Edits:
         """Replace the record of a page, in the open batch, and that of the lease that it may be under, so
         that what is learnt of a page under way stands when its visit ends. Whether no lease has it."""
         self._batch.put_page(page_id, page)
-        for lease in self._leases.values():
-            if lease.page_id == page_id:
-                lease.page = page
-                return False
-        self._recompute_due.look(page_id, page)
+        if self._leases.change_page(page_id, page):
+            return False
+        self._revisits.recompute.look(page_id, page)
         return True
-
-    def _leased(self) -> set[PageId]:
-        return {lease.page_id for lease in self._leases.values()}
 
     # -- make due, forget ------------------------------------------------------------------------------
 
@@ -165,7 +156,7 @@ class Edits:
         """Have a page be due, of which a sitemap tells that it has changed. Whether it is: only in a run in
         which pages come back, if it was not visited since, and if the site is to be trusted. One under way is
         not. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
-        return page_id not in self._leased() and self._revisit_queue.make_due(page_id, now)
+        return page_id not in self._leases.pages() and self._revisits.queue.make_due(page_id, now)
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page: as if it had never been seen. False for one that is under way,
@@ -176,7 +167,7 @@ class Edits:
         Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
         page = self._page_index.page(page_id)
-        if page is None or page_id in self._leased():
+        if page is None or page_id in self._leases.pages():
             return False
         place = queue_keys.find_place(self._batch.store, page_id, host_of_page(page))
         doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
@@ -195,7 +186,7 @@ class Edits:
         must still keep its delay.
         """
         self._batch.commit()
-        count, leased = 0, self._leased()
+        count, leased = 0, self._leases.pages()
         without_index: list[_Doomed] = []
         store = self._batch.store
         stored = (lenient(records.decode_page, value) for _, value in store.scan(keys.PAGE))
@@ -210,7 +201,7 @@ class Edits:
             count += 1
             if count % _AT_A_TIME == 0:
                 yield count
-                leased = self._leased()
+                leased = self._leases.pages()
         self._forget_by_index([doomed for doomed in without_index if doomed.page_id not in leased], now)
         self._write(now)
         for each in names:
@@ -278,7 +269,7 @@ class Edits:
         batch.rows[keys.page_key(page_id)] = None
         batch.rows[keys.aside_key(page_id)] = None
         if page_id < keys.FIRST_VISIT:
-            self._forget_links(page_id)
+            self._page_index.forget_links(page_id)
         if fingerprint is not None:
             batch.rows[keys.INDEX + fingerprint] = None
         if place is not None:
@@ -288,7 +279,7 @@ class Edits:
             if is_ended:  # one that comes back
                 batch.count_queued_again(host, -1)
         if is_ended:
-            self._revisit_queue.forget(page_id, page, now)
+            self._revisits.queue.forget(page_id, page, now)
             self._uncount_page(host, page_id, page)
         batch.clamp(host)
         self._touched.add(host.name)
@@ -300,27 +291,18 @@ class Edits:
         self._batch.commit()
         for name in self._touched:
             host = self._hosts.get(name)
-            self._deferred.freed(host)
+            self._waiting.freed(host)
             self._hosts.put_or_forget(host, now)
         self._touched.clear()
         self._page_index.forget_urls()
         self._steps = 0
-
-    def _forget_links(self, page_id: PageId) -> None:
-        """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
-        is_packed = self._batch.store.get(keys.segment_key(page_id)) is not None
-        has_row = self._batch.get(keys.link_key(page_id)) is not None  # which may be about to be packed
-        # An empty row counts before a segment, and goes when that is packed anew.
-        self._batch.rows[keys.link_key(page_id)] = b"" if is_packed or has_row else None
-        self._batch.rows[keys.content_key(page_id)] = None
-        self._scores.closed(page_id)
 
     # -- counting --------------------------------------------------------------------------------------
 
     def _uncount_page(self, host: Host, page_id: PageId, page: Page) -> None:
         """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""
         if page.is_deferred:
-            self._deferred.remove(page_id, host)
+            self._waiting.undefer(page_id, host)
         else:
             self._batch.count_ended(host, page.state, -1, page.status)
         self._batch.clamp(host)

@@ -1,13 +1,9 @@
-"""Leases: who may fetch what until when, how a lease ends, and what is answered to that.
-
-What is handed over to the frontier of a link, and what it answers.
-"""
+"""The values that go in and out of the verbs: links and their answers, leases, outcomes and their answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
@@ -23,7 +19,7 @@ from . import traps
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..hosts.host import Host, Trouble
+    from ..hosts.host import Trouble
     from ..revisits.policy import Fetched, Result, VisitEnd
     from ..store.keys import PageId
     from ..store.link_rows import PlainEdge
@@ -128,7 +124,6 @@ def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
     )
 
 
-WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
 NO_LEASE = 0  # the id of a lease that none was granted for
 
 
@@ -244,52 +239,3 @@ class Released(NamedTuple):
     def is_queued(self) -> bool:
         """Whether the page is in its queue again."""
         return self.state is QUEUED
-
-
-class Leases(dict[int, Lease]):
-    """The leases that are out, by their ids and in order of their deadlines: all last *timeout* seconds. One
-    that has ended is popped. In memory only. The attempts of a page are used up after *max_attempts* of them,
-    and a kill may repeat *max_uncommitted_pages* pages.
-    """
-
-    def __init__(self, timeout: float, max_attempts: int, max_uncommitted_pages: int) -> None:
-        super().__init__()
-        self.timeout = timeout
-        self._max_attempts = max_attempts
-        self.max_uncommitted_pages = max_uncommitted_pages
-        self._last_id = 0
-
-    def grant(
-        self, page_id: PageId, page: Page, host: Host, sort_key: bytes, now: float, given_up: Trouble | None
-    ) -> Lease:
-        """A new lease of a page of *host*, out and on the wire, whose deadline is ``timeout`` seconds from
-        *now*.
-
-        To be called while the clock of the host is still as before: the lease keeps it, to be given back.
-        *given_up*: the page is not to be asked for, it ends with that. O(1).
-        """
-        number = self._last_id = self._last_id + 1
-        until, asked = now + self.timeout, host.asked
-        lease = Lease(host.name, page, now, page_id, host.delay, asked, given_up, number, sort_key, until)
-        lease.before = host.visited, host.ready_at
-        lease.comes_back = page.state is not QUEUED
-        lease.is_last_attempt = page.attempts + 1 >= self._max_attempts
-        if page_id < FIRST_VISIT:
-            lease.node = page_id
-        self[number] = lease
-        return lease
-
-    def extend(self, now: float) -> None:
-        """Have all that are out last as if they had been granted at *now*; O(these)."""
-        until = now + self.timeout
-        for lease in self.values():
-            lease.deadline = until
-
-    def of_hosts_not_blocked(self, by_name: Mapping[str, Host]) -> int:
-        """How many leases are out of hosts, *by_name* those in memory, that are not blocked; O(leases)."""
-        hosts = (by_name.get(lease.host) for lease in self.values())
-        return sum(host is None or not host.is_blocked for host in hosts)
-
-    def expired(self, now: float) -> list[Lease]:
-        """The leases that are out and whose deadline has passed at *now*; O(these)."""
-        return list(takewhile(lambda lease: lease.deadline <= now, self.values()))

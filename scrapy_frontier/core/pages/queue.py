@@ -1,26 +1,23 @@
-"""Pages in the queues of their hosts: put there and taken away, with all that has to know of it.
+"""Pages that wait: in the queue of their host, for the end of a backoff, or for room in a budget.
 
-Pages that wait for the end of a backoff, how long that is, and their rows, in order of time.
-
-Pages that wait for room in a budget: put aside, found again at the start, and taken back in order.
-
-Owns the deferred rows: each page whose record says it is deferred has one, under the unit whose budget is
-used up.
+`Waiting` puts them there and takes them away, in the open batch, in memory and in the scores; all agree. It
+owns the queue rows, the waiting rows of backoffs, and the deferred rows: each page whose record says it is
+deferred has one, under the unit whose budget is used up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRow, lenient
+from ..hosts.budgets import Budgets
 from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys, records
 from ..store.keys import NEUTRAL, State
 from ..store.records import COMES_BACK, LONGEST_ASKED
 
 if TYPE_CHECKING:
-    from ..hosts.budgets import Budgets, OverBudget
+    from ..hosts.budgets import Limits, OverBudget
     from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
@@ -28,20 +25,52 @@ if TYPE_CHECKING:
     from .leases import Outcome
     from .scores import Scores
 
+FIRST_BACKOFF = 1.0  # seconds
+LONGEST_BACKOFF = 3600.0  # seconds; ten attempts come to nine minutes
+# Seconds: no page waits longer, for a crawl that starts then. A clock that was set back by less than a day
+# may make more of what a server asked for (`LONGEST_ASKED`), and must not make nothing of it.
+TOO_LONG_TO_WAIT = 2 * LONGEST_ASKED
+_AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
-@dataclass(eq=False, repr=False)
-class Queue:
-    """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*; all three
-    agree."""
 
-    _batch: Batch
-    _hosts: Hosts
-    _scores: Scores
-    # Ids of pages set aside since somebody last looked.
-    _unreadable: list[int] = field(default_factory=list, init=False)
-    came_again: set[PageId] = field(default_factory=set, init=False)  # by `put_behind`, within a visit
-    _turn = 0
-    _due_turn = 0  # of pages that come back: their sort keys have room for few
+def backoff(attempts: int) -> float:
+    """Seconds before a page is fetched again after *attempts* leases, 1 and more: `FIRST_BACKOFF`, doubled
+    with each that follows, up to `LONGEST_BACKOFF`."""
+    return float(min(FIRST_BACKOFF * 2 ** min(attempts - 1, 60), LONGEST_BACKOFF))
+
+
+PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
+
+
+class Waiting:
+    """All pages that wait. ``next`` is when the first backoff ends, or `FOREVER`.
+
+    A backoff that is due more than `TOO_LONG_TO_WAIT` after the frontier was opened was put there by
+    a clock that was ahead, and has been set right: it is over, or the page would wait as long again.
+    """
+
+    def __init__(self, batch: Batch, hosts: Hosts, scores: Scores, limits: Limits) -> None:
+        self._batch = batch
+        self._hosts = hosts
+        self._scores = scores
+        self.budgets = Budgets(limits)
+        self._unreadable: list[int] = []  # ids of pages set aside since `drain_unreadable`
+        self.came_again: set[PageId] = set()  # by `put_behind`, within a visit
+        self._turn = 0
+        self._due_turn = 0  # of pages that come back: their sort keys have room for few
+        first = next(batch.store.scan(keys.WAITING, limit=1), None)
+        self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
+        self._cursor = b""
+        # Behind it the rows lie that wait too long.
+        self._too_late: bytes | None = queue_keys.behind_waiting(batch.opened_at + TOO_LONG_TO_WAIT)
+        if next(batch.store.scan(keys.WAITING, self._too_late, 1), None) is None:
+            self._too_late = None
+        else:
+            self.next = batch.opened_at
+        self.cut_short: set[PageId] = set()  # pages whose backoff was, until they are leased
+        self._to_load: bytes | None = b""  # behind it the deferred rows lie that were not looked at
+
+    # -- queues ----------------------------------------------------------------------------------------
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
@@ -105,48 +134,13 @@ class Queue:
             self._scores.closed(page_id)
         self._unreadable.append(page_id)
 
-    def take_unreadable(self) -> tuple[int, ...]:
+    def drain_unreadable(self) -> tuple[int, ...]:
         """Ids of the pages that were set aside since this was asked last."""
         found = tuple(self._unreadable)
         self._unreadable.clear()
         return found
 
-
-FIRST_BACKOFF = 1.0  # seconds
-LONGEST_BACKOFF = 3600.0  # seconds; ten attempts come to nine minutes
-# Seconds: no page waits longer, for a crawl that starts then. A clock that was set back by less than a day
-# may make more of what a server asked for (`LONGEST_ASKED`), and must not make nothing of it.
-TOO_LONG_TO_WAIT = 2 * LONGEST_ASKED
-_AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
-
-
-def backoff(attempts: int) -> float:
-    """Seconds before a page is fetched again after *attempts* leases, 1 and more: `FIRST_BACKOFF`, doubled
-    with each that follows, up to `LONGEST_BACKOFF`."""
-    return float(min(FIRST_BACKOFF * 2 ** min(attempts - 1, 60), LONGEST_BACKOFF))
-
-
-class Backoffs:
-    """The waiting rows of the store. ``next`` is when the first wait is over, or `FOREVER`.
-
-    What is due more than `TOO_LONG_TO_WAIT` after *opened_at* was put there by a clock that was ahead, and
-    has been set right: it is over, or the page would wait until it is as late again.
-    """
-
-    def __init__(self, batch: Batch, hosts: Hosts, queue: Queue, opened_at: float) -> None:
-        self._batch = batch
-        self._hosts = hosts
-        self._queue = queue
-        first = next(batch.store.scan(keys.WAITING, limit=1), None)
-        self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
-        self._cursor = b""
-        # Where such rows go on.
-        self._too_late: bytes | None = queue_keys.behind_waiting(opened_at + TOO_LONG_TO_WAIT)
-        if next(batch.store.scan(keys.WAITING, self._too_late, 1), None) is None:
-            self._too_late = None
-        else:
-            self.next = opened_at
-        self.cut_short: set[PageId] = set()  # pages whose backoff was, until they are handed out
+    # -- backoffs --------------------------------------------------------------------------------------
 
     def handed_out(self, page_id: PageId) -> None:
         """A page whose backoff was ``cut_short`` is handed out."""
@@ -156,7 +150,7 @@ class Backoffs:
         """The hand-out of a page whose backoff was ``cut_short`` was none after all."""
         self.cut_short.add(page_id)
 
-    def put(self, host: Host, sort_key: bytes, until: float) -> None:
+    def wait(self, host: Host, sort_key: bytes, until: float) -> None:
         """Have a page that is in no queue wait *until* then (POSIX seconds), in the open batch; it counts as
         queued.
 
@@ -168,18 +162,17 @@ class Backoffs:
         self._batch.count_queued(host, 1)
         self.next = min(self.next, until)
 
-    def queue_again(self, host: Host, sort_key: bytes, priority: int, outcome: Outcome, now: float) -> bool:
+    def queue_again(self, host: Host, sort_key: bytes, priority: int, outcome: Outcome, now: float) -> None:
         """Queue a page that was handed out once more, in the open batch, as *outcome* says: behind all of its
-        *priority*, not before its delay has passed, or at once. Whether it waits. O(log hosts)."""
+        *priority*, not before its delay has passed, or at once. O(log hosts)."""
         until = now + outcome.delay
         if outcome.is_behind:
-            self._queue.put_behind(host, sort_key, priority, now)
+            self.put_behind(host, sort_key, priority, now)
         elif until <= now:
-            self._queue.put_back(host, sort_key, now)
+            self.put_back(host, sort_key, now)
         else:
-            self.put(host, sort_key, until)
-            return True
-        return False
+            self.wait(host, sort_key, until)
+            self._scores.waits(queue_keys.sort_key_id(sort_key))
 
     def wake(self, now: float, is_over: bool) -> None:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
@@ -197,7 +190,7 @@ class Backoffs:
             if (when > now and not is_over) or index == _AT_A_TIME:
                 self.next = min(self.next, when)
                 break
-            page_id = self._put_back(key, value, now)
+            page_id = self._end_backoff(key, value, now)
             if page_id is not None and when > now:
                 self.cut_short.add(page_id)
             else:
@@ -211,13 +204,13 @@ class Backoffs:
         after = max(self._too_late, queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT))
         rows = list(self._batch.store.scan(keys.WAITING, after, _AT_A_TIME))
         for key, value in rows:
-            self._put_back(key, value, now)
+            self._end_backoff(key, value, now)
         self._batch.commit()
         self._too_late = rows[-1][0][1:] if len(rows) == _AT_A_TIME else None
         if self._too_late is not None:
             self.next = now
 
-    def _put_back(self, key: bytes, value: bytes, now: float) -> PageId | None:
+    def _end_backoff(self, key: bytes, value: bytes, now: float) -> PageId | None:
         """Put the page of a waiting row back into its queue, in the open batch; None for a row that nobody
         can read: `check` sees to it."""
         found = lenient(queue_keys.unpack_sort_key, value)
@@ -227,27 +220,10 @@ class Backoffs:
         host = self._hosts.get(name)
         self._batch.rows[key] = None
         self._batch.count_queued(host, -1)
-        self._queue.put_back(host, sort_key, now)
+        self.put_back(host, sort_key, now)
         return queue_keys.sort_key_id(sort_key)
 
-
-PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
-
-
-@dataclass(eq=False, repr=False)
-class Deferral:
-    """The pages that no budget has room for, by the unit, a host or a domain, whose budget is used up.
-
-    `load` finds the units of earlier runs; `spill` puts the head of a spent host aside before it is handed
-    out; `take_back` queues up to `PAGES_AT_A_TIME` pages of a unit, in the order of their discovery.
-    """
-
-    _batch: Batch
-    _hosts: Hosts
-    _budgets: Budgets
-    _queue: Queue
-    _scores: Scores
-    _to_load: bytes | None = field(default=b"", init=False)
+    # -- budgets ---------------------------------------------------------------------------------------
 
     @property
     def is_loaded(self) -> bool:
@@ -275,15 +251,15 @@ class Deferral:
                 self._to_load = row[0][1:]
             else:
                 unit = found[0]
-                self._budgets.found(unit, self._hosts.row_of(unit))
+                self.budgets.found(unit, self._hosts.row_of(unit))
                 self._to_load = keys.deferred_key(unit, keys.MAX_ID)[1:]
                 limit -= 1
 
     def freed(self, host: Host) -> None:
         """Pages of *host* are gone: those that wait are queued if it has room now. O(1)."""
-        self._budgets.freed(host)
+        self.budgets.freed(host)
 
-    def put(
+    def defer(
         self,
         page_id: PageId,
         page: Page,
@@ -296,15 +272,15 @@ class Deferral:
         """Have a page that is in no queue wait for room; part of the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
         self._batch.put_page(page_id, page)
-        self._put_row(page_id, over.unit, depth, bucket)
+        self._put_deferred(page_id, over.unit, depth, bucket)
         self._batch.count_deferred(host, 1)
 
-    def _put_row(self, page_id: PageId, unit: str, depth: int, bucket: int) -> None:
+    def _put_deferred(self, page_id: PageId, unit: str, depth: int, bucket: int) -> None:
         value = records.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
         self._batch.rows[keys.deferred_key(unit, page_id)] = value
-        self._budgets.deferred(unit, page_id)
+        self.budgets.deferred(unit, page_id)
 
-    def remove(self, page_id: PageId, host: Host) -> None:
+    def undefer(self, page_id: PageId, host: Host) -> None:
         """Remove the row of a page that waits no more, under whatever unit it is, and count it for *host* no
         more.
 
@@ -320,19 +296,19 @@ class Deferral:
         Some unit must have room (``Budgets.with_room``), and what was open before must have been committed.
         The new rows are in the open batch.
         """
-        unit, cursor = self._budgets.next_unit()
+        unit, cursor = self.budgets.next_unit()
         prefix = keys.deferred_prefix(unit)
         rows = list(self._batch.store.scan(prefix, after=cursor, limit=PAGES_AT_A_TIME))
         for key, value in rows:
-            if not self._take(unit, key, value, now):
-                self._budgets.taken(unit, cursor, has_room=False)
+            if not self._take_one(unit, key, value, now):
+                self.budgets.taken(unit, cursor, has_room=False)
                 return
             cursor = key[len(prefix) :]
-        self._budgets.taken(unit, cursor if len(rows) == PAGES_AT_A_TIME else None, has_room=True)
+        self.budgets.taken(unit, cursor if len(rows) == PAGES_AT_A_TIME else None, has_room=True)
 
-    def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
+    def _take_one(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
         """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""
-        budgets, page_id = self._budgets, queue_keys.sort_key_id(key)
+        budgets, page_id = self.budgets, queue_keys.sort_key_id(key)
         depth, bucket = records.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
@@ -347,7 +323,7 @@ class Deferral:
         batch = self._batch
         batch.rows[key] = None
         if over is not None:
-            self._put_row(page_id, over.unit, depth, bucket)
+            self._put_deferred(page_id, over.unit, depth, bucket)
             batch.put_page(page_id, page._replace(changed=int(now), reason=over.reason))
             batch.touch(host)
             self._hosts.forget_if_idle(host, now)
@@ -356,7 +332,7 @@ class Deferral:
         batch.put_page(page_id, page)
         batch.count_deferred(host, -1)
         bucket = self._scores.opened(page_id, bucket)
-        self._queue.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
+        self.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
         return True
 
     def spill(self, host: Host, now: float) -> bool:
@@ -365,7 +341,7 @@ class Deferral:
         Never a further visit, nor a page that comes back. One whose record cannot be read is set aside
         instead. In the open batch; the host gets its next head and its place.
         """
-        over = self._budgets.spent(host)
+        over = self.budgets.spent(host)
         sort_key = host.next_sort_key()
         page_id = queue_keys.sort_key_id(sort_key)
         if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
@@ -374,10 +350,10 @@ class Deferral:
         try:
             _, page = records.queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRow:
-            self._queue.set_aside(host, sort_key)
+            self.set_aside(host, sort_key)
         else:
-            self._queue.remove(host, sort_key)
+            self.remove(host, sort_key)
             self._scores.closed(page_id)
-            self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
+            self.defer(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
         self._hosts.put_or_forget(host, now)
         return True

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.records import Page
-    from .queue import Backoffs, Queue
+    from .queue import Waiting
     from .revisit_queue import ForbiddenPages, RevisitQueue
     from .scores import Scores
 
@@ -131,8 +131,7 @@ class RevisitEndings:
 
     _batch: Batch
     _hosts: Hosts
-    _queue: Queue
-    _backoffs: Backoffs
+    _waiting: Waiting
     _scores: Scores
     _revisit_queue: RevisitQueue
     _rates: LearntChangeRates
@@ -144,12 +143,12 @@ class RevisitEndings:
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch, whose queue row goes. It stays
         what it is where the visit does not end it, in the *queue* of another host, if it is queued again."""
-        self._queue.remove(host, lease.sort_key)
+        self._waiting.remove(host, lease.sort_key)
         if lease.queues_again(outcome.event):
             self._queue_again(lease, host, queue, outcome, now)
             return Released(State.QUEUED)
         ended = self._judge(lease, outcome, now)
-        self._queue.visited(lease.page_id)
+        self._waiting.visited(lease.page_id)
         kept, added, removed = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
         self._batch.count_queued_again(host, -1)
@@ -257,7 +256,7 @@ class RevisitEndings:
                 self._batch.count_queued_again(its, change)
                 self._batch.count_ended(its, page.state, change, page.status)
         self._batch.put_page(lease.page_id, page)
-        self._backoffs.queue_again(queue, lease.sort_key, page.priority, outcome, now)
+        self._waiting.queue_again(queue, lease.sort_key, page.priority, outcome, now)
 
     def _write(self, lease: Lease, ended: _Revisited, host: Host, now: float) -> Page:
         page, end, before, batch = ended.page, ended.ending, lease.page, self._batch

@@ -99,6 +99,7 @@ class Batch:
         self.rows: dict[bytes, bytes | None] = {}
         self._touched: set[KeptHost] = set()
         self.failure: FrontierError | None = None
+        self.opened_at = 0.0
         self.ends = 0
         self.link_rows = 0  # put in this run
         self.left: set[str] = set()
@@ -216,8 +217,8 @@ class Batch:
         self.rows[key] = None
         self.counts.due -= 1
 
-    def end(self, host: KeptHost, sort_key: bytes, page_id: PageId, page: Page) -> None:
-        """A queued page has come to an end, as its new row says; a further visit leaves no trace."""
+    def end(self, host: KeptHost, sort_key: bytes, page_id: PageId, page: Page, row: bytes) -> None:
+        """A queued page has come to an end, as its new *row* says; a further visit leaves no trace."""
         rows = self.rows
         rows[host.prefix + sort_key] = None
         host.queued -= 1
@@ -226,7 +227,7 @@ class Batch:
         if page_id >= keys.FIRST_VISIT:
             rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = None
         else:
-            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = records.encode_page(page)
+            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = row
             self.count_ended(host, page.state, status=page.status)
 
     def put_links(self, page_id: PageId, links: Iterable[PlainEdge]) -> list[PlainEdge]:
@@ -235,9 +236,13 @@ class Batch:
         An empty row stands for no links. Raises `ValueError` for a target or flags that no edge has.
         """
         edges, row = encode_links(page_id, links)
-        self.rows[keys.LINK_ROW + page_id.to_bytes(keys.ID_BYTES, "big")] = row
-        self.link_rows += 1
+        self.put_link_row(page_id, row)
         return edges
+
+    def put_link_row(self, page_id: PageId, row: bytes) -> None:
+        """Put the row of the links of a page, as `encode_links` makes it, into the open batch."""
+        self.rows[keys.link_key(page_id)] = row
+        self.link_rows += 1
 
     def count_queued(self, host: KeptHost, change: int) -> None:
         """So many pages of *host* more are queued; *change* may be negative."""
@@ -345,9 +350,13 @@ class Batch:
         self.rows[keys.SPIDER] = name
         return None if stored is None else stored.decode(errors="replace")
 
-    def begin_run(self) -> bool:
-        """Take the clean mark off; whether it was there, or the frontier is new. Commits where it was there.
-        False: the last run was killed, or could not write any more."""
+    def begin_run(self, now: float) -> bool:
+        """Begin a run at *now* (POSIX seconds), ``opened_at`` from then on: take the clean mark off.
+
+        Returns whether it was there, or the frontier is new. False: the last run was killed, or could not
+        write any more. Commits if the mark was there.
+        """
+        self.opened_at = now
         if self.is_first_run:
             return True
         was_clean = self.store.get(keys.CLEAN) is not None

@@ -1,0 +1,396 @@
+"""Leases: which page is handed out next, and how the end of a lease becomes the state of its page.
+
+Nothing is written at hand-out. The end of a lease puts the rows of its page, its links and its place in a
+queue into the open batch, which is committed unless it may wait for a few more ends.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from .. import reasons
+from ..errors import UnreadableRow
+from ..hosts.trouble import trouble_at_the_end, why_given_up
+from ..parse.urls import host_of
+from ..revisits.policy import read
+from ..store import keys, queue_keys, records
+from ..store.keys import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
+from ..store.link_rows import encode_links
+from ..transitions import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
+from .leases import NO_LEASE, Lease, Outcome, Released
+from .queue import PAGES_AT_A_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..hosts.host import Host
+    from ..hosts.politeness import HostPoliteness
+    from ..store.batch import Batch
+    from ..store.keys import PageId
+    from ..store.link_rows import PlainEdge
+    from ..store.records import Page
+    from .options import FrontierOptions
+    from .queue import Waiting
+    from .revisits import Revisits
+    from .scores import Scores
+
+MOST_ENDS = 16  # written together
+WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
+
+
+class Leases:
+    """The leases that are out, in memory only: grants them, takes them back, ends them.
+
+    An end may wait for others while no more than ``max_uncommitted_pages`` pages are leased or not written:
+    these are what a kill repeats. ``finished`` counts the pages that came to an end in this run.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        politeness: HostPoliteness,
+        waiting: Waiting,
+        scores: Scores,
+        revisits: Revisits,
+        options: FrontierOptions,
+    ) -> None:
+        self._batch = batch
+        self._politeness = politeness
+        self._hosts = politeness.hosts
+        self._waiting = waiting
+        self._scores = scores
+        self._revisits = revisits
+        self._timeout = options.lease_timeout
+        self._max_attempts = options.max_attempts
+        self._max_uncommitted = options.max_uncommitted_pages
+        self._out: dict[int, Lease] = {}  # by id, in order of their deadlines
+        self._last_id = 0
+        self._first_end = 0.0  # when the first of the ends came that are not written yet
+        self.is_spilling = False  # more pages are to be deferred before one can be leased
+        self.finished = 0
+
+    def __len__(self) -> int:
+        return len(self._out)
+
+    def pages(self) -> set[PageId]:
+        """Return the ids of the leased pages."""
+        return {lease.page_id for lease in self._out.values()}
+
+    def change_page(self, page_id: PageId, page: Page) -> bool:
+        """Replace the record of the page of a lease, so that it stands when the lease ends; false if the page
+        is not leased."""
+        for lease in self._out.values():
+            if lease.page_id == page_id:
+                lease.page = page
+                return True
+        return False
+
+    def of_hosts_not_blocked(self) -> int:
+        """Return how many leases are out of hosts that are not blocked; O(leases)."""
+        hosts = (self._hosts.by_name.get(lease.host) for lease in self._out.values())
+        return sum(host is None or not host.is_blocked for host in hosts)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When the first lease expires (POSIX seconds); None if none is out."""
+        first = next(iter(self._out.values()), None)
+        return None if first is None else first.deadline
+
+    def extend(self, now: float) -> None:
+        """Give all leases the deadline they would have if granted at *now*; O(leases)."""
+        for lease in self._out.values():
+            lease.deadline = now + self._timeout
+
+    def touch_hosts(self) -> None:
+        """Have the next batch hold the rows of the hosts of all leases, at the end of a run."""
+        for lease in self._out.values():
+            self._batch.touch(self._hosts.get(lease.host))
+
+    # -- hand-out --------------------------------------------------------------------------------------
+
+    def lease(self, now: float, is_over: bool = False) -> Lease | None:
+        """Lease the best page of the best host that may be asked at *now*; None if there is none.
+
+        Leases that have expired are ended first, and backoffs that are over; all backoffs if the crawl
+        *is_over*. A page that is given up takes no place of its host, and is no visit. None commits what is
+        open. O(log hosts) and a lookup; O(1) while no host is ready. Raises `FrontierUnwritable`.
+        """
+        self._catch_up(now, is_over)
+        waiting, batch, share = self._waiting, self._batch, self._revisits.share
+        budgets = waiting.budgets
+        if budgets.with_room:
+            batch.commit()  # else a page queued again in the open batch would be found to wait still
+            waiting.take_back(now)
+            batch.commit()
+        spilled = 0
+        while (host := self._hosts.best(now)) is not None:
+            host, sort_key = (host, None) if share is None else share.turn(host)
+            if sort_key is None and budgets.is_limited and waiting.spill(host, now):
+                spilled += 1
+                if spilled == PAGES_AT_A_TIME:
+                    break
+                continue
+            lease = self._take(host, sort_key, now)
+            if lease is not None:
+                return lease
+        self.is_spilling = spilled == PAGES_AT_A_TIME
+        batch.commit()
+        return None
+
+    def _catch_up(self, now: float, is_over: bool) -> None:
+        """End what has expired, and queue what waited until *now*; nearly always there is nothing to do."""
+        batch, waiting = self._batch, self._waiting
+        for lease in list(takewhile(lambda lease: lease.deadline <= now, self._out.values())):
+            self.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
+        # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
+        is_due = is_over or waiting.next <= now
+        must_be_there = is_due or waiting.budgets.is_limited or batch.failure is not None
+        if must_be_there or batch.ends + len(self._out) >= self._max_uncommitted:
+            batch.commit()
+        if is_due:
+            waiting.wake(now, is_over)
+        self._revisits.wake(now)
+        self._hosts.compact_some()
+
+    def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
+        revisits = self._revisits
+        sort_key = host.take(sort_key)
+        try:
+            page_id, page = records.queued_page(self._batch.rows, self._batch.store, sort_key)
+        except UnreadableRow:
+            self._waiting.set_aside(host, sort_key)
+            self._waiting.freed(host)
+            self._hosts.put_or_forget(host, now)
+            return None
+        if page.state is not QUEUED and not revisits.revisits_pages:
+            revisits.put_off(host, sort_key, page, now)
+            self._hosts.put_or_forget(host, now)
+            return None
+        lease = self._grant(page_id, page, host, sort_key, now)
+        if page_id in self._waiting.cut_short:
+            self._waiting.handed_out(page_id)
+            lease.is_last = True
+        if revisits.share is not None:
+            revisits.share.handed_out(host, sort_key)
+        if host.more and not (host.heads and host.heads[0] <= host.cursor):
+            self._hosts.fill(host)
+        self._politeness.visit(host, now)
+        if lease.given_up is not None:
+            self.skip_visit(lease, now)
+        return lease
+
+    def _grant(self, page_id: PageId, page: Page, host: Host, sort_key: bytes, now: float) -> Lease:
+        """Grant a lease, while the clock of the host is as before: the lease keeps it, to be given back."""
+        self._last_id += 1
+        lease = Lease(
+            host=host.name,
+            page=page,
+            leased_at=now,
+            page_id=page_id,
+            delay=host.delay,
+            asked=host.asked,
+            given_up=why_given_up(host, page, now) if host.given_up else None,
+            id=self._last_id,
+            sort_key=sort_key,
+            deadline=now + self._timeout,
+            is_last_attempt=page.attempts + 1 >= self._max_attempts,
+            comes_back=page.state is not QUEUED,
+            node=page_id if page_id < keys.FIRST_VISIT else None,
+        )
+        lease.before = host.visited, host.ready_at
+        self._out[lease.id] = lease
+        return lease
+
+    def last_lease(self, page: Page, page_id: PageId, now: float) -> Lease:
+        """Return a lease at the end of the crawl for a queued page whose request no other run can make.
+
+        It is not counted as out: the queue row stays, and nothing has to release it.
+        """
+        host = self._hosts.of_page(page)
+        return Lease(
+            host=host.name,
+            page=page,
+            leased_at=now,
+            page_id=page_id,
+            delay=host.delay,
+            asked=host.asked,
+            given_up=trouble_at_the_end(host, page, now),
+            is_on_wire=False,
+            is_last=True,
+            is_last_attempt=True,
+        )
+
+    def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
+        """Take back the lease granted last: page, clock and turns are as before. Writes nothing.
+
+        *is_replaced*: something else is asked of the host in this turn, which is used up.
+        """
+        host = self._politeness.take_back(lease, now, is_replaced)
+        if self._out.pop(lease.id, None) is None or host is None:
+            return
+        host.put_back(lease.sort_key)
+        if lease.is_last:
+            self._waiting.taken_back(lease.page_id)
+        if self._revisits.share is not None:
+            self._revisits.share.taken_back()
+        self._hosts.put(host, now)
+
+    def skip_visit(self, lease: Lease, now: float) -> None:
+        """Take back clock and turn of the lease granted last, which goes on: nothing is asked of its host
+        under it. Writes nothing."""
+        host = self._politeness.take_back(lease, now)
+        if host is not None:
+            self._hosts.put(host, now)
+
+    # -- ends ------------------------------------------------------------------------------------------
+
+    def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
+        """End a lease; a lease that has ended is left alone.
+
+        Puts everything into one batch with what was discovered since the last one; that is committed unless
+        the end may wait for others (`Released.is_written`). A retry after the last attempt fails the page.
+        Raises `FrontierUnwritable`, and for an impossible outcome whatever `after` and the rows raise: then
+        nothing has changed.
+        """
+        batch = self._batch
+        batch.check()
+        if lease.comes_back:
+            page = lease.page._replace(status=outcome.status, reason=outcome.reason)
+        else:
+            page = self.after(lease, outcome, now)
+        row = records.encode_page(page)
+        queue = self._hosts.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
+        if lease.id not in self._out:
+            return self._late(lease)
+        host = self._hosts.get(lease.host)
+        if lease.comes_back:
+            self._let_go(lease, host, now)
+            released = self._revisits.release(lease, outcome, host, queue or host, now)
+            self.finished += released.state is not QUEUED
+            return released._replace(is_written=self._commit(host, outcome, now))
+        if page.state is QUEUED:
+            self._let_go(lease, host, now)
+            host.drop_leased(lease.sort_key)
+            batch.unqueue(host, lease.sort_key)
+            self._queue_again(lease, page, queue or host, outcome, now)
+            return Released(page.state, is_written=self._commit(host, outcome, now))
+        is_visit = lease.page_id >= keys.FIRST_VISIT
+        beside = self._revisits.release_beside(lease, outcome, now) if is_visit else None
+        links = self._write_links(lease, page.state, outcome) if beside is None else 0
+        self._let_go(lease, host, now)
+        host.drop_leased(lease.sort_key)
+        if not is_visit and self._revisits.notes_ends:
+            page = self._revisits.first_ended(lease, page, now)
+            row = records.encode_page(page)
+        batch.end(host, lease.sort_key, lease.page_id, page, row)
+        if self._waiting.came_again:
+            self._waiting.visited(lease.page_id)
+        self.finished += 1
+        is_written = self._commit(host, outcome, now)
+        if beside is not None:
+            return beside._replace(state=page.state, is_written=is_written)
+        return Released(page.state, links=links, is_written=is_written)
+
+    def _let_go(self, lease: Lease, host: Host, now: float) -> None:
+        """Take a lease off those that are out, and its request off the network."""
+        del self._out[lease.id]
+        if lease.is_on_wire:
+            self._politeness.release_slot(lease, host, now)
+
+    def _commit(self, host: Host, outcome: Outcome, now: float) -> bool:
+        """Commit an end, unless it may wait for others; returns whether it is written."""
+        batch, waiting = self._batch, self._waiting
+        if waiting.budgets.units:
+            waiting.freed(host)
+        if not host.queued:
+            self._hosts.forget_if_idle(host, now)
+        batch.counts.attempts += outcome.event not in UNCOUNTED
+        if not batch.ends:
+            self._first_end = now
+        batch.ends += 1
+        may_wait = (
+            batch.ends + len(self._out) < self._max_uncommitted
+            and batch.ends < MOST_ENDS
+            and now - self._first_end < WRITTEN_WITHIN
+        )
+        if not may_wait:
+            batch.commit()
+        if self._scores.moved:
+            self._scores.place_moved(now)
+        return not may_wait
+
+    def _late(self, lease: Lease) -> Released:
+        if lease.id == NO_LEASE:
+            return Released(QUEUED)
+        self._batch.commit()
+        page = self._batch.read_page(lease.page_id)
+        return Released(None if page is None else page.state, is_late=True)
+
+    def after(self, lease: Lease, outcome: Outcome, now: float) -> Page:
+        """Return the record that *outcome* makes of the page of *lease*. Changes nothing, reads no store.
+
+        A retry that is one too many fails the page. A page that ends goes back to its own request. Raises
+        `IllegalTransition` for an event that ends no lease.
+        """
+        page, event, reason = lease.page, outcome.event, outcome.reason
+        attempts = page.attempts + (event not in UNCOUNTED)
+        if event in (RETRIED, EXPIRED) and lease.is_last_attempt:
+            event, reason = Event.FAILED, reasons.ATTEMPTS_USED_UP(reason=reason, attempts=attempts)
+        # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
+        # would put it behind every page that is yet to be found, and stay when it succeeds.
+        priority = page.priority if outcome.priority is None else max(outcome.priority, page.priority)
+        visits = page.visits
+        if event is FETCHED and outcome.fetched is not None:
+            visits = read(visits, outcome.fetched, int(now))
+        state = AFTER_LEASE[event] or after(LEASED, event)
+        payload, facts, visit_payload = page.payload, page.facts, b""
+        if state is QUEUED:
+            visit_payload = page.visit_payload if outcome.visit_payload is None else outcome.visit_payload
+        elif outcome.request is not None:
+            payload, facts = outcome.request
+        return page._replace(
+            state=state,
+            attempts=attempts,
+            priority=priority,
+            payload=payload,
+            status=outcome.status,
+            changed=int(now),
+            target=outcome.target,
+            reason=reason,
+            is_deferred=False,
+            visits=visits,
+            facts=facts,
+            visit_payload=visit_payload,
+        )
+
+    def _queue_again(self, lease: Lease, page: Page, host: Host, outcome: Outcome, now: float) -> None:
+        """Queue the page of a lease once more on *host*: at once, after its delay, or behind its priority."""
+        if outcome.host:
+            page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
+        page_id, sort_key = lease.page_id, lease.sort_key
+        if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
+            bucket = self._scores.bucket_of(page_id)
+            sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
+        self._batch.put_page(page_id, page)
+        self._waiting.queue_again(host, sort_key, page.priority, outcome, now)
+
+    def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
+        """Write the links of a page that ended, and pay their targets; returns how many links are kept of a
+        page that was read. Raises before it changes anything."""
+        page_id, scores, batch = lease.node, self._scores, self._batch
+        if page_id is None:
+            return 0
+        is_read, is_beside = state in (DONE, REDIRECTED), page_id != lease.page_id
+        links: Sequence[PlainEdge] = ()
+        if outcome.has_links and (is_read or state is GONE):
+            links, row = encode_links(page_id, lease.edges if state is DONE else outcome.led_to(state))
+        if outcome.content_score is not None:
+            scores.content_scored(page_id, outcome.content_score)
+        if is_read:
+            scores.parsed(page_id, links, is_beside)
+        elif not is_beside:
+            scores.closed(page_id)
+        if outcome.has_links and (is_read or state is GONE):
+            batch.put_link_row(page_id, row)
+        return len(links) if state is DONE else 0
