@@ -224,7 +224,7 @@ class Watch:
         is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))
         if links is not None and not is_usual:
             outcome = links.end(flight, outcome, now)
-        if lease.comes_back or flight.digest or flight.content:
+        if lease.comes_back or flight.digest:
             outcome = with_result(flight, outcome)
         released = frontier.release(lease, outcome, now)
         if not released.is_written:

@@ -29,7 +29,6 @@ from ..core.transitions import FETCHED, Event, event_at
 from .codec import Unreadable, copied, visit_payload
 from .fingerprints import is_same_page
 from .host_trouble import CACHED, REASON
-from .link_extractor import digest_of, of_content
 from .meta_keys import (
     LATENCY,
     NOT_BEFORE,
@@ -90,8 +89,8 @@ class Flight:
     ``was_given``: it, or meanwhile one beside the pages, came to a download handler; ``is_cached``: a
     response to it came from Scrapy's HTTP cache, whatever middlewares made of that.
     ``fetched`` is what the response was, ``consequences`` are those of its directives, and its links are
-    followed by the ``follow_rules``. For pages that come back: the ``digest`` of its body or text, that of
-    the ``content`` by the callback, and the validators it was ``asked_with``.
+    followed by the ``follow_rules``. For pages that come back: the ``digest`` of its body or text, and the
+    validators it was ``asked_with``.
     """
 
     request: Request
@@ -116,7 +115,6 @@ class Flight:
     consequences: Consequences = NO_CONSEQUENCES
     follow_rules: tuple[FollowRule, ...] = ()
     digest: bytes = b""
-    content: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None  # taken off the request, which may be the user's own object
     page_request: tuple[bytes, RequestFacts] | None = None  # payload and facts of its page from now on
@@ -175,12 +173,6 @@ class Flight:
             found = self.consequences
             self.links = PageLinks(url, found.canonical, found.is_nofollow, self.lease)
         return self.links
-
-    def takes_content(self, content: Any) -> None:
-        """The callback says what the content of the page is, or a part of it: told alike, and in the same
-        order, it has the same digest. None says nothing."""
-        if content is not None:
-            self.content = digest_of(self.content + of_content(content))
 
     def ends_silently(self, outcome: Outcome) -> Consumed:
         """What to raise for the page to end with *outcome*, unheard by callback and errback."""

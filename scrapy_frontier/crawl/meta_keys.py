@@ -22,14 +22,12 @@ FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewh
 NOT_BEFORE = "frontier_not_before"  # meta: POSIX seconds before which the request is not sent
 SHELF_LIFE = "frontier_shelf_life"  # meta: seconds after which the page comes back
 REFRESH = "frontier_refresh"  # meta: seconds after which the page comes back as a hub
-UNCHANGED = "frontier_unchanged"  # meta: FRONTIER_UNCHANGED for this request
 LAST_VISIT = "frontier_last_visit"  # meta: when the page was visited before (POSIX s)
 CHANGED = "frontier_changed"  # meta: whether it has changed since
-CONTENT_HASH = "frontier_content_hash"  # meta of a response, or field of an item: what its content is
 LINK_SCORE = "frontier_link_score"  # meta: the weight of the link that the request is
 CONTENT_SCORE = "frontier_content_score"  # the same: what its content is worth for ranking
 # What tells of one visit, and not of the next one with the same meta.
-OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)
+OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_SCORE)
 REDIRECTED_BY = "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"  # Scrapy's
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 # What tells of one request alone, and not of another one that is made of it.
@@ -41,7 +39,7 @@ NOT_INHERITED = frozenset(
 )
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 # Ours and not the user's: never in a payload, neither written nor believed.
-NOT_STORED = frozenset((DIRECTIVES, LAST_VISIT, CHANGED, CONTENT_HASH, LASTMOD))
+NOT_STORED = frozenset((DIRECTIVES, LAST_VISIT, CHANGED, LASTMOD))
 
 
 class AutomaticSlot(str):

@@ -246,9 +246,7 @@ class LinkCollector:
             yield from self._links.note_anchors(self._found, self._response)
 
     def _note_scores(self, value_of: Callable[[str], Any]) -> None:
-        """Note what the callback says of the page: what it is worth, and what its content is."""
+        """Notes what the page is worth, if the callback says so."""
         score = value_of(meta_keys.CONTENT_SCORE)
         if score is not None:
             self._found.content_score = self._links.score(score, meta_keys.CONTENT_SCORE)
-        if self._links.settings.comes_back:
-            self._flight.takes_content(value_of(meta_keys.CONTENT_HASH))

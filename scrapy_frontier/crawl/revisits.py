@@ -10,13 +10,11 @@ from .. import signals
 from ..core import reasons
 from ..core.errors import size
 from ..core.pages.revisit_endings import judge_same
-from ..core.revisits.policy import Conclusion, Result, as_given, result_by
-from ..settings import UNCHANGED_CHOICES
+from ..core.revisits.policy import Conclusion, Result, result_by
 from .callback_requests import listeners
 from .host_trouble import REASON
 from .in_flight import NOTHING, Flight
-from .meta_keys import UNCHANGED
-from .meta_values import not_obeyed
+from .meta_keys import EVERY_RUN, UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,13 +39,9 @@ _HOW_GONE = {
 
 
 def calls_unchanged(request: Request, settings: FrontierSettings) -> bool:
-    """Whether the callback of *request* is to see its page though nothing has changed on it. What says
-    neither yes nor no is told, and the setting stands."""
-    wanted = request.meta.get(UNCHANGED)
-    if wanted is not None and wanted not in UNCHANGED_CHOICES:
-        not_obeyed(UNCHANGED, wanted, f"one of {', '.join(map(repr, UNCHANGED_CHOICES))}")
-        wanted = None
-    return (settings.unchanged if wanted is None else wanted) == "call"
+    """Whether the callback of *request* gets its page also if that is unchanged: by the setting, and for a
+    seed that is fetched in every run."""
+    return settings.unchanged == "call" or request.meta.get(EVERY_RUN) not in UNSET
 
 
 def end_unchanged(flight: Flight, status: int, fetched: Fetched, notes: Sequence[str] | None) -> None:
@@ -65,9 +59,8 @@ def with_result(flight: Flight, outcome: Outcome) -> Outcome:
     """*outcome*, with what a crawl that comes back has to know of it: the digest of the content, and what a
     revisit showed."""
     fetched, result, page = outcome.fetched, outcome.result, flight.lease.page
-    digest = as_given(flight.content) or flight.digest
-    if fetched is not None and digest and not fetched.digest:
-        fetched = fetched._replace(digest=digest, was_asked=flight.asked_with != NOTHING)
+    if fetched is not None and flight.digest and not fetched.digest:
+        fetched = fetched._replace(digest=flight.digest, was_asked=flight.asked_with != NOTHING)
     if not (flight.lease.comes_back or flight.lease.node != flight.lease.page_id):
         result = None
     elif result is None:

@@ -152,7 +152,7 @@ class UnchangedMiddleware(Component):
             flight.digest = of_head(fetched.etag, fetched.last_modified, length)
         else:
             flight.digest = await self._digest_of(response, crawl.reporter)
-        is_called = calls_unchanged(request, self.settings)  # a wrong value is told at the first visit
+        is_called = calls_unchanged(request, self.settings)
         is_changed = flight.lease.has_changed(flight.digest)
         if is_changed is None:
             return response

@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from changing import BEGIN, CLOCK, DAY, ChangingWeb, Document, JumpingClock, daily, once
 from scrapy import Request, Spider
-from scrapy.settings import Settings
-
-from scrapy_frontier.crawl.revisits import calls_unchanged
-from scrapy_frontier.settings import FrontierSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -309,19 +305,6 @@ def test_a_noindex_that_a_visit_with_dont_filter_meets_first_is_told_once(
         stats = run(Insistent, INTERVAL, url=site.url(f"/start{number}")).stats
         told.append({what: stats.get(f"frontier/visits/{what}", 0) for what in ("gone", "changed")})
     assert told == [{"gone": 1, "changed": 0}, {"gone": 0, "changed": 0}, {"gone": 0, "changed": 1}]
-
-
-@pytest.mark.parametrize(("value", "calls"), [("call", True), ("skip", False), (None, False), ("cal", False)])
-def test_what_a_request_says_of_unchanged_pages_is_one_of_two_words(
-    caplog: pytest.LogCaptureFixture, value: Any, calls: bool
-) -> None:
-    request = Request("http://h/", meta={"frontier_unchanged": value})
-    assert calls_unchanged(request, FrontierSettings(Settings())) is calls
-    told = "frontier_unchanged = 'cal' in the meta of a request is not obeyed: set one of 'skip', 'call'"
-    assert caplog.messages == ([told] if value == "cal" else [])
-    assert calls_unchanged(request, FrontierSettings(Settings({"FRONTIER_UNCHANGED": "call"}))) is (
-        value != "skip"
-    )
 
 
 class Heads(Follower):

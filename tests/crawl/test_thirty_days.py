@@ -310,7 +310,7 @@ def test_every_way_a_visit_can_end(
     assert crawl.stats["frontier/visits/gone"] == 6
 
 
-@pytest.mark.parametrize("way", ["setting", "meta", "hash", "item"])
+@pytest.mark.parametrize("way", ["setting", "meta"])
 def test_callbacks_of_unchanged_pages_are_called_where_that_is_wanted(
     changing: ChangingWeb,
     run: Callable[..., Crawl],
@@ -320,8 +320,7 @@ def test_callbacks_of_unchanged_pages_are_called_where_that_is_wanted(
 ) -> None:
     web, file = changing, tmp_path / "told"
     seed = web.document("/", Document(daily, tag="none", has_date=False))
-    if way in ("setting", "meta"):
-        web.document("/", Document())
+    web.document("/", Document())
     settings = {**SETTINGS, "LAST_DAY": 3.5, **({"FRONTIER_UNCHANGED": "call"} if way == "setting" else {})}
     run(Says, settings, urls=[seed], file=str(file), way=way)
     assert web.statuses("/") == [200] * 5, "asked for unconditionally"
@@ -338,12 +337,5 @@ class Says(Keeper):
         self.way = way
 
     async def start(self) -> Any:
-        meta = {"frontier_unchanged": "call"} if self.way == "meta" else {}
+        meta = {"frontier_every_run": True} if self.way == "meta" else {}
         yield Request(self.start_urls[0], meta=meta)
-
-    def parse(self, response: Any) -> Any:
-        yield from super().parse(response)
-        if self.way == "hash":
-            response.meta["frontier_content_hash"] = "as ever"
-        if self.way == "item":
-            yield {"frontier_content_hash": "as ever"}
