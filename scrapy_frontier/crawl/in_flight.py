@@ -489,8 +489,12 @@ def as_yielded(target: Request, sent: Request, source: Request) -> Request:
     request as it was yielded (*source*), as far as the target has them, and with what led to it in the meta:
     without what middlewares put into the request on its way out."""
     made = copied(target)
-    headers = {name: source.headers.getlist(name) for name in source.headers if name in target.headers}
-    made.headers = Headers(headers, encoding=source.encoding)
+    made.headers = Headers(encoding=source.encoding)
+    for name in target.headers:
+        values = target.headers.getlist(name)
+        is_added = values != sent.headers.getlist(name)
+        if is_added or name in source.headers:
+            made.headers.setlist(name, values if is_added else source.headers.getlist(name))
     kept = {key: value for key, value in source.meta.items() if key in target.meta}
     added = {key: value for key, value in target.meta.items() if sent.meta.get(key, made) is not value}
     made.meta.clear()
