@@ -143,13 +143,9 @@ def from_plain(value: Any) -> Any:
     if TAG not in value:
         return {key: from_plain(item) for key, item in value.items()}
     tag, kept = value[TAG], value.get("v")
-    if tag == "item":
-        return _item_of(class_at(value["class"]), from_plain(kept))
-    if tag == "enum":
+    if tag == "item" or tag == "enum":
         cls = class_at(value["class"])
-        if not issubclass(cls, Enum):
-            raise ValueError(f"{cls!r} is no enumeration")
-        return cls.__members__[str(kept)]
+        return cls.__members__[str(kept)] if issubclass(cls, Enum) else _item_of(cls, from_plain(kept))
     return _READ_BY_TAG[tag](kept)
 
 
@@ -384,34 +380,19 @@ class Codec:
         return {field: self.callbacks.name_of(method) for field, method in both if method is not None}
 
     def _fields_of(self, request: Request) -> dict[str, Any]:
-        kept = scrapy_internals.attributes(request)
-        (
-            _,
-            callback,
-            errback,
-            method,
-            body,
-            dont_filter,
-            encoding,
-            headers,
-            meta,
-            cookies,
-            arguments,
-            flags,
-        ) = kept
-        fields = self._callback_fields(callback, errback)
+        *_, headers, meta, cookies, arguments, flags = scrapy_internals.attributes(request)
+        fields = self._callback_fields(request.callback, request.errback)
         if headers:
             fields["headers"] = _plain_headers(headers)
-        if method != "GET":
-            fields["method"] = method
-        if body:
-            fields["body"] = to_plain(body)
-        if dont_filter:
+        if request.method != "GET":
+            fields["method"] = request.method
+        if request.body:
+            fields["body"] = to_plain(request.body)
+        if request.dont_filter:
             fields["dont_filter"] = True
-        if encoding != "utf-8":
-            fields["encoding"] = encoding
-        if meta and not NOT_STORED.isdisjoint(meta):
-            meta = _without_ours(meta)
+        if request.encoding != "utf-8":
+            fields["encoding"] = request.encoding
+        meta = _without_ours(meta)
         for name, value in (("cookies", cookies), ("cb_kwargs", arguments), ("flags", flags), ("meta", meta)):
             if value:
                 fields[name] = to_plain(value)
@@ -428,10 +409,8 @@ class Codec:
         for name in _CALLBACKS & arguments.keys():
             arguments[name] = self.callbacks.named(arguments[name])
         if "headers" in arguments:
-            arguments["headers"] = _headers(arguments["headers"])
-        meta = arguments.get("meta")
-        if meta and not NOT_STORED.isdisjoint(meta):
-            arguments["meta"] = _without_ours(meta)
+            arguments["headers"] = Headers(arguments["headers"], encoding="latin-1")
+        arguments["meta"] = _without_ours(arguments.get("meta"))
         cls = class_at(fields["class"]) if "class" in fields else Request
         if not issubclass(cls, Request):
             raise Unreadable(f"{cls!r} is not a class of requests")
@@ -439,7 +418,7 @@ class Codec:
         Request.__init__(request, url, priority=priority, **arguments)
         own = from_plain(fields.get("kept", {}))
         for name in own:
-            if hasattr(Request, name):
+            if name in _OF_EVERY_REQUEST or hasattr(Request, name):
                 raise Unreadable(f"{cls.__name__} adds no {name!r}")
         set_state(request, own)
         return request
@@ -518,11 +497,11 @@ def dump(fields: dict[str, Any]) -> bytes:
     return dumps(fields).encode("utf-8", "surrogatepass") if fields else b""
 
 
-def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
+def _without_ours(meta: dict[str, Any] | None) -> dict[str, Any] | None:
     """Returns *meta* without the keys of ours, and without a download slot that the user did not choose."""
-    ours = NOT_STORED
-    if SLOT in meta and chosen_slot(meta) is None:
-        ours |= {SLOT}
+    if not meta or (SLOT not in meta and NOT_STORED.isdisjoint(meta)):
+        return meta
+    ours = NOT_STORED if chosen_slot(meta) is not None else NOT_STORED | {SLOT}
     return {key: item for key, item in meta.items() if key not in ours}
 
 
@@ -532,7 +511,3 @@ def _plain_headers(headers: Headers) -> dict[str, str | list[str]]:
         texts = [value.decode("latin-1") for value in values]
         plain[name.decode("latin-1")] = texts[0] if len(texts) == 1 else texts
     return plain
-
-
-def _headers(plain: dict[str, str | list[str]]) -> Headers:
-    return Headers(plain, encoding="latin-1")
