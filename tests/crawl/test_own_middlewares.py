@@ -112,24 +112,6 @@ def test_a_page_is_polled_on_after_it_was_retried(web: Web, run: Run) -> None:
     assert seen(crawl) == {"page": 15}
 
 
-class Elsewhere:
-    """Retries at a mirror."""
-
-    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
-        if response.status != 500:
-            return response
-        meta = {**request.meta, "retry_times": 1}
-        return request.replace(url=request.url.replace("/here", "/there"), meta=meta, dont_filter=True)
-
-
-def test_a_retry_at_another_address_goes_there(web: Web, run: Run) -> None:
-    web.on("/there", body="good")
-    url = web.on("/here", status=500)
-    crawl = run(Plain, {**ADDON, **middleware(Elsewhere, 560)}, url=url)
-    assert web.paths() == ["/here", "/there"]
-    assert seen(crawl) == {"page": 1}
-
-
 class RetryingEver(Plain):
     """Its callback wants the page once more, each time; its errback hears when that is enough."""
 
@@ -175,27 +157,6 @@ def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(web: Web, 
     links = [web.on(f"/{number}", Answer(status=500), away) for number in range(3)]
     run(Linking, {**ADDON, "FIRST_BACKOFF": 0.1}, url=web.link("/", home, *links))
     assert web.paths().count("/home") == 1
-
-
-class Mirror:
-    """Has another page fetched where one cannot be had, each time."""
-
-    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
-        if response.status != 500:
-            return response
-        about = {"for": request.url}
-        return Request(request.url[:-1] + "mirror", callback=request.callback, dont_filter=True, meta=about)
-
-
-def test_a_middleware_that_insists_on_another_page_gets_it_though_the_first_was_retried(
-    web: Web, run: Run
-) -> None:
-    web.on("/mirror", body="mirror")
-    url = web.link("/", *(web.on(f"/{number}", status=500) for number in range(3)))
-    settings = {**ADDON, **middleware(Mirror, 543), "RETRY_TIMES": 1, "FIRST_BACKOFF": 0.1}
-    crawl = run(Linking, settings, url=url)
-    assert web.paths().count("/mirror") == 3
-    assert seen(crawl) == {"page": 4}
 
 
 # -- requests that middlewares hand back ---------------------------------------------------------------
@@ -359,27 +320,6 @@ def test_a_callback_that_closes_the_spider_is_called_again_by_the_next_run(
     assert pages()[url].reason == "callback raised CloseSpider: quota"
     assert run(Stopped, settings, url=url).reason == "finished"
     assert Counter(web.paths()) == {"/": 2, "/1": 1, "/2": 1}
-
-
-class StoppedByLink(Stopped):
-    """Wants no more where a link leads."""
-
-    name = "stopped by link"
-
-    def parse(self, response: Response) -> Any:
-        if response.url != self.url:
-            raise CloseSpider("quota")
-        return super().parse(response)
-
-
-def test_a_page_that_always_closes_the_spider_does_not_stop_all_runs(
-    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = web.link("/", web.url("/1"))
-    settings = {**ADDON, "FRONTIER_MAX_ATTEMPTS": 2}
-    reasons = [run(StoppedByLink, settings, url=url).reason for _ in range(3)]
-    assert reasons == ["quota", "quota", "finished"]
-    assert pages()[web.url("/1")].state is State.FAILED
 
 
 class Quota(Stopped):
@@ -566,57 +506,3 @@ def test_a_page_that_a_service_is_asked_for_comes_back_by_that_alone(changing: C
     assert changing.paths() == ["/service?page=one"] * 3
     for name in ("x-key", "authorization"):
         assert [visit.headers[name] for visit in changing.visits] == ["secret"] * 3
-
-
-class Old(Linking):
-    """Has a callback of its own for linked pages."""
-
-    def parse(self, response: Response) -> Any:
-        assert isinstance(response, HtmlResponse)
-        return response.follow_all(css="a", callback=self.parse_old)
-
-    def parse_old(self, response: Response) -> None:
-        self.seen("linked")
-
-
-class New(Linking):
-    """By another name."""
-
-    parse_new = Old.parse_old
-
-    def parse(self, response: Response) -> Any:
-        assert isinstance(response, HtmlResponse)
-        return response.follow_all(css="a", callback=self.parse_new)
-
-
-class Both(New):
-    parse_old = New.parse_new
-
-
-def test_a_page_whose_callback_was_renamed_comes_back_when_there_is_one_of_that_name(
-    changing: ChangingWeb, run: Run
-) -> None:
-    changing.document("/1", version=lambda day: int(day))
-    url = changing.document("/", version=lambda day: int(day), links=lambda version: ["/1"])
-    crawls = []
-    for spider in (Old, New, Both):
-        crawls.append(run(spider, DAILY, url=url))
-        changing.clock.jump(changing.clock() + DAY)
-    assert [seen(crawl).get("linked") for crawl in crawls] == [1, None, 1]
-    assert "is known, but not fetched: " in crawls[1].log
-    assert "it comes back when that is there again" in crawls[1].log
-
-
-def test_pages_come_back_though_their_site_asks_for_a_pause_between_them(
-    changing: ChangingWeb, run: Run
-) -> None:
-    changing.on("/robots.txt", body="User-agent: *\nCrawl-delay: 0.2\nDisallow:\n")
-    changing.document("/1")
-    changing.document("/2")
-    url = changing.document("/", links=lambda version: ["/1", "/2"])
-    for _ in range(3):
-        crawl = run(Linking, {**DAILY, "ROBOTSTXT_OBEY": True}, url=url)
-        assert crawl.reason == "finished"
-        changing.clock.jump(changing.clock() + DAY)
-    asked = Counter(each.path for each in changing.seen)
-    assert {path: asked[path] for path in ("/", "/1", "/2")} == {"/": 3, "/1": 3, "/2": 3}

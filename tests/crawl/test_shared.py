@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import SETTINGS
-from scrapy import Field, FormRequest, Item, Request, Spider
+from scrapy import Field, Item, Request, Spider
 from scrapy.loader import ItemLoader
 from server import Answer, links
 
@@ -54,33 +53,6 @@ class DictSpider(Shared):
         shop["left"] -= 1
         if not shop["left"]:
             yield shop
-
-
-class ListSpider(Shared):
-    """A list in ``meta``, handed on by callbacks, over retries, redirects and forms."""
-
-    name = "list"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        trail: list[str] = []
-        for number in range(4):
-            meta = {"trail": trail, "number": number}
-            yield response.follow(f"/{number}", self.parse_step, meta=meta, priority=-number)
-
-    def parse_step(self, response: Response) -> Iterator[Any]:
-        response.meta["trail"].append(f"step {response.meta['number']} {response.url}")
-        yield FormRequest(
-            response.urljoin("/form"),
-            self.parse_form,
-            formdata={"number": str(response.meta["number"])},
-            meta=response.meta,
-        )
-
-    def parse_form(self, response: Response) -> Iterator[Any]:
-        trail = response.meta["trail"]
-        trail.append(f"form {response.meta['number']}")
-        if len(trail) == 8:
-            yield {"trail": sorted(trail)}
 
 
 class Tally:
@@ -210,7 +182,7 @@ def items(
 
 @pytest.mark.parametrize(
     ("spider", "count"),
-    [(DictSpider, 1), (ListSpider, 1), (TallySpider, 1), (ItemSpider, 3), (PollSpider, 1)],
+    [(DictSpider, 1), (TallySpider, 1), (ItemSpider, 3), (PollSpider, 1)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_what_requests_share_is_one_object_as_with_scrapys_own_scheduler(
@@ -222,29 +194,6 @@ def test_what_requests_share_is_one_object_as_with_scrapys_own_scheduler(
         assert items(run, tmp_path / f"ours{number}.jl", settings, spider, put_up(web)) == stock
 
 
-class VisitSpider(Shared):
-    name = "visit"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        visited: list[str] = []
-        yield response.follow("/front", self.visit, cb_kwargs={"visited": visited})
-
-    def visit(self, response: Response, visited: list[str]) -> Iterator[Any]:
-        visited.append(response.url)
-        yield {"visited": list(visited)}
-
-
-def test_a_page_that_shares_its_list_still_leads_on(
-    web: Web, run: Callable[..., Crawl], tmp_path: Path
-) -> None:
-    """A meta refresh is a link for all callbacks that can be called again, whatever they are given."""
-    url = put_up(web)
-    target = web.url("/target")
-    front = web.on("/front", body=f'<meta http-equiv="refresh" content="5; url={target}"><p>front')
-    found = items(run, tmp_path / "items.jl", OURS[1], VisitSpider, url)
-    assert sorted(json.loads(line)["visited"] for line in found) == [[front], [front, target]]
-
-
 # -- with a directory -----------------------------------------------------------------------------------
 
 
@@ -253,7 +202,7 @@ COPY = " hands on a copy of "
 
 @pytest.mark.parametrize(
     ("spider", "what"),
-    [(DictSpider, "cb_kwargs['shop']"), (ListSpider, "meta['trail']"), (PollSpider, "cb_kwargs['state']")],
+    [(DictSpider, "cb_kwargs['shop']"), (PollSpider, "cb_kwargs['state']")],
 )
 def test_the_first_copy_is_told(web: Web, run: Callable[..., Crawl], spider: type[Spider], what: str) -> None:
     crawl = run(spider, url=put_up(web))
@@ -262,32 +211,6 @@ def test_the_first_copy_is_told(web: Web, run: Callable[..., Crawl], spider: typ
     assert "] INFO: <" in lines[0]
     assert f"{COPY}{what}, " in lines[0]
     assert "scheduler/enqueued/memory" not in crawl.stats
-
-
-class PlainSpider(Shared):
-    """What ordinary spiders put into their requests, and what Scrapy does."""
-
-    name = "plain"
-    handle_httpstatus_list = (404,)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        meta = {"download_timeout": 30.0, "handle_httpstatus_list": [404], "cookiejar": 1, "text": "text"}
-        for path in ("/moved", "/2", "/gone"):
-            given = {"text": "a", "pair": ("b", 2), "none": None}
-            yield response.follow(path, self.parse_page, meta=meta, cb_kwargs=given, cookies={"a": "b"})
-
-    def parse_page(self, response: Response, text: str, pair: Any, none: Any) -> Iterator[Any]:
-        yield {"url": response.url, "text": text, "pair": pair}
-        yield FormRequest(response.urljoin("/form"), self.parse_form, formdata={"a": "b"}, meta=response.meta)
-
-    def parse_form(self, response: Response) -> None:
-        pass
-
-
-def test_of_what_nobody_can_change_nothing_is_told(web: Web, run: Callable[..., Crawl]) -> None:
-    crawl = run(PlainSpider, url=put_up(web))
-    assert crawl.stats["item_scraped_count"] == 3
-    assert COPY not in crawl.log
 
 
 class ClosureSpider(Shared):
@@ -361,47 +284,3 @@ def test_a_page_whose_request_is_lost_is_only_known_until_a_link_or_a_seed_bring
     assert sorted(web.paths()) == sorted(["/", *CLOSURES[:-1]])
     assert crawl.stats["item_scraped_count"] == 6
     assert {page.state for page in pages().values()} == {State.DONE}
-
-
-class AgainSpider(Shared):
-    """Its first page leads to another; *forced*, that is a seed by a function."""
-
-    name = "again"
-
-    def __init__(self, url: str, forced: bool = False) -> None:
-        super().__init__(url)
-        self.forced = forced
-
-    async def start(self) -> Any:
-        meta = {"frontier_every_run": True}
-        if self.forced:
-            meta = {"frontier_force": time.time() + 60}
-            yield Request(self.start_urls[0] + "page", lambda response: {"page": response.url}, meta=meta)
-        else:
-            yield Request(self.start_urls[0], meta=meta)
-
-    def parse(self, response: Response) -> Any:
-        yield response.follow("/page", self.parse_page)
-
-    def parse_page(self, response: Response) -> Any:
-        return {"page": response.url}
-
-
-def test_a_forced_page_whose_request_is_lost_is_brought_back_by_a_link(
-    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    web.on("/")
-    there = web.on("/page")
-    start(AgainSpider, url=web.url("/")).wait()
-    killed = threading.Event()
-    web.on("/page", until=killed.is_set)
-    crawl = start(AgainSpider, url=web.url("/"), forced=True)
-    web.wait(3)
-    crawl.go_on().kill()
-    killed.set()
-    assert pages()[there].state is State.QUEUED
-    web.visits.clear()
-    assert start(AgainSpider, url=web.url("/")).wait().reason == "finished"  # it may be lost behind the link
-    start(AgainSpider, url=web.url("/")).wait()
-    assert sorted(set(web.paths())) == ["/", "/page"]
-    assert pages()[there].state is State.DONE
