@@ -7,9 +7,7 @@ import json
 import os
 import re
 import socket
-import sys
 import threading
-import time
 from collections import Counter, deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +21,7 @@ from protego import Protego
 from w3lib.url import canonicalize_url
 
 from demo_project import settings
-from demo_project.server import WebServer, has_loopbacks
+from demo_project.server import has_loopbacks
 from demo_project.web import SITES, Web
 
 if TYPE_CHECKING:
@@ -171,42 +169,6 @@ def test_each_server_saw_the_delay_between_all_its_requests(demo: Run) -> None:
         assert gaps[demo.web.url("ruins/").split("/")[2]] >= 0.5 - 0.01  # its Crawl-delay
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only there the kernel tells when a request arrived")
-def test_a_gap_is_measured_where_a_request_arrives_whoever_keeps_the_server_waiting() -> None:
-    web = Web(free_port())
-    server, address = WebServer(web), web.addresses["hub"]
-    server.start()
-    time.sleep(0.2)  # Linux stamps packets a moment after the first socket wants it: by a task of its own
-    often = sys.getswitchinterval()
-    sys.setswitchinterval(10)  # whoever computes keeps the processor
-    try:
-        with socket.create_connection(address) as connection:
-            sent = []
-            for target in ("/robots.txt", "/"):
-                before = time.time()
-                connection.sendall(f"GET {target} HTTP/1.1\r\n\r\n".encode())
-                sent.append((before, time.time()))
-                while not sent[1:] and time.time() < before + 0.2:
-                    pass
-                assert connection.recv(65_536).startswith(b"HTTP/1.1 200 OK")
-    finally:
-        sys.setswitchinterval(often)
-        server.stop()
-    [gap] = server.gaps.values()
-    assert sent[1][0] - sent[0][1] <= gap <= sent[1][1] - sent[0][0]
-
-
-def test_items_say_what_a_page_is(demo: Run) -> None:
-    [hub] = [item for item in demo.items if item["url"] == demo.web.url("hub/")]
-    assert (hub["title"], hub["depth"], hub["links"]) == ("The Hub", 0, 14)
-
-
-def test_nothing_listens_when_the_demo_has_ended(demo: Run) -> None:
-    for address in demo.web.addresses.values():
-        with pytest.raises(OSError, match="refused"):
-            socket.create_connection(address, timeout=5).close()
-
-
 def test_demo_goes_on_in_its_jobdir_where_it_was_stopped(tmp_path: Path) -> None:
     port, sets = free_port(), (f"JOBDIR={tmp_path}/job", *HURRY)
     first = crawl(tmp_path / "1.jsonl", port=port, sets=("CLOSESPIDER_ITEMCOUNT=80", *sets))
@@ -218,37 +180,6 @@ def test_demo_goes_on_in_its_jobdir_where_it_was_stopped(tmp_path: Path) -> None
     assert (third.returncode, third.items) == (0, [])
     (line,) = third.log.splitlines()
     assert "Nothing was fetched: 1 seed is known from an earlier run" in line
-
-
-def test_demo_is_the_same_where_there_is_one_loopback_address_only(tmp_path: Path) -> None:
-    run = crawl(tmp_path / "items.jsonl", sets=("DEMO_ONE_ADDRESS=1", *HURRY))
-    assert {urlsplit(url).hostname for url in run.visits} == {"127.0.0.1"}
-    assert_each_page_once(run, run.visits)
-
-
-def test_demo_refuses_a_port_that_is_taken(tmp_path: Path) -> None:
-    port = free_port()
-    with socket.create_server(("", port)):
-        run = crawl(tmp_path / "items.jsonl", port=port)
-    assert f"port {port} is taken (another demo?). Choose another with -s DEMO_PORT=" in run.log
-    assert (run.returncode, run.items, run.output) == (1, [], [])
-    assert "Traceback" not in run.log
-
-
-def test_demo_that_cannot_use_its_frontier_says_why_and_gives_no_advice(tmp_path: Path) -> None:
-    (tmp_path / "job").write_text("a file")
-    run = crawl(None, sets=(f"FRONTIER_DIR={tmp_path}/job",))
-    assert len(run.log.splitlines()) == 1
-    assert "use another FRONTIER_DIR" in run.log
-    assert (run.returncode, run.items, run.output) == (1, [], [])
-
-
-@pytest.mark.parametrize("seeds", ["example.com", "", "https://example.com/,http://[", "ftp://example.com/"])
-def test_seeds_that_are_no_urls_are_refused_in_one_line(tmp_path: Path, seeds: str) -> None:
-    run = crawl(tmp_path / "items.jsonl", "-a", f"seeds={seeds}")
-    assert f"{seeds.rpartition(',')[2]!r} is not a URL. Write -a seeds=https://example.com/[,URL]" in run.log
-    assert len(run.log.splitlines()) == 1
-    assert (run.returncode, run.items, run.output) == (1, [], [])
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -295,22 +226,7 @@ def test_seeds_are_crawled_within_their_hosts(tmp_path: Path, other_web: type[_H
     assert max(map(len, run.output)) <= 80
 
 
-def test_seeds_are_crawled_beyond_their_hosts_when_told(tmp_path: Path, other_web: type[_Handler]) -> None:
-    seed = f"http://127.0.0.1:{other_web.port}/a"
-    crawl(tmp_path / "items.jsonl", "-a", f"seeds={seed}", "-a", "offsite=1", sets=HURRY)
-    assert "localhost/d" in other_web.asked
-
-
 def test_no_way_through_the_web_is_so_long_that_the_depth_limit_cuts_it() -> None:
     """Only the calendar ends there: whatever comes first, the pages are the same."""
     web = Web(settings.DEMO_PORT)
     assert walk(web, obedient=False) == walk(web, obedient=False, depth_first=True)
-
-
-def test_answers_are_the_same_every_time() -> None:
-    first, second = Web(1), Web(1)
-    for site in SITES:
-        assert first.answer(site.name, "/") == second.answer(site.name, "/")
-    assert first.answer("shop", "/show?aisle=1&item=2") == second.answer("shop", "/show?item=2&aisle=1")
-    assert first.answer("hub", "/nowhere").status == 404
-    assert [first.answer("radio", "/show/1/episode/3", visit).status for visit in (1, 2)] == [503, 200]

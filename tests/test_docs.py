@@ -89,16 +89,6 @@ def spelled_out(name: str) -> list[str]:
     return [f"{begin}{each}{end}" for each in inner.split(",")] if rest else [name]
 
 
-def test_prose_is_not_wider_than_120_characters() -> None:
-    """But for tables, code, and a single word that cannot be broken, such as a link."""
-    for path in PAGES[1:]:
-        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        wide = [
-            line for line in text.splitlines() if len(line) > 120 and line[0] != "|" and line[:4] != "    "
-        ]
-        assert [line for line in wide if " " in re.sub(r"^\s*(?:[-*] )?", "", line)] == [], path
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_page_and_to_a_heading_of_it(page: Path) -> None:
     for target in links(page):
@@ -285,14 +275,6 @@ def test_every_room_is_in_the_architecture() -> None:
     rooms = {cell for cell in first_cells(text) if "/" in cell}
     assert rooms == doors
     assert first_cells(text) - rooms == {state.name.lower() for state in State}
-
-
-def test_each_table_of_the_benchmarks_says_whether_it_can_be_repeated() -> None:
-    text = (ROOT / "docs/internals/benchmarks.md").read_text(encoding="utf-8")
-    above = [part.rpartition("\n\n")[2] for part in re.split(r"\n\n\|(?:.*\|\n\|)+", text)[:-1]]
-    assert len(above) > 10
-    for words in above:
-        assert re.match(r"\*(?:Repeatable|Repeatable with data|Not repeatable)\b", words), words
 
 
 def told_format() -> str:

@@ -16,7 +16,7 @@ from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import DATABASE, Store
-from scrapy_frontier.crawl.directory import FILES_LOOK, FILES_LOOK_IDLE, Upkeep, look_after
+from scrapy_frontier.crawl.directory import FILES_LOOK, Upkeep, look_after
 
 NOW = 1_700_000_000.0
 PATIENCE = 30.0  # seconds; far more than it takes
@@ -44,21 +44,6 @@ def wait_for_no_thread() -> None:
     while threads():
         assert time.monotonic() < until, "the thread goes on"
         time.sleep(0.01)
-
-
-def test_a_store_is_synced_again_and_again_until_it_is_closed(tmp_path: Path) -> None:
-    store = Counted(tmp_path)
-    upkeep = Upkeep(store, FILES_LOOK / 2)
-    until = time.monotonic() + PATIENCE
-    while store.syncs < 3:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    upkeep.stop()
-    store.close()
-    syncs = store.syncs
-    assert not threads()
-    time.sleep(2 * FILES_LOOK)
-    assert store.syncs == syncs
 
 
 def test_a_sync_that_fails_is_tried_again_and_told_once(
@@ -123,42 +108,6 @@ def test_what_was_synced_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytes
     frontier.close()
 
 
-def test_an_interval_of_0_leaves_it_to_the_operating_system(tmp_path: Path) -> None:
-    store = Counted(tmp_path)
-    upkeep = Upkeep(store, 0.0)
-    time.sleep(3 * FILES_LOOK)
-    upkeep.stop()
-    assert store.syncs == 0
-    store.close()
-
-
-class Waits(threading.Event):
-    """Writes down for how long somebody wanted to wait, and is set at the tenth time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pauses: list[float] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.pauses.append(timeout or 0.0)
-        return len(self.pauses) == 10
-
-
-@pytest.mark.parametrize(
-    ("interval", "longest"), [(0.0, FILES_LOOK_IDLE), (600.0, FILES_LOOK_IDLE), (1.0, 1.0)]
-)
-def test_files_that_stay_the_same_are_looked_at_less_and_less(
-    tmp_path: Path, interval: float, longest: float
-) -> None:
-    """But synced in time."""
-    store, waits = Counted(tmp_path), Waits()
-    look_after(weakref.ref(store), interval or float("inf"), waits)
-    store.close()
-    assert waits.pauses[:2] == [FILES_LOOK, 2 * FILES_LOOK] or interval == 1.0
-    assert max(waits.pauses) <= longest
-    assert interval or waits.pauses[-1] == longest
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its lock is not closed
 def test_a_store_dropped_without_closing_it_is_let_go_of(tmp_path: Path) -> None:
     Upkeep(Store(tmp_path), 5.0)
@@ -181,22 +130,6 @@ def test_a_directory_that_went_is_told_to_who_writes_and_to_nobody_else(
             call()
     assert caplog.records == []
     assert not (tmp_path / "frontier").exists()
-
-
-def test_nor_is_anybody_told_where_it_goes_right_after_it_was_seen(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Removed(Store):
-        def look(self) -> bool:
-            is_there = super().look()
-            shutil.rmtree(self.directory, ignore_errors=True)
-            return is_there
-
-    store = Removed(tmp_path / "frontier")
-    look_after(weakref.ref(store), 1e-9, threading.Event())
-    assert caplog.records == []
-    with pytest.raises(FrontierUnwritable, match=r"/frontier was removed"):
-        Frontier(store, NOW).close()
 
 
 @pytest.mark.parametrize("has_upkeep", [True, False])
@@ -224,23 +157,6 @@ def test_a_frontier_begun_anew_is_not_damaged_by_the_end_of_the_one_before(
     store = Store(tmp_path / "frontier")
     assert list(Check(store, None, NOW).run()) == []
     assert len(store.keys_of(keys.PAGE, b"", 1000)) == 50
-    store.close()
-
-
-def test_a_directory_without_its_lock_file_and_one_that_cannot_be_seen_are_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(tmp_path)
-    (tmp_path / "frontier.lock").unlink()
-    assert store.look()
-
-    def denied(path: object, **options: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "stat", denied)
-        assert store.look()
-    store.write({})
     store.close()
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import environment
 from scrapy import Request, Spider
 from scrapy.addons import AddonManager
 from scrapy.core.scheduler import Scheduler
@@ -23,8 +20,7 @@ from scrapy.settings import BaseSettings, Settings
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
-import scrapy_frontier
-from scrapy_frontier import Addon, FrontierRobotsTxtMiddleware, FrontierScheduler, FrontierSpiderMiddleware
+from scrapy_frontier import Addon, FrontierRobotsTxtMiddleware, FrontierSpiderMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,15 +33,7 @@ OURS = "scrapy_frontier.FrontierScheduler"
 MIDDLEWARE = "scrapy_frontier.FrontierSpiderMiddleware"
 
 
-class OurScheduler(FrontierScheduler):
-    """A subclass of somebody's own."""
-
-
 NAMESAKE = type("FrontierScheduler", (Scheduler,), {})  # of somebody else's, by the same name
-
-
-class LoudMiddleware:
-    """A spider middleware of somebody's own."""
 
 
 def settings_with(**project: Any) -> BaseSettings:
@@ -63,13 +51,6 @@ def test_names_the_scheduler_and_the_spider_middleware() -> None:
     assert FrontierSpiderMiddleware in settings.getdict("SPIDER_MIDDLEWARES")
 
 
-@pytest.mark.parametrize("scheduler", [OURS, FrontierScheduler, OurScheduler])
-def test_our_scheduler_in_the_project_is_fine(scheduler: Any) -> None:
-    settings = settings_with(SCHEDULER=scheduler)
-    assert settings["SCHEDULER"] is scheduler
-    assert len(settings.getdict("SPIDER_MIDDLEWARES")) == 1
-
-
 @pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", Scheduler, NAMESAKE])
 def test_other_scheduler_in_the_project_is_kept_with_a_warning(
     scheduler: Any, caplog: pytest.LogCaptureFixture
@@ -82,12 +63,6 @@ def test_other_scheduler_in_the_project_is_kept_with_a_warning(
     assert OURS in caplog.text
     assert MIDDLEWARE not in crawler.settings.getdict("SPIDER_MIDDLEWARES")
     assert FrontierSpiderMiddleware not in crawler.settings.getdict("SPIDER_MIDDLEWARES")
-
-
-def test_scheduler_of_the_command_line_is_kept() -> None:
-    settings = Settings({"SCHEDULER": OURS}, "cmdline")
-    Addon().update_settings(settings)
-    assert settings.getpriority("SCHEDULER") == 40
 
 
 @pytest.mark.parametrize(
@@ -104,13 +79,6 @@ def test_order_the_user_chose_is_kept(given: Any, order: int | None) -> None:
     settings = settings_with(SPIDER_MIDDLEWARES=given)
     found = {getattr(key, "__name__", str(key)): value for key, value in components(settings).items()}
     assert list(found.values()) == [order]
-
-
-@pytest.mark.parametrize("given", [{LoudMiddleware: 10}, '{"test_addon.LoudMiddleware": 10}'])
-def test_other_middlewares_stay(given: Any) -> None:
-    settings = settings_with(SPIDER_MIDDLEWARES=given)
-    assert sorted(components(settings).values()) == [10, 950]
-    assert settings.getpriority("SPIDER_MIDDLEWARES") == 20
 
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
@@ -199,26 +167,6 @@ def components(settings: BaseSettings) -> dict[Any, Any]:
     return found
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
-    code = "import sys, scrapy_frontier; print({'plyvel', 'numpy', 'scrapy'} & set(sys.modules))"
-    command = [sys.executable, "-c", code]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
-    assert found.stdout.strip() == "set()"
-
-
-def test_the_scheduler_loads_no_http_client() -> None:
-    """Scrapy's own cookies bring one, for 40 ms; who needs them has them."""
-    code = "import sys, scrapy_frontier.crawl.scheduler; print({'tldextract', 'requests'} & set(sys.modules))"
-    command = [sys.executable, "-c", code]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
-    assert found.stdout.strip() == "set()"
-
-
-def test_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="Nothing"):
-        _ = scrapy_frontier.Nothing
-
-
 # -- in a crawl -----------------------------------------------------------------------------------------
 
 
@@ -237,16 +185,6 @@ def test_addon_of_one_spider_is_enough(web: Web, run: Callable[..., Crawl]) -> N
     assert crawl.reason == "finished"
     assert crawl.stats["frontier/pages/done"] == 1
     assert "FrontierSpiderMiddleware" in crawl.log
-
-
-def test_other_scheduler_is_named_in_the_log(web: Web, run: Callable[..., Crawl]) -> None:
-    settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
-    crawl = run(AddonSpider, settings, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    assert crawl.stats["item_scraped_count"] == 1
-    assert f"set SCHEDULER = '{OURS}'" in crawl.log
-    assert "Traceback" not in crawl.log
-    assert "FrontierSpiderMiddleware" not in crawl.log
 
 
 class SeedSpider(Spider):

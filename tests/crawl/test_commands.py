@@ -194,22 +194,6 @@ def test_what_tries_a_page_out_hears_of_a_busy_host_at_once(project: Project, we
     assert time.monotonic() - began < 50  # two pauses take two minutes
 
 
-def test_shell_and_parse_follow_a_refresh_and_a_canonical_link(project: Project, web: Web) -> None:
-    """The shell waits for one answer: it must not be given two."""
-    with (project.directory / "project/settings.py").open("a") as settings:
-        settings.write("ADDONS = {'scrapy_frontier.Addon': 500}\n")
-    stub = web.on("/stub", body='<head><meta http-equiv="refresh" content="0; url=/target"></head>')
-    alias = web.on("/alias", body='<head><link rel="canonical" href="/canonical"></head>')
-    code = "print('got', response.url, response.status)"
-    assert_fine(project.scrapy("shell", stub, "-c", code), "/target 200")
-    fetch_more = " or ".join([*("fetch(response.urljoin('/more'))" for _ in range(3)), code])
-    assert_fine(project.scrapy("shell", alias, "-c", fetch_more), "/more 200")
-    assert "/canonical" not in web.paths()
-    assert_fine(project.scrapy("fetch", "--nolog", stub))
-    assert_fine(project.scrapy("parse", "--spider", "links", stub))
-    assert project.stored() == {}
-
-
 def try_bench(project: Project) -> None:
     """Its spider would take the pages of the project's crawl, and fail them for want of their callbacks."""
     with open(Path(tempfile.gettempdir()) / "scrapy-bench.lock", "w") as one_at_a_time:  # all want one port
@@ -223,12 +207,6 @@ TRIES = [
     try_fetch_parse_check,
     try_bench,
 ]
-
-
-@pytest.mark.parametrize("try_commands", TRIES)
-def test_commands_leave_the_store_alone(project: Project, try_commands: Callable[[Project], None]) -> None:
-    try_commands(project)
-    assert project.stored() == {}
 
 
 @pytest.mark.parametrize("try_commands", TRIES)
@@ -272,8 +250,3 @@ def test_a_crawl_that_cannot_use_its_frontier_ends_with_exit_code_1(
     assert project.scrapy("runspider", "project/spiders.py", "-s", "FRONTIER_DIR=scrapy.cfg").returncode == 1
     assert project.scrapy(*line, "-s", "FRONTIER_COOLDOWN=often").returncode == 1
     assert len(web.visits) == visits
-
-
-def test_version_and_list_load_no_frontier(project: Project) -> None:
-    assert project.scrapy("list").stdout.split() == ["links"]
-    assert project.stored() == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -101,31 +100,6 @@ def test_spiders_that_share_a_jobdir_run_at_the_same_time(
     assert [items(crawl.wait()) for crawl in crawls] == [PAGES, PAGES]
 
 
-def test_a_frontier_from_before_spiders_had_their_own_goes_on(
-    web: Web, start: Callable[..., Crawl], tmp_path: Path
-) -> None:
-    """There only the row in the database says whose it is."""
-    url, settings = put_up(web), job(tmp_path)
-    web.limit = 3
-    first = start(TwoSpider, {**settings, "CONCURRENT_REQUESTS": 1}, start_urls=[url])
-    web.wait(4)
-    first.process.send_signal(signal.SIGINT)
-    first.wait_for("Received SIGINT")
-    web.limit = math.inf
-    done = items(first.wait())
-    assert 0 < done < PAGES
-    (tmp_path / "job/frontier/spider").unlink()
-    assert items(start(OneSpider, settings, start_urls=[url]).wait()) == PAGES
-    assert items(start(TwoSpider, settings, start_urls=[url]).wait()) == PAGES - done
-
-
-def test_frontier_dir_is_shared_on_purpose(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
-    url, settings = put_up(web), {**job(tmp_path), "FRONTIER_DIR": str(tmp_path / "shared")}
-    assert items(run(OneSpider, settings, start_urls=[url])) == PAGES
-    assert items(run(TwoSpider, settings, start_urls=[url])) == 0
-    assert not (tmp_path / "job/frontier").exists()
-
-
 class ByNameSpider(OneSpider):
     """Has the links of its seed go to a callback of its own."""
 
@@ -151,22 +125,6 @@ def test_pages_that_a_spider_of_a_shared_frontier_had_no_callback_for_come_back(
     command = [sys.executable, "-m", "scrapy", "frontier", "requeue", "--dir", "frontier"]
     subprocess.run(command, env=environment(), cwd=tmp_path, check=True, capture_output=True)
     assert items(first) + items(run(ByNameSpider, start_urls=[url])) == PAGES - 1
-
-
-@pytest.mark.parametrize("in_the_way", ["job", "job/frontier"])
-@pytest.mark.parametrize("is_link", [True, False], ids=["link", "file"])
-def test_what_stands_where_a_directory_should_be_is_told(
-    tmp_path: Path, in_the_way: str, is_link: bool
-) -> None:
-    """To make it writable would not help."""
-    path = tmp_path / in_the_way
-    path.parent.mkdir(exist_ok=True)
-    path.symlink_to(tmp_path / "nowhere") if is_link else path.touch()
-    told = "stands where a directory should be; remove it, or use another "
-    with pytest.raises(FrontierUnreadable, match=rf"{in_the_way}.*{told}JOBDIR$"):
-        claim(tmp_path / "job", "one")
-    with pytest.raises(FrontierUnreadable, match=rf"{in_the_way}.*{told}FRONTIER_DIR$"):
-        open_store(path)
 
 
 def test_a_long_name_in_another_alphabet_makes_a_directory(tmp_path: Path) -> None:

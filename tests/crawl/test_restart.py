@@ -14,7 +14,6 @@ import pytest
 from conftest import environment, wait_until
 from nursery import nursery
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer, links
 
@@ -80,27 +79,6 @@ class DroppedSpider(TreeSpider):
 
     def dropped(self, request: Request) -> None:
         self.logger.info("dropped %s;", request.url)
-
-
-class SatisfiedSpider(Spider):
-    """Has seen enough after one page, and calls that finished."""
-
-    name = "satisfied"
-
-    def parse(self, response: Response) -> Any:
-        for number in range(5):
-            yield Request(response.urljoin(f"/later/{number}"))
-        raise CloseSpider("finished")
-
-
-def test_a_spider_that_ends_early_is_told_what_stays_queued(web: Web, run: Callable[..., Crawl]) -> None:
-    """Nothing is wrong with their host, and no time is named when it may be visited. The page whose callback
-    did not come to its end is one of them."""
-    web.limit = 1
-    crawl = run(SatisfiedSpider, {"DOWNLOAD_DELAY": 5}, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    left = f"6 pages are left, of 1 host ({web.name(0)}); they stay queued: run the crawl again\n"
-    assert left in crawl.log
 
 
 def test_a_second_ctrl_c_leaves_no_temporary_frontier(
@@ -209,16 +187,6 @@ def told(crawl: Crawl, words: str) -> list[str]:
     return [message for message in messages if words in message]
 
 
-def test_while_it_runs_the_log_says_what_the_frontier_holds(web: Web, start: Callable[..., Crawl]) -> None:
-    web.link("/", "/a", "/b")
-    web.on("/a", delay=3000)
-    web.on("/b", delay=3000)
-    one = {**SETTINGS, "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_TIMEOUT": 3000}
-    crawl = start(TreeSpider, one, start_urls=[web.url("/")])
-    crawl.wait_for("Frontier: waiting 1, under way 1, hosts in memory 1; of all runs: 1 done")
-    crawl.kill()
-
-
 def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Crawl], tmp_path: Path) -> None:
     """The same command twice: the feed stays empty, and the log says what is there and how to go on."""
     web.link("/", "/a", "/b", "/bad")
@@ -248,25 +216,6 @@ def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Craw
     assert len(web.visits) == 10
 
 
-class StubbornSpider(Spider):
-    """Asks for its seed again, from the callback, until the answer is good."""
-
-    name = "stubborn"
-
-    def parse(self, response: Response) -> Any:
-        assert response.request
-        if response.text != "good":
-            yield response.request.replace(dont_filter=True)
-
-
-def test_callback_may_repeat_its_seed_in_a_second_run(web: Web, start: Callable[..., Crawl]) -> None:
-    web.on("/", Answer(403), Answer(body="not yet"), Answer(body="good"))
-    start(StubbornSpider, start_urls=[web.url("/")]).wait()
-    assert web.paths() == ["/"]
-    start(StubbornSpider, start_urls=[web.url("/")]).wait()
-    assert web.paths() == ["/", "/", "/"]
-
-
 def test_backoff_and_attempts_outlive_the_crawl(
     web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
@@ -289,16 +238,6 @@ def test_backoff_and_attempts_outlive_the_crawl(
     assert second >= 5 - TOLERANCE
     page = pages()[url]
     assert (page.state, page.attempts) == (State.FAILED, 3)
-
-
-def test_a_page_that_used_up_its_attempts_says_why(
-    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = web.on("/", status=503)
-    start(TreeSpider, {"FRONTIER_MAX_ATTEMPTS": 2}, start_urls=[url]).wait()
-    assert len(web.visits) == 2
-    assert pages()[url].state is State.FAILED
-    assert "503" in pages()[url].reason
 
 
 class EagerSpider(Spider):

@@ -11,8 +11,6 @@ import pytest
 from conftest import environment
 from nursery import nursery
 from scrapy import FormRequest, Request, Spider
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_frontier.core.store.keys import State
 
@@ -80,14 +78,6 @@ class Deputy:
 
     def parse(self, response: Response) -> None:
         self.spider.logger.info("the deputy was called for %s", response.url)
-
-
-class RuledSpider(CrawlSpider):
-    name = "ruled"
-    rules = (Rule(LinkExtractor(), callback="parse_item"),)
-
-    def parse_item(self, response: Response) -> Any:
-        self.logger.info("parse_item was called for %s", response.url)
 
 
 def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
@@ -176,14 +166,6 @@ def test_an_import_makes_requests_of_the_classes_that_the_spiders_import(tmp_pat
     )
     assert "1 pages have a request that this project cannot rebuild" in said
     assert not (tmp_path / "burgled").exists()
-
-
-def test_rules_of_a_crawl_spider_come_out_of_rows(
-    web: Web, tmp_path: Path, run: Callable[..., Crawl]
-) -> None:
-    imported(tmp_path, {web.url("/1"): {"callback": "_callback", "errback": "_errback", "meta": {"rule": 0}}})
-    crawl = run(RuledSpider)
-    assert f"parse_item was called for {web.url('/1')}" in crawl.log
 
 
 class FileSpider(Spider):
