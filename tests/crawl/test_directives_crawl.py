@@ -102,53 +102,6 @@ def test_noindex_may_keep_a_page_from_the_spider(web: Web, run: Callable[..., Cr
     assert (kept.state, kept.reason) == (State.EXCLUDED, "noindex: the page asks to be kept nowhere")
 
 
-class DeadLinkSpider(LinkSpider):
-    """Yields an item for each error, too."""
-
-    async def start(self) -> Any:
-        for url in self.start_urls:
-            yield Request(url, errback=self.failed)
-        yield Request(self.start_urls[0] + "?seen", meta={"handle_httpstatus_list": [404]})
-
-    def failed(self, failure: Any) -> Iterator[Any]:
-        yield {"path": f"/{type(failure.value).__name__}"}
-
-
-@pytest.mark.parametrize(("noindex", "seen"), [("drop-items", State.GONE), ("skip", State.EXCLUDED)])
-def test_an_error_has_no_content_to_be_indexed_unless_the_callback_reads_it(
-    web: Web, run: Callable[..., Crawl], pages: Any, noindex: str, seen: State
-) -> None:
-    url = web.on("/dead", status=404, body=page(NOINDEX))
-    web.on("/dead?seen", status=404, body=page(NOINDEX))
-    crawl = run(DeadLinkSpider, {"FRONTIER_NOINDEX": noindex}, start_urls=[url])
-    assert arrived(crawl) == {"/HttpError"}
-    assert (pages()[url].state, pages()[url].reason) == (State.GONE, "HTTP 404")
-    assert pages()[url + "?seen"].state is seen
-    assert crawl.stats["frontier/noindex/pages"] == 1
-
-
-class Refuser:
-    """A spider middleware that refuses pages, as one that knows a captcha does."""
-
-    def process_spider_input(self, response: Any) -> None:
-        raise ValueError("a captcha")
-
-
-def test_what_a_spider_middleware_refuses_has_no_content_to_be_indexed(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    settings = {"SPIDER_MIDDLEWARES": {"test_directives_crawl.Refuser": 60}}
-    crawl = run(DeadLinkSpider, settings, start_urls=[web.on("/captcha", body=page(NOINDEX))])
-    assert arrived(crawl) == {"/ValueError"}
-
-
-def test_the_switch_for_noindex(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/", body=page(NOINDEX))
-    crawl = run(LinkSpider, {"FRONTIER_NOINDEX": "ignore"}, start_urls=[web.url("/")])
-    assert arrived(crawl) == {"/"}
-    assert crawl.stats["frontier/noindex/pages"] == 1
-
-
 def test_directives_are_for_those_they_name(web: Web, run: Callable[..., Crawl]) -> None:
     """By the product token of the user agent; an expired page is not to be indexed either."""
     past = {"X-Robots-Tag": "unavailable_after: 25 Jun 2010 15:00:00 PST"}
@@ -168,41 +121,6 @@ def test_directives_are_for_those_they_name(web: Web, run: Callable[..., Crawl])
     assert arrived(crawl) == {"/others", "/others-meta", "/body", "/future"}
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "shift_jis", "latin-1"])
-def test_encodings_hide_nothing(web: Web, run: Callable[..., Crawl], encoding: str) -> None:
-    body = page(NOINDEX, "<p>\u00e9</p>" if encoding == "latin-1" else "<p>\u3042</p>").encode(
-        encoding, "replace"
-    )
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset={encoding}\r\nConnection: close\r\n\r\n"
-    url = web.on("/", raw=head.encode() + body)
-    crawl = run(LinkSpider, start_urls=[url])
-    assert crawl.stats["frontier/noindex/items"] == 1
-    assert arrived(crawl) == set()
-
-
-class BodySpider(LinkSpider):
-    """Looks at no text."""
-
-    def parse(self, response: Any) -> Iterator[Any]:
-        yield {"path": "/" + response.url.split("/", 3)[3]}
-
-
-@pytest.mark.parametrize("encoding", ["hex", "undefined", "idna", "zip", "utf-16"])
-def test_a_page_in_no_encoding_of_text_is_obeyed_and_does_no_harm(
-    web: Web, run: Callable[..., Crawl], pages: Any, encoding: str
-) -> None:
-    """Python knows codecs that are no encodings of text, and a page may name one of these."""
-    charset = f'<meta charset="{encoding}">'
-    web.on("/", body=page(charset, anchors("/a nofollow")))
-    web.on("/no", body=page(charset + NOINDEX, anchors("/a nofollow")))
-    settings = {"FRONTIER_LINKS": "all"}
-    crawl = run(BodySpider, settings, start_urls=[web.url("/"), web.url("/no")])
-    assert "Traceback" not in crawl.log, crawl.log
-    assert arrived(crawl) == {"/"}
-    assert "Traceback" not in crawl.log
-    assert {found.state for found in pages().values() if found.attempts} == {State.DONE}
-
-
 # -- nofollow --------------------------------------------------------------------------------------------
 
 
@@ -220,21 +138,6 @@ def test_links_of_a_nofollow_page_are_known_and_not_followed(
     kept = pages()[web.url("/a")]
     assert (kept.state, kept.reason) == (State.SEEN, f"linked by {web.url('/')}, which says nofollow")
     assert pages()[web.url("/")].reason == "nofollow: its links were not followed"
-
-
-def test_a_later_refresh_of_a_nofollow_page_is_a_link_like_all_others(
-    web: Web, run: Callable[..., Crawl], pages: Any
-) -> None:
-    head = '<html><head><meta name="robots" content="nofollow">'
-    for path, seconds in (("/later", 5), ("/at-once", 0)):
-        web.on(
-            path, body=f'{head}<meta http-equiv="refresh" content="{seconds};url={path}/on"></head></html>'
-        )
-    run(LinkSpider, start_urls=[web.url("/later"), web.url("/at-once")])
-    assert sorted(web.paths()) == ["/at-once", "/at-once/on", "/later"]
-    page = pages()[web.url("/later/on")]
-    assert page.state is State.SEEN
-    assert page.reason == f"linked by {web.url('/later')}, which says nofollow"
 
 
 @pytest.mark.parametrize("how", ["follow", "extract", "join"])
@@ -284,22 +187,6 @@ def test_link_types_are_as_set(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page("", links))
     run(LinkSpider, {"FRONTIER_NOFOLLOW": ["ugc", "sponsored"]}, start_urls=[web.url("/")])
     assert web.paths() == ["/", "/a"]
-
-
-def test_a_link_that_stands_with_one_type_here_and_another_there_is_not_followed(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    web.on("/", body=page("", anchors("/both ugc", "/both nofollow", "/once ugc", "/once")))
-    run(LinkSpider, {"FRONTIER_NOFOLLOW": ["nofollow", "ugc"]}, start_urls=[web.url("/")])
-    assert web.paths() == ["/", "/once"]
-
-
-def test_the_switch_for_nofollow_is_for_links_and_for_pages(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/", body=page("", anchors("/a nofollow")))
-    web.on("/a", body=page(NOFOLLOW, anchors("/b", "/c ugc")))
-    crawl = run(LinkSpider, {"FRONTIER_NOFOLLOW": []}, start_urls=[web.url("/")])
-    assert web.paths() == ["/", "/a", "/b", "/c"]
-    assert crawl.stats["frontier/nofollow/pages"] == 1
 
 
 class FormSpider(Spider):
@@ -352,13 +239,6 @@ def test_canonical_of_another_host_is_not_believed(web: Web, run: Callable[..., 
     assert web.paths(1) == []
 
 
-def test_the_switch_for_canonical(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
-    web.on("/a", body=page('<link rel="canonical" href="/b">'))
-    run(LinkSpider, {"FRONTIER_CANONICAL": False}, start_urls=[web.url("/a")])
-    assert web.paths() == ["/a"]
-    assert pages()[web.url("/a")].reason == ""
-
-
 # -- AJAX crawling -----------------------------------------------------------------------------------------
 
 
@@ -380,42 +260,7 @@ def test_ajax_pages_are_fetched_where_the_server_sees_their_state(
     ]
 
 
-def test_where_a_redirect_or_a_refresh_leads_has_an_ajax_form_too(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    moved = [web.on(f"/{n}", status=302, headers={"Location": f"/app#!{n}"}) for n in "ab"]
-    refresh = '<meta http-equiv="refresh" content="5;url=/page#!c">'
-    urls = [*moved, web.on("/page", body=page(refresh))]
-    run(LinkSpider, {"FRONTIER_AJAX": True}, start_urls=urls)
-    forms = ["/app?_escaped_fragment_=a", "/app?_escaped_fragment_=b", "/page?_escaped_fragment_=c"]
-    assert sorted(web.paths()) == ["/a", *forms[:2], "/b", "/page", forms[2]]
-
-
-def test_what_a_page_names_as_canonical_has_an_ajax_form_too(web: Web, run: Callable[..., Crawl]) -> None:
-    canonical = '<link rel="canonical" href="/app#!a">'
-    form = web.on("/app?_escaped_fragment_=a", body=page(canonical))  # itself
-    url = web.on("/", body=page(canonical))
-    run(LinkSpider, {"FRONTIER_AJAX": True}, start_urls=[url])
-    assert web.paths() == ["/", form.removeprefix(web.url(""))]
-
-
-def test_an_ajax_form_that_leads_to_the_page_for_people_is_left_for_that(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    form = "/app?_escaped_fragment_=a"
-    web.on(form, status=301, headers={"Location": "/app#!a"})
-    run(LinkSpider, {"FRONTIER_AJAX": True}, start_urls=[web.url("/app#!a")])
-    assert web.paths() == [form, "/app"]
-
-
 def test_ajax_crawling_is_off(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page('<meta name="fragment" content="!">', anchors("/app#!a=1")))
     run(LinkSpider, start_urls=[web.url("/")])
     assert web.paths() == ["/", "/app"]
-
-
-def test_a_wrong_setting_stops_the_crawl_and_says_what_to_set(web: Web, run: Callable[..., Crawl]) -> None:
-    crawl = run(LinkSpider, {"FRONTIER_NOINDEX": "drop"}, start_urls=[web.url("/")])
-    assert crawl.reason == "frontier_setting"
-    assert "FRONTIER_NOINDEX = 'drop': set one of 'drop-items', 'skip', 'ignore'" in crawl.log
-    assert web.paths() == []

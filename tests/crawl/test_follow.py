@@ -8,7 +8,6 @@ import pytest
 import scrapy
 from conftest import read_pages, wait_until
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.asyncio import call_later
@@ -192,31 +191,6 @@ def test_without_the_add_on_somebody_says_that_nothing_is_followed(
     assert "No link is followed" in crawl.log
 
 
-class Bare(FrontierSpider):
-    """Leaves out the initialiser of its class, as Scrapy lets every spider do."""
-
-    name = "bare"
-
-    def __init__(self, urls: Any) -> None:
-        self.start_urls = urls
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-
-
-class BareWithRules(Bare):
-    rules = (Rule(LinkExtractor(allow="/a"), callback="parse", follow=True),)
-
-
-@pytest.mark.parametrize("spider", [Bare, BareWithRules])
-def test_a_spider_may_leave_out_the_initialiser_of_its_class(
-    web: Web, run: Callable[..., Crawl], spider: type[Spider]
-) -> None:
-    crawl = run(spider, {"SCHEDULER": None}, urls=[web.link("/", "/a", "/b")])
-    assert crawl.reason == "finished", crawl.log
-    assert sorted(web.paths()) == (["/", "/a", "/b"] if spider is Bare else ["/", "/a"])
-
-
 class Sections(CrawlSpider):
     """Rules as they are usual: sections to follow, pages to parse, some left out."""
 
@@ -364,19 +338,6 @@ def test_the_links_of_a_page_are_followed_though_its_callback_raises(
     assert found.state is State.FAILED
     assert found.reason.startswith("callback raised ValueError"), found.reason
     assert crawl.log.count("Spider error processing") == (1 if spider is Raising else 3)
-
-
-class Refusing:
-    """A spider middleware behind ours, which lets no page come to a callback."""
-
-    def process_spider_input(self, response: Response) -> None:
-        raise IgnoreRequest
-
-
-def test_a_page_that_a_middleware_refuses_is_not_followed(web: Web, run: Callable[..., Crawl]) -> None:
-    settings = {**ADDON, "SPIDER_MIDDLEWARES": {"test_follow.Refusing": 960}}
-    run(Simple, settings, urls=[web.link("/", "/a")])
-    assert web.paths() == ["/"]
 
 
 class Lister(Spider):
@@ -534,44 +495,6 @@ def test_a_page_with_more_links_than_the_graph_takes_is_followed_whole(
     assert crawl.stats["scheduler/enqueued"] == 10_501
     assert crawl.stats["frontier/links/ignored"] == 500
     assert len(read_links(tmp_path / "frontier")[seed]) == 10_000
-
-
-class Forgotten(Spider):
-    """Asks for pages by callbacks that no payload can name, and has seen enough: its page is asked for once
-    more."""
-
-    name = "site"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for link in ("/1", "/2"):
-            yield response.follow(link, lambda response: None)
-        raise CloseSpider("finished")
-
-
-@pytest.mark.parametrize("spider", [OneByOne, Simple])
-def test_a_link_brings_back_a_page_whose_request_went_with_its_process(
-    web: Web, run: Callable[..., Crawl], spider: type[Spider]
-) -> None:
-    """It comes, as a rule, before the delay of their host has passed, and its pages are found missing."""
-    settings = {**ADDON, "DOWNLOAD_DELAY": 4}
-    first = run(Forgotten, settings, start_urls=[web.on("/", host=1)])
-    assert first.stats["scheduler/enqueued/memory"] == 2
-    second = run(spider, settings, urls=[web.link("/again", web.url("/1", 1), web.url("/2", 1))])
-    assert second.reason == "finished", second.log
-    assert sorted(web.paths()) == ["/", "/", "/1", "/2", "/again"]
-
-
-def test_a_list_brings_back_pages_whose_requests_went_with_their_process(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    """As a sitemap's entries are, hubs are taken in without a request; and before any page is handed out."""
-    settings = {**ADDON, "DOWNLOAD_DELAY": 0.2}
-    first = run(Forgotten, settings, start_urls=[web.on("/")])
-    assert first.stats["scheduler/enqueued/memory"] == 2
-    hubs = {"FRONTIER_REVISIT": "interval", "FRONTIER_HUBS": [web.url("/1"), web.url("/2")]}
-    second = run(Simple, {**settings, **hubs}, urls=[web.on("/again")])
-    assert second.reason == "finished", second.log
-    assert sorted(web.paths()) == ["/", "/", "/1", "/2", "/again"]
 
 
 class Ticking(Simple):

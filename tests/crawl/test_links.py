@@ -6,7 +6,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from conftest import read_pages
 from scrapy import Item, Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.item import Field
@@ -109,50 +108,6 @@ def test_links_that_filters_drop_are_edges_too(
     assert crawl.stats["frontier/pages/seen"] == 2
     assert crawl.stats["frontier/links/kept"] == 6
     assert crawl.stats["frontier/pending"] == 0
-
-
-def test_a_page_out_of_scope_is_fetched_when_a_link_gets_through(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """The same page, two links deep on one way and one link deep on another, which comes later."""
-    web.link("/long", "/middle")
-    web.link("/middle", "/target")
-    web.link("/short", "/target")
-    web.on("/target", delay=0)
-    urls = [web.url("/long"), web.url("/short")]
-    settings = {**ADDON, "FRONTIER_SCORER": "fifo", "CONCURRENT_REQUESTS": 1, "DEPTH_LIMIT": 1}
-    run(OneByOneSpider, settings, first=urls[0], second=urls[1])
-    assert web.paths() == ["/long", "/middle", "/short", "/target"]
-    assert pages()[web.url("/target")].state is State.DONE
-
-
-class OneByOneSpider(LinkSpider):
-    name = "one"
-    first: str
-    second: str
-
-    async def start(self) -> Any:
-        yield Request(self.first, priority=2)
-        yield Request(self.second, priority=-2)
-
-
-def test_pages_know_the_page_they_were_found_on(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], tmp_path: Path
-) -> None:
-    web.link("/", "/one", "/two")
-    web.link("/two", "/three")
-    run(LinkSpider, ADDON, start_urls=[web.url("/")])
-    store = Store(tmp_path / "frontier")
-    ids = {decode_page(value).url: keys.key_id(key) for key, value in store.scan(keys.PAGE)}
-    store.close()
-    parents = {url: page.parent for url, page in pages().items()}
-    root, two = web.url("/"), web.url("/two")
-    assert parents == {
-        root: None,
-        web.url("/one"): ids[root],
-        two: ids[root],
-        web.url("/three"): ids[two],
-    }
 
 
 class ScoringSpider(Spider):
@@ -354,33 +309,6 @@ def test_without_the_graph_nothing_is_kept(
     assert crawl.reason == "finished"
     assert links() == {}
     assert len(pages()) == 2
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "message"),
-    [
-        ("FRONTIER_LINKS", "some", "FRONTIER_LINKS = 'some': set one of 'spider', 'all', 'none'"),
-        ("FRONTIER_SCORER", "best", "FRONTIER_SCORER = 'best': set one of 'mixed', "),
-        ("FRONTIER_SCORER", "", "FRONTIER_SCORER = '': set one of 'mixed', "),
-        ("FRONTIER_SCORER", "no.such.Scorer", "FRONTIER_SCORER = 'no.such.Scorer' cannot be imported"),
-        ("FRONTIER_SCORER", "test_links.Opinion", "set a subclass of scrapy_frontier.Scorer"),
-    ],
-)
-def test_settings_that_make_no_sense(
-    web: Web, run: Callable[..., Crawl], setting: str, value: object, message: str
-) -> None:
-    crawl = run(LinkSpider, {**ADDON, setting: value}, start_urls=[web.url("/")])
-    assert crawl.reason == "frontier_setting"
-    assert message in crawl.log
-    assert web.paths() == []
-
-
-def test_pages_can_be_read(tmp_path: Path, web: Web, run: Callable[..., Crawl]) -> None:
-    """A page with thousands of links, all of which count."""
-    web.link("/", *(f"/{number}" for number in range(3000)))
-    run(StillSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[web.url("/")])
-    assert len(read_links(tmp_path / "frontier")[web.url("/")]) == 3000
-    assert len(read_pages(tmp_path / "frontier")) == 3001
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import FormRequest, Request, Spider, signals, version_info
-from scrapy.exceptions import IgnoreRequest
+from scrapy import FormRequest, Request, Spider, version_info
 from scrapy.selector import Selector
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.trackref import live_refs
@@ -52,27 +51,6 @@ class OffsiteSpider(FollowSpider):
         yield Request("http://127.0.0.9:1/not")
 
 
-class ListeningSpider(FollowSpider):
-    """Hears of every request, and refuses one."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> ListeningSpider:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.scheduled, signals.request_scheduled)
-        crawler.signals.connect(spider.dropped, signals.request_dropped)
-        return spider
-
-    def scheduled(self, request: Request) -> None:
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value("heard/scheduled")
-        if request.url.endswith("/refused"):
-            raise IgnoreRequest
-
-    def dropped(self, request: Request) -> None:
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value("heard/dropped")
-
-
 @WAYS
 def test_offsite_requests_end_as_with_scrapys_own_scheduler(
     web: Web, run: Callable[..., Crawl], way: dict[str, Any]
@@ -81,16 +59,6 @@ def test_offsite_requests_end_as_with_scrapys_own_scheduler(
     assert [crawl.stats["offsite/filtered"] for crawl in crawls] == [8, 8]
     assert [crawl.stats["offsite/domains"] for crawl in crawls] == [2, 2]
     assert web.paths().count("/on") == 2
-
-
-@WAYS
-def test_who_listens_hears_of_every_request(web: Web, run: Callable[..., Crawl], way: dict[str, Any]) -> None:
-    url = web.link("/", "/1", "/2", "/refused")
-    web.link("/1", "/", "/2")
-    crawls = [run(ListeningSpider, settings, url=url) for settings in (STOCK, way)]
-    for name, times in ("heard/scheduled", 6), ("heard/dropped", 2):
-        assert [crawl.stats[name] for crawl in crawls] == [times, times]
-    assert "/refused" not in web.paths()
 
 
 class LastMiddleware:
@@ -232,33 +200,6 @@ def test_requests_past_scrapys_middlewares_are_what_these_make_of_them(
     if version_info >= (2, 15):  # before, a callback that is no coroutine yields to no coroutine either
         assert new["passed"] == 3  # which have a word of their own, or are too long
     assert old["passed"] > 9
-
-
-class PagedSpider(FollowSpider):
-    """A next page lies no deeper for it, as undercrawler has it, and another one twice as deep."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        request, stats = response.request, self.crawler.stats
-        assert request is not None
-        assert stats is not None
-        stats.set_value(f"made {request.url.split('/', 3)[3]}", f"{request.meta['depth']} {request.priority}")
-        for path, more in ("link", 0), ("next", -1), ("deep", 1), ("last", 0):
-            response.meta["depth"] += more
-            if path != "next" or response.url.count("next") < 2:
-                yield Request(f"{response.url}/{path}")
-            response.meta["depth"] -= more
-
-
-@pytest.mark.parametrize("settings", [{"DEPTH_PRIORITY": 1}, {"DEPTH_STATS_VERBOSE": True}], ids=str)
-def test_a_depth_that_a_callback_changes_holds_for_what_it_yields_then(
-    web: Web, run: Callable[..., Crawl], settings: dict[str, Any]
-) -> None:
-    common = {"DEPTH_LIMIT": 2, **settings}
-    old, new = (run(PagedSpider, {**way, **common}, url=web.url("/0")).stats for way in (STOCK, ADDON))
-    told = ("made", "request_depth", "depth/")
-    made = [{name: stats[name] for name in stats if name.startswith(told)} for stats in (old, new)]
-    assert made[0] == made[1]
-    assert len(made[0]) > 30
 
 
 class RaisingSpider(FollowSpider):

@@ -10,11 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import disk
-import pytest
-from conftest import assert_closed, read_pages
+from conftest import read_pages
 from scrapy import Request, Spider, signals
-from scrapy.dupefilters import BaseDupeFilter
 from server import Answer
 
 from scrapy_frontier.core.store.keys import State
@@ -135,17 +132,6 @@ def test_the_well_known_path_is_tried_where_robots_txt_lists_none(
     assert parsed(crawl) == {"/", "/a"}
 
 
-def test_the_second_guess_is_made_when_the_first_is_none(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    web.on("/sitemap.xml", status=404)
-    web.on("/sitemap_index.xml", body=urlset(web.url("/a")))
-    crawl = crawl_site(run, web)
-    assert parsed(crawl) == {"/", "/a"}
-    assert sitemap_stats(crawl) == {"files": 1, "entries": 1, "new": 1}
-    assert pages()[web.url("/sitemap.xml")].state is State.GONE
-
-
 def test_a_site_without_sitemaps_is_asked_twice_and_quietly(web: Web, run: Callable[..., Crawl]) -> None:
     """An empty page with status 200, as many sites answer to everything."""
     crawl = crawl_site(run, web, CONCURRENT_REQUESTS=1)
@@ -182,42 +168,6 @@ def test_a_guess_that_leads_to_the_front_page_shows_it_to_the_spider(
     assert not home.facts.is_sitemap
 
 
-def test_a_sitemap_behind_a_redirect_speaks_for_the_site(web: Web, run: Callable[..., Crawl]) -> None:
-    there = web.on("/s/all.xml", body=urlset(web.url("/a", 0), web.url("/s/b", 1), web.url("/c", 1)), host=1)
-    web.on("/sitemap.xml", status=301, headers={"Location": there})
-    crawl = crawl_site(run, web)
-    assert parsed(crawl) >= {"/", "/a", "/s/b"}
-    assert "/c" not in parsed(crawl)  # neither the site that was asked nor below the file
-    assert sitemap_stats(crawl)["foreign"] == 1
-
-
-def test_a_host_that_resets_its_sitemap_costs_no_error(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    web.on("/sitemap.xml", drop=True)
-    crawl = run(SiteSpider, {**ON, "RETRY_TIMES": 1, "FRONTIER_COOLDOWN": 0}, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    assert "Traceback" not in crawl.log
-    assert set(web.paths()) == {"/", "/sitemap.xml"}
-    assert len(web.paths()) > 2  # it was retried
-    assert pages()[web.url("/sitemap.xml")].state is State.FAILED
-
-
-def test_somebody_may_mark_a_request_as_a_sitemap(web: Web, run: Callable[..., Crawl]) -> None:
-    url = web.on("/mine.txt", body=f"{web.url('/a')}\n{web.url('/b')}\n")
-    crawl = run(MarkingSpider, ON, start_urls=[url])
-    assert parsed(crawl) == {"/a", "/b"}
-
-
-@pytest.mark.parametrize("mark", [False, None])
-def test_a_request_that_is_marked_as_no_sitemap_is_a_page(
-    web: Web, run: Callable[..., Crawl], mark: bool | None
-) -> None:
-    web.on("/sitemap.xml", body=urlset(web.url("/a")))
-    crawl = run(MarkingSpider, ON, start_urls=[web.url("/")], mark=mark)
-    assert parsed(crawl) == {"/", "/a"}
-
-
 class MarkingSpider(SiteSpider):
     name = "marking"
     mark: bool | None = True
@@ -231,38 +181,10 @@ class MarkingSpider(SiteSpider):
         self.crawler.stats.inc_value("test/failed")
 
 
-@pytest.mark.parametrize(
-    ("answer", "state"),
-    [
-        ({"body": urlset("http://127.0.0.2/")}, State.DONE),
-        ({"body": "none"}, State.DONE),
-        ({"status": 404}, State.GONE),
-        ({"drop": True}, State.FAILED),
-        ({"status": 302, "headers": {"Location": "/map"}}, State.FAILED),
-        ({"status": 200}, State.EXCLUDED),
-    ],
-    ids=["read", "no sitemap", "404", "trouble", "round", "robots.txt"],
-)
-def test_no_errback_is_the_end_of_a_sitemap(
-    web: Web,
-    run: Callable[..., Crawl],
-    pages: Callable[[], dict[str, Page]],
-    answer: dict[str, Any],
-    state: State,
-    request: pytest.FixtureRequest,
-) -> None:
-    url = web.on("/map", **answer)
-    web.on("/robots.txt", body="User-agent: *\nDisallow: /" if "robots" in request.node.name else "")
-    crawl = run(
-        MarkingSpider, {**WITH_ROBOTS, "RETRY_ENABLED": False, "FRONTIER_COOLDOWN": 0}, start_urls=[url]
-    )
-    assert pages()[url].state is state
-    assert crawl.stats.get("test/failed", 0) == 0, crawl.log
-
-
-def test_the_errback_of_a_sitemap_is_called_where_none_are_read(web: Web, run: Callable[..., Crawl]) -> None:
-    url = web.on("/map", status=404)
-    assert run(MarkingSpider, {**ON, "FRONTIER_SITEMAPS": False}, start_urls=[url]).stats["test/failed"] == 1
+def test_somebody_may_mark_a_request_as_a_sitemap(web: Web, run: Callable[..., Crawl]) -> None:
+    url = web.on("/mine.txt", body=f"{web.url('/a')}\n{web.url('/b')}\n")
+    crawl = run(MarkingSpider, ON, start_urls=[url])
+    assert parsed(crawl) == {"/a", "/b"}
 
 
 def tomorrow() -> float:
@@ -347,46 +269,19 @@ def test_a_page_carries_what_the_sitemap_said_of_it(web: Web, run: Callable[...,
     assert crawl.stats[f"test/meta/{web.url('/a')}"] == 1_000_000_000
 
 
-def test_where_a_page_of_a_sitemap_leads_has_no_lastmod(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    listed = [
-        web.on("/moved", status=302, headers={"Location": "/b"}),
-        web.on("/fresh", headers={"Refresh": "5; url=/c"}),
-        web.on("/alias", body='<link rel="canonical" href="/d">'),
-    ]
-    web.on("/sitemap.xml", body=urlset(*listed, lastmod="2001-09-09T01:46:40Z"))
-    crawl = crawl_site(run, web, ON)
-    assert parsed(crawl) == {"/", "/b", "/c", "/d", "/fresh", "/alias"}
-    found = {url: page.lastmod for url, page in pages().items()}
-    assert {url for url, lastmod in found.items() if lastmod is not None} == set(listed)
-    assert crawl.stats.get(f"test/meta/{web.url('/b')}") is None
-    assert crawl.stats[f"test/meta/{listed[1]}"] == 1_000_000_000
-
-
 def test_ajax_pages_of_a_sitemap_are_asked_for_with_their_state(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/sitemap.xml", body=urlset(web.url("/p#!a"), web.url("/p#!b")))
     crawl = crawl_site(run, web, {**ON, "FRONTIER_AJAX": True})
     assert parsed(crawl) == {"/", "/p?_escaped_fragment_=a", "/p?_escaped_fragment_=b"}
 
 
-def test_priorities_order_the_pages_of_a_site(web: Web, run: Callable[..., Crawl]) -> None:
-    entries = [("/low", "0.2"), ("/first", "1.0"), ("/none", ""), ("/middle", "0.6"), ("/zero", "0.0")]
-    body = "".join(
-        f"<url><loc>{web.url(path)}</loc>{priority and f'<priority>{priority}</priority>'}</url>"
-        for path, priority in entries
-    )
-    web.on("/sitemap.xml", body=f'<urlset xmlns="{SITEMAPS}">{body}</urlset>')
-    crawl_site(run, web, CONCURRENT_REQUESTS=1)
-    assert web.paths() == ["/", "/sitemap.xml", "/first", "/none", "/middle", "/low", "/zero"]
+class FollowingSpider(SiteSpider):
+    name = "following"
 
-
-def test_sitemaps_come_before_the_pages_that_wait(web: Web, run: Callable[..., Crawl]) -> None:
-    seeds = [web.url(f"/{number}") for number in range(20)]
-    web.on("/sitemap.xml", body=urlset(web.url("/a")))
-    run(SiteSpider, {**ON, "CONCURRENT_REQUESTS": 1}, start_urls=seeds)
-    assert web.paths().index("/sitemap.xml") < 5
-    assert len(web.paths()) == 22
+    def parse(self, response: Response) -> Any:
+        super().parse(response)
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
 
 
 def test_an_entry_and_a_link_to_it_are_one_page(web: Web, run: Callable[..., Crawl]) -> None:
@@ -399,65 +294,13 @@ def test_an_entry_and_a_link_to_it_are_one_page(web: Web, run: Callable[..., Cra
     assert len(web.paths()) == 7
 
 
-class FollowingSpider(SiteSpider):
-    name = "following"
-
-    def parse(self, response: Response) -> Any:
-        super().parse(response)
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href)
-
-
-def test_the_users_dupefilter_is_asked(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/sitemap.xml", body=urlset(web.url("/a"), web.url("/private")))
-    crawl = crawl_site(run, web, DUPEFILTER_CLASS=f"{__name__}.NothingPrivate")
-    assert parsed(crawl) == {"/", "/a"}
-
-
-class NothingPrivate(BaseDupeFilter):
-    def request_seen(self, request: Request) -> bool:
-        return request.url.endswith("/private")
-
-
-def one_unit(url: str) -> str:
-    return "all"
-
-
-def test_sitemaps_and_their_pages_stand_in_the_queue_of_their_unit(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    web.on("/sitemap.xml", body=urlset(web.url("/a")))
-    crawl_site(run, web, FRONTIER_POLITENESS_KEY=f"{__name__}.one_unit")
-    assert {page.host for page in pages().values()} == {"all"}
-    assert len(pages()) == 3
-
-
 def test_with_another_scheduler_it_does_nothing(web: Web, run: Callable[..., Crawl]) -> None:
     settings = {"SCHEDULER": None, "FRONTIER_SITEMAPS": True, "DOWNLOADER_MIDDLEWARES": {MIDDLEWARE: 545}}
     crawl_site(run, web, settings)
     assert web.paths() == ["/"]
 
 
-def test_a_value_that_is_neither_true_nor_false_is_refused(web: Web, run: Callable[..., Crawl]) -> None:
-    settings = {"FRONTIER_SITEMAPS": "sometimes", "DOWNLOADER_MIDDLEWARES": {MIDDLEWARE: 545}}
-    crawl = run(SiteSpider, settings, start_urls=[web.url("/")])
-    assert crawl.reason == "frontier_setting"
-    assert "FRONTIER_SITEMAPS = 'sometimes': set True or False" in crawl.log
-
-
 # -- what they may not do ------------------------------------------------------------------------------
-
-
-def test_a_broken_file_is_read_as_far_as_it_goes(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    whole = urlset(*(web.url(f"/{number}") for number in range(3)))
-    url = web.on("/sitemap.xml", body=whole[: whole.rindex("<loc>")])
-    crawl = crawl_site(run, web)
-    assert parsed(crawl) == {"/", "/0", "/1"}
-    assert sitemap_stats(crawl) == {"files": 1, "entries": 2, "new": 2, "broken": 1}
-    assert pages()[url].state is State.DONE
-    assert pages()[url].reason.startswith("sitemap broken after 2 entries: ")
 
 
 def test_loops_and_depths_end(
@@ -473,16 +316,6 @@ def test_loops_and_depths_end(
         ["/", "/sitemap.xml", "/1.xml", "/2.xml", "/good.xml", "/a"], 1
     )
     assert pages()[deepest].reason == "sitemap broken after 1 entry: nested more than 3 levels deep"
-
-
-def test_an_index_with_more_sitemaps_than_are_taken(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = web.on("/sitemap.xml", body=index(*(web.url(f"/{number}.xml") for number in range(1_500))))
-    web.default = Answer(status=404)
-    crawl_site(run, web)
-    assert len(web.paths()) == 1_002
-    assert pages()[url].reason.endswith(": more than 1000 sitemaps")
 
 
 def test_a_bomb_and_an_entity(
@@ -649,32 +482,3 @@ def test_sigkill_in_the_middle_of_a_sitemap_loses_no_page(
     assert counts["/sitemap.xml"] == 2
     repeated = {path for path, number in counts.items() if number > 1}
     assert repeated <= {visit.path for visit in web.visits[:seen][-at_once:]} | {"/sitemap.xml", "/"}
-
-
-class FullSpider(TickingSpider):
-    """The disk is full as soon as a hundred entries of a sitemap are queued."""
-
-    name = "full"
-
-    def tick(self) -> None:
-        assert self.crawler.stats
-        if self.crawler.stats.get_value("frontier/sitemaps/new", 0) >= 100:
-            disk.fill()
-
-    def closed(self, reason: str) -> None:
-        super().closed(reason)
-        disk.clear()
-
-
-def test_a_disk_that_is_full_in_the_middle_of_a_sitemap_is_told_in_one_line(
-    web: Web, start: Callable[..., Crawl]
-) -> None:
-    """The crawl stops, and misses nothing once there is space."""
-    paths = [f"/{number}" for number in range(600)]
-    web.on("/sitemap.xml", body=urlset(*map(web.url, paths), note="x" * 2_000))
-    settings = {**ON, "LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 8}
-    first = start(FullSpider, settings, start_urls=[web.url("/")]).wait()
-    assert_closed(first, "frontier_unwritable", "start the same crawl again")
-    last = start(SiteSpider, settings, start_urls=[web.url("/")]).wait()
-    assert last.reason == "finished"
-    assert set(web.paths()) >= {"/", *paths}

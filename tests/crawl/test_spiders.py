@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +9,6 @@ from scrapy import Field, FormRequest, Item, Request, Spider, signals
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from server import Answer, links
-from test_cooldown import closed_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -141,41 +139,6 @@ def test_the_queue_of_scrapys_own_scheduler_is_named(
     assert second.reason == "finished"
 
 
-class OtherSpider(RuleSpider):
-    name = "other"
-
-
-def test_a_frontier_of_another_spider_is_named(web: Web, run: Callable[..., Crawl]) -> None:
-    """One FRONTIER_DIR for the whole project, and two spiders."""
-    url = web.link("/", *(f"/{number}" for number in range(10)))
-    brief = {"CLOSESPIDER_PAGECOUNT": 2, "CONCURRENT_REQUESTS": 1}
-    assert "These are requests of spider" not in run(RuleSpider, brief, url=url).log
-    assert "These are requests of spider" not in run(RuleSpider, brief, url=url).log
-    assert (
-        "These are requests of spider 'rules'. Unless it was renamed to 'other'"
-        in run(OtherSpider, brief, url=url).log
-    )
-
-
-class PartsSpider(Spider):
-    """Follows all links of the first page, each by itself."""
-
-    name = "parts"
-
-    def parse(self, response: Response) -> Iterator[Request]:
-        for link in response.css("a::attr(href)").getall():
-            yield response.follow(link)
-
-
-def test_parts_of_a_page_are_one_page_also_for_the_next_run(web: Web, run: Callable[..., Crawl]) -> None:
-    url = web.link("/", "/a", "/a#one", "/b#top", "/a#two", "/b", "/#end")
-    crawl = run(PartsSpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, start_urls=[url])
-    assert crawl.stats["scheduler/enqueued/disk"] == 3
-    assert crawl.stats["dupefilter/filtered"] == 4
-    run(PartsSpider, start_urls=[url])
-    assert sorted(web.paths()) == ["/", "/a", "/b"]
-
-
 # -- hosts that do not answer, among others, beside Scrapy's own scheduler -----------------------------------
 
 TEMPORARY = {"FRONTIER_DIR": None, "FRONTIER_COOLDOWN": 90_000}  # nobody can wait for a rest
@@ -184,101 +147,6 @@ WAYS = [
     TEMPORARY,
     {**TEMPORARY, "SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}},
 ]
-
-
-class DeadLinkSpider(CrawlSpider):
-    """Says of each link whether it works."""
-
-    name = "dead-links"
-    rules = (Rule(LinkExtractor(), callback="works", errback="fails", follow=True),)
-
-    def works(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url, "text": response.meta["link_text"]}
-
-    def fails(self, failure: Any) -> Iterator[Any]:
-        yield {"url": failure.request.url, "error": type(failure.value).__name__}
-
-
-class MirrorSpider(Spider):
-    """Asks a mirror where a page does not come."""
-
-    name = "mirrors"
-    mirror = ""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for link in response.css("a::attr(href)").getall():
-            yield response.follow(link, self.parse_page, errback=self.ask_mirror, cb_kwargs={"link": link})
-
-    def parse_page(self, response: Response, link: str) -> Iterator[Any]:
-        yield {"url": response.url, "instead of": link}
-
-    def ask_mirror(self, failure: Any) -> Iterator[Any]:
-        link = failure.request.cb_kwargs["link"]
-        path = "/" + link.rpartition("/")[2]
-        yield Request(self.mirror + path, self.parse_page, errback=self.lost, cb_kwargs={"link": link})
-
-    def lost(self, failure: Any) -> Iterator[Any]:
-        yield {"url": failure.request.url, "lost": type(failure.value).__name__}
-
-
-class InsistentSpider(Spider):
-    """Tries three times more by itself what Scrapy gave up, and then tells."""
-
-    name = "insistent"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for link in response.css("a::attr(href)").getall():
-            yield response.follow(link, self.parse_page, errback=self.again, meta={"times": 1})
-
-    def parse_page(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url, "times": response.meta["times"]}
-
-    def again(self, failure: Any) -> Iterator[Any]:
-        request = failure.request
-        if request.meta["times"] == 4:
-            yield {"url": request.url, "error": type(failure.value).__name__}
-        else:
-            meta = {**request.meta, "times": request.meta["times"] + 1}
-            yield request.replace(meta=meta, dont_filter=True)
-
-
-class NoRetrySpider(DeadLinkSpider):
-    """Retries nothing, or what it chooses, by meta."""
-
-    name = "no-retry"
-    rules = (
-        Rule(LinkExtractor(allow="[02468]$"), callback="works", errback="fails", process_request="once"),
-        Rule(LinkExtractor(), callback="works", errback="fails", process_request="twice"),
-    )
-
-    def once(self, request: Request, response: Response) -> Request:
-        request.meta["dont_retry"] = True
-        return request
-
-    def twice(self, request: Request, response: Response) -> Request:
-        request.meta["max_retry_times"] = 1
-        return request
-
-
-@pytest.mark.parametrize("spider", [DeadLinkSpider, MirrorSpider, InsistentSpider, NoRetrySpider])
-def test_dead_hosts_among_others_bring_the_same_items(
-    web: Web, items: Callable[..., list[Any]], spider: type[Spider]
-) -> None:
-    """Connections refused and reset, names that do not resolve, and a closed port beside an open one."""
-    with closed_port(web.name(1)) as port, closed_port(web.name(0)) as other:
-        dead = [f"http://{web.name(1)}:{port}/{number}" for number in range(10, 15)]
-        dead += [f"http://{web.name(0)}:{other}/{number}" for number in range(15, 20)]
-        dead += [f"http://nosuch.invalid/{number}" for number in range(20, 23)]
-        dead += [web.on(f"/{number}", Answer(drop=True), host=2) for number in range(23, 27)]
-        url = web.link("/", *(f"/{number}" for number in range(9)), *dead)
-        if spider is MirrorSpider:
-            found = items(spider, WAYS, start_urls=[url], mirror=web.url("", 3))
-        else:
-            found = items(spider, WAYS, start_urls=[url])
-    stock, *ours = found
-    assert len(stock) >= 25
-    for kind in ours:
-        assert kind == stock
 
 
 class LookingSpider(Spider):
@@ -319,30 +187,6 @@ def test_spiders_may_look_at_the_dupe_filter_and_at_what_is_left(
     )
     assert crawl.stats["item_scraped_count"] == 1
     assert crawl.stats["left"] >= 5
-    assert "Traceback" not in crawl.log
-
-
-class AskingSpider(Spider):
-    """Asks which pages are known before it yields them."""
-
-    name = "asking"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        df: Any = self.crawler.engine._slot.scheduler.df  # type: ignore[union-attr]
-        page = response.urljoin("/page")
-        session = ";jsessionid=0123456789abcdef"
-        for url in (response.url, page, page + session):
-            yield {"is_known": df.request_seen(Request(url))}
-        assert session in response.url or response.meta["depth"]
-        if response.meta["depth"] == 0:
-            yield Request(page)
-
-
-def test_spiders_may_ask_which_pages_are_known(web: Web, run: Callable[..., Crawl]) -> None:
-    settings = {"FRONTIER_SESSION_IDS": "strip", "LOG_LEVEL": "DEBUG"}
-    crawl = run(AskingSpider, settings, start_urls=[web.url("/seed;jsessionid=0123456789abcdef")])
-    known = re.findall(r"{'is_known': (\w+)}", crawl.log)
-    assert known == ["True", "False", "False", "True", "True", "True"]
     assert "Traceback" not in crawl.log
 
 
