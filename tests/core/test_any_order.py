@@ -1,5 +1,8 @@
-"""All verbs in any order, with any options, over several runs of one store, some of them killed: the counts
-agree with the rows all the time, nobody asks a host more than may be, and in the end nothing waits."""
+"""All verbs in any order, with any options, over several runs of one store, some of them killed.
+
+The counts agree with the rows all the time, a copy made of the batches is the same, no host is asked more
+than it may be, and in the end nothing waits.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from scrapy_frontier.core.transitions import Event
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from scrapy_frontier.core.store.batch import Row
     from scrapy_frontier.core.store.records import Page
 
 NOW = 1_700_000_000.0
@@ -43,6 +47,7 @@ LIMITS = [
 RULES = [None, RevisitRule(shelf_life=50.0, horizon=500.0), RevisitRule(policy="adaptive", shelf_life=200.0)]
 EVENTS = [Event.FETCHED] * 5 + [Event.RETRIED] * 3
 EVENTS += [Event.POSTPONED, Event.GONE, Event.FAILED, Event.EXCLUDED, Event.REDIRECTED, Event.EXPIRED]
+OF_A_STORE = (keys.FORMAT, keys.SCHEME)
 FORBIDDEN = reasons.FORBIDDEN(origin="http://one.org", rule="Disallow: /")
 
 
@@ -62,6 +67,7 @@ class Runs:
         self.directory = directory
         self.now = NOW
         self.is_scored = self.draw.random() < 0.5
+        self.copy: dict[bytes, bytes] = {}  # made of the batches that were written
         self.open()
 
     def open(self, limits: Limits | None = None) -> None:
@@ -77,10 +83,18 @@ class Runs:
             max_uncommitted_pages=draw.choice([0, 8]),
             max_attempts=draw.choice([1, 3]),
             rng=random.Random(1),
+            on_commit=self.hear,
         )
         self.frontier = Frontier(self.store, self.now, options)
         self.out: list[Lease] = []
         self.side_requests: Counter[str] = Counter()
+
+    def hear(self, rows: list[Row]) -> None:
+        for key, value in rows:
+            if value is None:
+                self.copy.pop(key, None)
+            else:
+                self.copy[key] = value
 
     def close(self) -> None:
         self.store.close()
@@ -203,6 +217,7 @@ class Runs:
         frontier.commit()
         findings = list(Check(self.store, fingerprint_of, self.now).run())
         assert findings == []
+        assert {key: value for key, value in self.store.scan(b"") if key not in OF_A_STORE} == self.copy
         under_way = Counter(lease.host for lease in self.out if lease.is_on_wire) + self.side_requests
         hosts = frontier._hosts.by_name
         assert {name: host.in_flight for name, host in hosts.items() if host.in_flight} == under_way

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
-import pytest
 from answers import ids
 from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Outcome
 from scrapy_frontier.core.hosts.host import HEADS
+from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from scrapy_frontier.core.store.records import Page
 
@@ -61,40 +62,6 @@ def test_a_forgotten_page_is_not_handed_out_and_new_when_it_is_linked(tmp_path: 
     frontier.close()
 
 
-def test_a_page_that_is_under_way_is_not_forgotten(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page(0), page(1)], NOW)
-    lease = take(frontier)
-    assert not frontier.forget(lease.page_id, fingerprint_of, NOW)
-    assert list(frontier.forget_host(A, fingerprint_of, NOW)) == [1]
-    frontier.release(lease, FETCHED, NOW)
-    assert_sound(frontier)
-    assert not frontier.forget(99, fingerprint_of, NOW), "nobody knows it"
-    frontier.close()
-
-
-@pytest.mark.parametrize("scorer", [None, "mixed"])
-def test_whatever_is_forgotten_the_store_stays_sound(tmp_path: Path, scorer: str | None) -> None:
-    rng = random.Random(2)
-    frontier = start(tmp_path, scorer=scorer, host_pages=30)
-    for turn in range(60):
-        found = [page(rng.randrange(200), rng.choice([A, B])) for _ in range(9)]
-        frontier.discover(found, NOW + turn)
-        lease = frontier.lease(NOW + turn)
-        if lease is not None:
-            frontier.discover([page(rng.randrange(200))], NOW, lease)
-            event = rng.choice([Event.FETCHED, Event.RETRIED, Event.GONE])
-            frontier.release(lease, Outcome(event, 200, "x", delay=3.0, has_links=True), NOW + turn)
-        known = frontier.find(rng.choice(found).fingerprint)
-        if known is not None:
-            frontier.forget(known, fingerprint_of, NOW + turn)
-        if turn % 20 == 19:
-            list(frontier.forget_host(rng.choice([A, B]), fingerprint_of, NOW))
-    assert_sound(frontier)
-    assert frontier._batch.counts.next_page > 100
-    frontier.close()
-
-
 def test_a_block_holds_at_once_and_in_the_runs_to_come(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page(0), page(1), page(0, B)], NOW)
@@ -129,3 +96,21 @@ def test_an_ordered_delay_holds_at_once_and_until_it_is_taken_back(tmp_path: Pat
     frontier.order_delay(A, None, NOW)
     assert drain(frontier) == [f"{A}/{number}" for number in (1, 2, 3)]
     frontier.close()
+
+
+def test_links_of_a_page_that_is_forgotten_while_links_are_packed_are_forgotten_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "_LEAST_LOOSE", 1)  # rows, from which on they are packed
+    frontier = start(tmp_path)
+    frontier.discover([page(0), page(1)], NOW)
+    lease = take(frontier)
+    frontier.discover([page(1)], NOW, lease)
+    frontier.release(lease, FETCHED, NOW)
+    run = frontier.rank_now()
+    computed = list(run.compute(bool, lambda: 0.0))
+    assert frontier.forget(0, fingerprint_of, NOW)
+    list(frontier.rank_steps(run, computed, lambda: NOW))
+    run.close()
+    assert graph.find_row(0, opened[-1].get) == []
+    assert_sound(frontier)

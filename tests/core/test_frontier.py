@@ -1,6 +1,7 @@
 """The frontier: what each verb does, told as stories over virtual time and a real LevelDB."""
 
 import random
+import struct
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -16,12 +17,13 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Fate, Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
+from scrapy_frontier.core.pages.leases import Lease, Outcome, without_request
+from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.queue_keys import sort_key_id
-from scrapy_frontier.core.store.records import IN_MEMORY, NO_FACTS, Page, RequestFacts
+from scrapy_frontier.core.store.records import IN_MEMORY, Page
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -177,40 +179,6 @@ def test_best_first_over_all_hosts(tmp_path: Path) -> None:
     frontier.close()
 
 
-@pytest.mark.parametrize("stopped", [Frontier.close, kill])
-def test_the_order_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
-    rng = random.Random(4)
-    links = [page(str(n), f"h{n % 5}", priority=rng.randrange(9), bucket=n % 3) for n in range(200)]
-    frontier = start(tmp_path)
-    frontier.discover(links, NOW)
-    frontier.commit()
-    stopped(frontier)
-
-    frontier = start(tmp_path)
-    wanted = sorted(range(200), key=lambda n: (-links[n].priority, -links[n].bucket, n))
-    assert drain(frontier) == [str(n) for n in wanted]
-    frontier.close()
-
-
-def test_a_page_that_comes_late_takes_its_place(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page(f"old{n}") for n in range(100)], NOW)
-    for _ in range(3):
-        take(frontier)
-    frontier.discover([page("late"), page("urgent", priority=1)], NOW)
-    assert take(frontier).page.url == "http://a.example/urgent"
-    assert drain(frontier)[-1] == "late"
-    frontier.close()
-
-
-@pytest.mark.parametrize("priority", [10**30, -(10**30)])
-def test_an_absurd_priority_is_the_highest_or_lowest_there_is(tmp_path: Path, priority: int) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("plain"), page("absurd", priority=priority)], NOW)
-    assert drain(frontier) == (["absurd", "plain"] if priority > 0 else ["plain", "absurd"])
-    frontier.close()
-
-
 # -- lease -----------------------------------------------------------------------------------------------
 
 
@@ -223,22 +191,6 @@ def test_nothing_is_written_at_hand_out(tmp_path: Path) -> None:
     assert rows(frontier) == before
     assert (frontier.leased, frontier.pending) == (20, 10)
     assert len({lease.id for lease in leases}) == len({lease.page_id for lease in leases}) == 20
-    frontier.close()
-
-
-@pytest.mark.parametrize("stopped", [Frontier.close, kill])
-def test_what_was_leased_when_the_crawl_stopped_is_leased_again(tmp_path: Path, stopped: Any) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two"), page("three")], NOW)
-    first, second = take(frontier), take(frontier)
-    frontier.release(first, FETCHED, NOW)
-    stopped(frontier)
-
-    frontier = start(tmp_path)
-    assert frontier.was_clean is (stopped is Frontier.close)
-    assert frontier.pending == 2
-    again = take(frontier)
-    assert (again.page_id, again.page.attempts) == (second.page_id, 0)
     frontier.close()
 
 
@@ -279,40 +231,39 @@ def test_an_outcome_ends_the_page_for_good(
     frontier.close()
 
 
-def test_links_are_durable_no_later_than_the_end_of_their_page(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("parent")], NOW)
+def test_a_verb_that_raises_leaves_store_and_memory_as_before(tmp_path: Path) -> None:
+    frontier = start(tmp_path, scorer=Failing())
+    frontier.discover([page("one"), page("two")], NOW)
+    frontier.commit()
     lease = take(frontier)
-    frontier.discover([page("child", parent=0)], NOW)
-    frontier.release(lease, FETCHED, NOW)
-    kill(frontier)
-
-    frontier = start(tmp_path)
-    assert state(frontier, 0) is State.DONE
-    assert drain(frontier) == ["child"]
+    before = rows(frontier), frontier.totals(), frontier.leased
+    lease.edges.append((1, 0, 1.0))
+    wrong: list[Outcome] = [
+        Outcome(Event.DISCOVERED),
+        Outcome(Event.FETCHED, status="200"),  # type: ignore[arg-type]
+        Outcome(Event.FETCHED, reason=None),  # type: ignore[arg-type]
+        Outcome(Event.REDIRECTED, target=1, flags=1 << 9, has_links=True),
+        Outcome(Event.FETCHED, 200, has_links=True),  # the scorer fails
+    ]
+    for outcome in wrong:
+        with pytest.raises((IllegalTransition, TypeError, ValueError, AttributeError, ArithmeticError)):
+            frontier.release(lease, outcome, NOW)
+        frontier.commit()
+        assert (rows(frontier), frontier.totals(), frontier.leased) == before, outcome
+    for link in (page("new", priority="high"), page("new", payload=None), page("new", parent=-9)):
+        with pytest.raises((TypeError, ValueError, struct.error)):
+            frontier.discover([link], NOW)
+        frontier.commit()
+        assert (rows(frontier), frontier.totals(), frontier.leased) == before, link
+    assert frontier.release(lease, Outcome(Event.FAILED, 500), NOW).state is State.FAILED
     frontier.close()
 
 
-def test_releasing_twice_is_once(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    lease = take(frontier)
-    assert frontier.release(lease, FETCHED, NOW).state is State.DONE
-    before = rows(frontier)
-    assert frontier.release(lease, Outcome(Event.FAILED, 500), NOW) == Released(State.DONE, is_late=True)
-    assert rows(frontier) == before
-    frontier.close()
+class Failing(Scorer):
+    """Cannot read the links of a page."""
 
-
-def test_an_impossible_outcome_changes_nothing(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    lease = take(frontier)
-    with pytest.raises(IllegalTransition):
-        frontier.release(lease, Outcome(Event.DISCOVERED), NOW)
-    assert frontier.leased == 1
-    assert frontier.release(lease, FETCHED, NOW).state is State.DONE
-    frontier.close()
+    def parsed(self, node: int, outlinks: Any, weights: Any = None) -> Any:
+        raise ArithmeticError(node)
 
 
 # -- retries ---------------------------------------------------------------------------------------------
@@ -338,20 +289,6 @@ def test_a_retry_waits_for_its_backoff(tmp_path: Path) -> None:
         visit_payload=b"new",
     )
     assert frontier.wake_at() == lease.deadline
-    frontier.close()
-
-
-@pytest.mark.parametrize("stopped", [Frontier.close, kill])
-def test_a_backoff_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    frontier.release(take(frontier), Outcome(Event.RETRIED, 503, delay=30.0), NOW)
-    stopped(frontier)
-
-    frontier = start(tmp_path, NOW + 5)
-    assert (frontier.pending, frontier.wake_at()) == (1, NOW + 30)
-    assert frontier.lease(NOW + 29) is None
-    assert take(frontier, NOW + 30).page.attempts == 1
     frontier.close()
 
 
@@ -406,28 +343,6 @@ def test_a_request_may_be_granted_more_attempts_than_others(tmp_path: Path) -> N
     frontier.close()
 
 
-@pytest.mark.parametrize(
-    ("priority", "retried", "order"),
-    [
-        (0, None, ["one", "two"]),
-        (0, -1, ["one", "two"]),  # its backoff puts it behind others; a lower priority would do so for ever
-        (0, 1, ["one", "two"]),
-        (10**12, 10**12, ["one", "two"]),  # a row holds it clamped
-    ],
-)
-def test_a_retry_keeps_its_place_or_takes_a_better_one(
-    tmp_path: Path, priority: int, retried: int | None, order: list[str]
-) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one", priority=priority), page("two", priority=priority)], NOW)
-    frontier.release(take(frontier), Outcome(Event.RETRIED, 500, priority=retried), NOW)
-    assert drain(frontier) == order
-    found = frontier.page(0)
-    assert found is not None
-    assert found.priority == max(min(priority, 2**31 - 1), retried or 0) or priority > 2**31
-    frontier.close()
-
-
 # -- leases that expire -------------------------------------------------------------------------
 
 
@@ -467,67 +382,7 @@ def test_leases_that_are_out_can_be_made_to_last_as_if_granted_now(tmp_path: Pat
 # -- pages whose request only one process has -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("stopped", [Frontier.close, kill])
-@pytest.mark.parametrize("facts", [NO_FACTS, IN_MEMORY])
-def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
-    tmp_path: Path, stopped: Any, facts: RequestFacts
-) -> None:
-    frontier = start(tmp_path)
-    links = [page("waiting", facts=IN_MEMORY), page("leased", priority=1, facts=IN_MEMORY)]
-    frontier.discover(links, NOW)
-    take(frontier)
-    stopped(frontier)
-
-    frontier = start(tmp_path)
-    assert frontier.pending == 2
-    assert ids(frontier.discover([page("waiting", facts=facts)], NOW)) == [None], "it is still queued"
-    for page_id in (1, 0):
-        lease = take(frontier)
-        assert (lease.page_id, lease.page.facts) == (page_id, IN_MEMORY)
-        assert frontier.release(lease, Outcome(Event.LOST, reason="lost"), NOW).state is State.SEEN
-        found = frontier.page(page_id)
-        assert found is not None
-        assert (found.attempts, found.reason) == (0, "lost")
-    assert (frontier.pending, frontier._batch.counts.attempts, queue_rows(frontier)) == (0, 0, [])
-    assert frontier._batch.counts.states[State.SEEN] == 2
-
-    found = [page("waiting", facts=facts), page("leased", facts=facts)]
-    assert ids(frontier.discover(found, NOW)) == [0, 1]
-    assert frontier._batch.counts.states[State.SEEN] == 0
-    assert sorted(drain(frontier)) == ["leased", "waiting"]
-    frontier.close()
-
-
 # -- politeness ------------------------------------------------------------------------------------------
-
-
-def test_a_request_that_left_the_network_makes_room_before_its_lease_ends(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
-    frontier.discover([page("one"), page("two")], NOW)
-    first = take(frontier)
-    frontier.on_response(first, NOW)
-    frontier.on_response(first, NOW)
-    second = take(frontier)
-    assert frontier.lease(NOW) is None
-    assert frontier.release(first, FETCHED, NOW).state is State.DONE
-    assert frontier.release(second, FETCHED, NOW).state is State.DONE
-    frontier.close()
-
-
-def test_the_delay_counts_from_when_the_request_is_told_to_have_gone_out(tmp_path: Path) -> None:
-    """However late that is, and until then the host is left alone; the answer says nothing more."""
-    frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
-    frontier.discover([page("one"), page("two"), page("three")], NOW)
-    lease = take(frontier)
-    assert frontier.will_send(lease, NOW)
-    assert frontier.lease(NOW + 100) is None
-    frontier.on_sent(lease, NOW + 100)
-    frontier.on_sent(lease, NOW + 105)
-    assert frontier.wake_at() == pytest.approx(NOW + 110)
-    frontier.on_response(lease, NOW + 109)
-    assert frontier.lease(NOW + 109.9) is None
-    assert frontier.lease(NOW + 110) is not None
-    frontier.close()
 
 
 @pytest.mark.parametrize("how", ["on_response", "put_back", "skip_visit", "release"])
@@ -559,34 +414,6 @@ def test_jitter_makes_pauses_longer_and_never_shorter(tmp_path: Path) -> None:
     assert min(pauses) >= 10
     assert max(pauses) <= 15
     assert max(pauses) - min(pauses) > 3
-    frontier.close()
-
-
-def test_a_delay_set_while_crawling_holds_from_the_last_visit(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two"), page("three")], NOW)
-    take(frontier)
-    frontier.set_delay("a.example", 30.0, NOW + 1)
-    frontier.set_delay("never-met.example", 30.0, NOW + 1)
-    assert frontier.lease(NOW + 29) is None
-    take(frontier, NOW + 30)
-    assert frontier.lease(NOW + 59) is None
-    take(frontier, NOW + 60)
-    frontier.close()
-
-
-@pytest.mark.parametrize("stopped", [Frontier.close, kill])
-def test_the_last_visit_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
-    """After a kill nobody knows the last visit, so the delay counts from the start."""
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one"), page("two")], NOW)
-    drain(frontier)
-    stopped(frontier)
-
-    frontier = start(tmp_path, NOW + 4, default_politeness=SLOW)
-    ready = NOW + 10 if stopped is Frontier.close else NOW + 14
-    assert frontier.lease(ready - 0.1) is None
-    take(frontier, ready)
     frontier.close()
 
 
@@ -656,19 +483,6 @@ def test_no_host_is_ever_visited_too_soon_or_too_often(
 # -- hosts in memory -------------------------------------------------------------------------------------
 
 
-def test_a_host_is_remembered_until_its_delay_has_passed(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one")], NOW)
-    drain(frontier)
-    assert frontier.hosts == 1
-    frontier.discover([page("two")], NOW + 5)
-    assert frontier.lease(NOW + 9) is None
-    assert drain(frontier, NOW + 10) == ["two"]
-    assert frontier.lease(NOW + 20) is None
-    assert frontier.hosts == 0
-    frontier.close()
-
-
 def test_hosts_are_loaded_in_slices(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page(str(n), f"h{n:02}") for n in range(25)], NOW)
@@ -706,33 +520,6 @@ def test_a_host_met_again_before_it_was_loaded_serves_a_better_page_first(tmp_pa
 # -- requeue ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", [Event.FETCHED, Event.REDIRECTED, Event.GONE, Event.FAILED, Event.EXCLUDED])
-def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one", "slot", kept_host="slot", payload=b"old")], NOW)
-    frontier.release(take(frontier), Outcome(event, 299, "because"), NOW)
-    frontier.discover([page("two")], NOW)
-
-    assert frontier.requeue(0, NOW + DAY, b"new", 5)
-
-    assert not frontier.requeue(0, NOW + DAY, b"newer", 6), "it is queued already"
-    assert (
-        frontier.pending
-        == frontier._batch.counts.states[State.QUEUED]
-        == sum(frontier._batch.counts.states)
-        == 2
-    )
-    kill_after_commit(frontier)
-    frontier = start(tmp_path, NOW + DAY)
-    lease = take(frontier, NOW + DAY)
-    assert (lease.page_id, lease.host) == (0, "slot")
-    assert lease.page == Page("http://slot/one", State.QUEUED, 0, 5, int(NOW), None, "slot", b"new")
-    frontier.release(lease, FETCHED, NOW + DAY)
-    row = records.decode_host(rows(frontier)[keys.host_key("slot")])
-    assert (row.queued, row.done, row.failed) == (0, 1, 0)
-    frontier.close()
-
-
 def test_a_page_that_is_queued_again_by_a_request_in_memory_may_be_lost_like_any_other(
     tmp_path: Path,
 ) -> None:
@@ -756,17 +543,6 @@ def test_a_page_that_is_queued_again_by_a_request_in_memory_may_be_lost_like_any
 def kill_after_commit(frontier: Frontier) -> None:
     frontier.commit()
     kill(frontier)
-
-
-def test_only_a_finished_page_can_be_queued_again(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    assert not frontier.requeue(0, NOW, b"", 0)
-    take(frontier)
-    assert not frontier.requeue(0, NOW, b"", 0)
-    assert not frontier.requeue(99, NOW, b"", 0)
-    assert frontier._batch.counts.states[State.QUEUED] == 1
-    frontier.close()
 
 
 # -- rows nobody can read --------------------------------------------------------------------------------
@@ -802,18 +578,6 @@ def test_an_unreadable_page_is_set_aside_and_blocks_nothing(tmp_path: Path, valu
 
 
 # -- endings ---------------------------------------------------------------------------------------------
-
-
-def test_a_clean_end_is_known_as_such_only_once(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one")], NOW)
-    frontier.close()
-    frontier = start(tmp_path)
-    assert frontier.was_clean
-    kill(frontier)
-    frontier = start(tmp_path)
-    assert not frontier.was_clean
-    frontier.close()
 
 
 @pytest.mark.parametrize("comes_back", [False, True])

@@ -158,21 +158,6 @@ def test_a_star_and_a_ring(size):
     assert l1(ring.scores, np.full(size, 1 / size)) <= 1e-6
 
 
-def test_authorities_of_two_hubs():
-    r"""
-    ::
-
-        0 -> 2 <- 1     a2 = h0 + h1, a3 = h1: A'A = [[2, 1], [1, 1]], golden ratio
-                  |
-                  v
-                  3
-    """
-    scored = hits(*csr(4, [(0, 2), (1, 2), (1, 3)]), tolerance=1e-12)
-    golden = (1 + 5**0.5) / 2
-    assert l1(scored.scores, [0, 0, golden / (golden + 1), 1 / (golden + 1)]) < 1e-10
-    assert l1(scored.hubs, [1 / (golden + 1), golden / (golden + 1), 0, 0]) < 1e-10
-
-
 # -- promises ----------------------------------------------------------------------------------------
 
 
@@ -199,17 +184,6 @@ def big_graph(pages=3000, seed=1):
     sources = np.repeat(np.arange(pages), rng.integers(0, 9, pages))
     targets = (rng.pareto(0.7, len(sources)) * 5).astype(np.int64) % pages
     return from_pairs(sources, targets, pages)
-
-
-def test_a_warm_start_saves_sweeps():
-    graph = big_graph()
-    cold = pagerank(*graph)
-    warm = pagerank(*graph, start=cold.scores)
-    assert warm.converged
-    assert warm.iterations < cold.iterations / 2
-    grown = pagerank(*graph, start=cold.scores[:2900])
-    assert grown.converged
-    assert l1(grown.scores, cold.scores) < 2e-6
 
 
 def test_it_stops_when_told_and_keeps_what_it_has():

@@ -126,14 +126,6 @@ def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path)
     assert dict(frontier._store.scan(LINK_ROW)) == {LINK_ROW + keys.id_bytes(0): b""}
 
 
-def test_links_of_pages_that_were_not_read_are_not_kept(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([link("seed", None), link("other", None)], NOW)
-    release(frontier, take(frontier), Outcome(Event.FAILED, 500), NOW, [Edge(1)])
-    release(frontier, take(frontier), Outcome(Event.RETRIED, 503), NOW, [Edge(0)])
-    assert list(frontier._store.scan(LINK_ROW)) == []
-
-
 def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([link("seed", None)], NOW)
@@ -170,22 +162,6 @@ def test_a_page_that_is_only_seen_is_known_and_not_queued(tmp_path: Path) -> Non
     assert list(Check(opened[-1], None, NOW).run()) == []
 
 
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_a_later_link_queues_it_once(tmp_path: Path, is_committed: bool) -> None:
-    frontier = start(tmp_path)
-    see(frontier, [link("page")], NOW)
-    if is_committed:
-        frontier.commit()
-    assert ids(frontier.discover([link("page"), link("page")], NOW)) == [0, None]
-    assert ids(frontier.discover([link("page")], NOW)) == [None]
-    frontier.commit()
-    assert list(Check(opened[-1], None, NOW).run()) == []
-    kill(frontier)
-    frontier = start(tmp_path)
-    assert ids(frontier.discover([link("page")], NOW)) == [None]
-    assert drain(frontier) == ["page"]
-
-
 def test_what_it_was_paid_while_it_was_only_seen_counts_when_it_is_queued(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([link("seed", None)], NOW)
@@ -215,14 +191,6 @@ def test_pages_come_in_the_order_of_their_scores(tmp_path: Path) -> None:
     assert drain(frontier) == ["d", "b", "c"]
 
 
-def test_priority_comes_first(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([link("seed", None), link("first", priority=1), link("last", priority=-1)], NOW)
-    assert read(frontier) == "first"
-    assert read(frontier, "last", "new") == "seed"
-    assert drain(frontier) == ["new", "last"]
-
-
 def test_rows_move_across_the_end_of_what_is_in_memory(tmp_path: Path) -> None:
     """Sixty pages of a host, of which it keeps some sixteen; the last nine become the best."""
     frontier = start(tmp_path)
@@ -232,17 +200,6 @@ def test_rows_move_across_the_end_of_what_is_in_memory(tmp_path: Path) -> None:
     for number in range(9):
         assert read(frontier, names[-1 - number]) == f"reader{number}"
     assert drain(frontier) == ["reader9", *names[-9:], *names[:-9]]
-
-
-def test_a_page_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([link("seed", None), link("other", None)], NOW)
-    seed, other = take(frontier), take(frontier)
-    release(frontier, seed, FETCHED, NOW, [Edge(1)])
-    assert len(queue(frontier)) == 1
-    frontier.release(other, Outcome(Event.POSTPONED), NOW)
-    assert drain(frontier) == ["other"]
-    assert queue(frontier) == {}
 
 
 @pytest.mark.parametrize("scorer", ["cash", "pagerank", "hits", "mixed"])

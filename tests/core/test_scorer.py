@@ -13,7 +13,7 @@ from link_arrays import csr
 from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.ranking.default_scorer import Mixed
-from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank, room
+from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
 from scrapy_frontier.core.ranking.pagerank import foreseen_pagerank, hits, pagerank
 from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, scores_of
 from scrapy_frontier.core.store.keys import bucket, score_of
@@ -170,15 +170,6 @@ def test_changes_of_pages_out_of_the_queue_are_not_returned(name):
     assert scorer.opened(2) == pytest.approx(scorer.damping / 2)
 
 
-def test_arrays_grow_with_the_crawl(monkeypatch):
-    monkeypatch.setattr(room, "__defaults__", (16,))
-    scorer = Mixed()
-    changed = crawl(scorer, {page: [page + 1, page + 2] for page in range(500)}, range(500))
-    assert scorer.known == 502
-    assert len(scorer.current_scores(np.arange(502))) == 502
-    assert all(np.isfinite(score) for score in changed.values())
-
-
 # -- rankings ----------------------------------------------------------------------------------------
 
 
@@ -200,13 +191,6 @@ def test_hits_scores_are_authorities():
     crawl(scorer, LINKS, range(4))
     graph, ranking = rank(scorer, LINKS, range(4), 6)
     assert take_over(scorer, ranking) == pytest.approx(hits(*graph, tolerance=1e-9).scores * 6, abs=0.01)
-
-
-def test_a_ranking_of_an_older_snapshot_leaves_newer_pages_their_cash():
-    scorer = PageRank()
-    changed = crawl(scorer, LINKS, range(4))
-    scores = take_over(scorer, rank(scorer, LINKS, [0, 1], 4)[1])
-    assert scores[4:] == pytest.approx([changed[4], changed[5]])
 
 
 @pytest.mark.parametrize("name", SCORING)

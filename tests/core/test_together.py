@@ -9,7 +9,6 @@ import pytest
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.leasing import WRITTEN_WITHIN
-from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
 
@@ -77,27 +76,11 @@ def test_no_more_than_may_be_repeated_is_under_way_or_not_written(told: Told) ->
     assert most > 1
 
 
-def test_pages_under_way_leave_room_for_fewer_ends(told: Told) -> None:
-    alone = [told.end(told.lease()).is_written for _ in range(2 * AT_RISK)]
-    assert alone.count(True) <= 3
-    out = [told.lease() for _ in range(AT_RISK)]
-    for _ in range(5):
-        assert told.end(out.pop()).is_written
-        out.append(told.lease())
-
-
 def test_an_end_waits_for_so_long_and_no_longer(told: Told) -> None:
     assert not told.end(told.lease()).is_written
     assert not told.end(told.lease(), now=NOW + WRITTEN_WITHIN / 2).is_written
     assert told.end(told.lease(), now=NOW + WRITTEN_WITHIN * 1.01).is_written
     assert len(told.batches) == 1
-
-
-def test_all_is_written_when_no_page_can_be_had(told: Told) -> None:
-    while (lease := told.frontier.lease(NOW)) is not None:
-        last = told.end(lease)
-    assert not last.is_written
-    assert sum(key[:1] == keys.QUEUE for key, _ in told.store.scan(b"")) == 0
 
 
 def test_a_page_found_in_the_open_batch_is_handed_out_and_may_end_there(told: Told) -> None:

@@ -59,11 +59,6 @@ def test_repeats_is_what_counting_every_run_finds(segments: list[str]) -> None:
     assert repeats(segments) == best
 
 
-def test_segments_are_counted_without_query_and_doubled_slashes() -> None:
-    assert trap("http://h//a///b/?c/d", TrapLimits(depth=2)) is None
-    assert trap("http://h//a///b/?c/d", TrapLimits(depth=1)) == "depth"
-
-
 def test_a_redirect_that_wraps_its_own_address_grows() -> None:
     chain = ["https://h/in?next=/start"]
     for _ in range(4):
