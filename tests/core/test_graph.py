@@ -14,12 +14,12 @@ from scrapy_frontier.core.ranking.graph import find_row, ranking_weights, read_g
 from scrapy_frontier.core.store import link_rows
 from scrapy_frontier.core.store.keys import link_key
 from scrapy_frontier.core.store.link_rows import (
-    WEIGHTS,
     CANONICAL,
     INTERNAL,
     KINDS,
     NOFOLLOW,
     REDIRECT,
+    WEIGHTS,
     Edge,
     collapse,
     decode_row,
