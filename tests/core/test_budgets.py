@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
 from answers import ids, see
 from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` works by being here
 
@@ -17,7 +16,6 @@ from scrapy_frontier.core.pages.queue import PAGES_AT_A_TIME
 from scrapy_frontier.core.pages.traps import TrapLimits
 from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.records import IN_MEMORY
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -104,29 +102,6 @@ def test_a_larger_budget_brings_back_exactly_what_was_deferred_in_order(tmp_path
     frontier.close()
 
 
-def test_the_same_budget_brings_nothing_back(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=3)
-    frontier.discover(pages(9), NOW)
-    drain(frontier)
-    frontier.close()
-    frontier = start(tmp_path, host_pages=3)
-    assert drain(frontier) == []
-    assert not frontier.is_refilling
-    assert [frontier.waiting_for_room(most) for most in (5, 10)] == [5, 6]
-    frontier.close()
-
-
-def test_an_excluded_page_costs_nothing(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=2)
-    frontier.discover(pages(6), NOW)
-    lease = frontier.lease(NOW)
-    assert lease is not None
-    frontier.release(lease, EXCLUDED, NOW)
-    assert drain(frontier) == [1, 2]
-    assert seen(frontier) == 3
-    frontier.close()
-
-
 def test_a_page_that_is_refused_once_it_was_fetched_costs_as_any_other(tmp_path: Path) -> None:
     """It led into a private network, say, or asks to be kept nowhere."""
     frontier = start(tmp_path, host_pages=2)
@@ -144,13 +119,6 @@ def test_a_page_that_is_refused_once_it_was_fetched_costs_as_any_other(tmp_path:
     assert list(check.run()) == []
     assert frontier.requeue(0, NOW, b"", 0)
     assert drain(frontier) == [0], "the place it took is its own"
-    frontier.close()
-
-
-def test_other_hosts_do_not_notice(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=2)
-    frontier.discover([*pages(4), *pages(2, "b.other")], NOW)
-    assert frontier.pending == 4
     frontier.close()
 
 
@@ -188,23 +156,6 @@ def test_a_further_visit_is_no_further_page(tmp_path: Path) -> None:
     assert drain(frontier) == [0]
     frontier.discover([page(0, again=True)], NOW)
     assert drain(frontier) == [0]
-    frontier.close()
-
-
-def test_a_page_whose_request_is_in_memory_waits_like_any_other(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=1)
-    frontier.discover([page(0), page(1, facts=IN_MEMORY), page(2, facts=IN_MEMORY)], NOW)
-    assert drain(frontier) == [0]
-    assert (seen(frontier), len(deferred(frontier))) == (2, 2)
-    frontier.close()
-
-    frontier = start(tmp_path, host_pages=3)
-    lost = frontier.lease(NOW)
-    assert lost is not None
-    assert frontier.release(lost, Outcome(Event.LOST), NOW).state is State.SEEN
-    assert drain(frontier) == [2]
-    assert ids(frontier.discover([page(1)], NOW)) == [1], "it has cost its host nothing"
-    assert drain(frontier) == [1]
     frontier.close()
 
 
@@ -249,39 +200,11 @@ def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: P
     frontier.close()
 
 
-def test_all_pages_wait_that_are_to_be_queued_in_their_turn(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=2)
-    assert kinds(frontier.discover(pages(100), NOW)) == {"deferred": 98}
-    frontier.discover(pages(100, first=100), NOW)
-    assert len(drain(frontier)) == 200
-    frontier.close()
-
-
-def test_a_budget_of_pages_bounds_what_waits_for_another_budget(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=1, host_pages=2)
-    assert kinds(frontier.discover(pages(100), NOW)) == {"deferred": 20, "over_budget": 79}
-    frontier.close()
-
-
 def test_what_is_too_deep_takes_no_room_from_what_waits_for_its_turn(tmp_path: Path) -> None:
     frontier = start(tmp_path, depth=1, host_pending=1, host_pages=9)
     frontier.discover([replace(each, depth=2) for each in pages(200)], NOW)
     assert kinds(frontier.discover(pages(8, first=200), NOW)) == {"deferred": 7}
     assert sorted(drain(frontier)) == [*range(200, 208)]
-    frontier.close()
-
-
-def test_a_slice_of_what_comes_back_is_short(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=1)
-    frontier.discover(pages(11), NOW)
-    for host in range(30):
-        frontier.discover(pages(11, f"h{host}.example"), NOW)
-    frontier.commit()
-    frontier.close()
-    frontier = start(tmp_path)
-    before = frontier.pending
-    assert frontier.lease(NOW) is not None
-    assert 0 < frontier.pending - before < PAGES_AT_A_TIME
     frontier.close()
 
 
@@ -313,40 +236,6 @@ def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) 
     frontier.close()
 
 
-def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) -> None:
-    """Its index row says it may be, for ever."""
-    frontier = start(tmp_path, host_pages=1)
-    see(frontier, pages(2), NOW)
-    for number in (0, 1):
-        assert frontier.requeue(number, NOW, b"", 0)
-    assert drain(frontier) == [1]
-    assert deferred(frontier) == [("a.example", 0)]
-    assert ids(frontier.discover(pages(2), NOW)) == [None, None]
-    assert (seen(frontier), len(deferred(frontier))) == (1, 1)
-    assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
-    frontier.close()
-
-
-def test_a_trap_that_is_only_to_be_seen_leaves_no_trace_either(tmp_path: Path) -> None:
-    frontier = start(tmp_path, TrapLimits(depth=1))
-    deep = Link(b"deep", "http://a.example/b/c", "a.example")
-    assert see(frontier, [deep, page(1)], NOW) == [None, 0]
-    frontier.close()
-
-
-def test_a_page_that_was_seen_before_it_was_a_trap_is_not_queued(tmp_path: Path) -> None:
-    deep = Link(b"deep", "http://a.example/b/c", "a.example")
-    frontier = start(tmp_path)
-    assert see(frontier, [deep], NOW) == [0]
-    frontier.close()
-    frontier = start(tmp_path, TrapLimits(depth=1))
-    assert frontier.discover([deep], NOW) == [Discovered(Fate.REFUSED, kind="depth", reason="depth")]
-    assert reason(frontier, 0) == "out of scope"
-    assert ids(frontier.discover([replace(deep, is_named=True)], NOW)) == [0]
-    assert frontier.pending == 1
-    frontier.close()
-
-
 def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pending=1)
     frontier.discover([page(0, "a.one.example")], NOW)
@@ -356,17 +245,6 @@ def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None
     frontier.release(lease, moved, NOW)
     frontier.discover([page(1, "a.one.example"), page(2, "a.two.example")], NOW)
     assert deferred(frontier) == [("a.two.example", 2)]
-    frontier.close()
-
-
-def test_a_page_that_is_put_back_is_under_way_no_more(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=1)
-    frontier.discover([page(0)], NOW)
-    lease = frontier.lease(NOW)
-    assert lease is not None
-    frontier.put_back(lease, NOW)
-    assert drain(frontier) == [0]
-    assert seen(frontier) == 0
     frontier.close()
 
 
@@ -409,15 +287,6 @@ def test_a_kill_loses_no_deferred_page_and_counts_none_twice(tmp_path: Path) -> 
 
     frontier = start(tmp_path)
     assert len(drain(frontier)) == 8
-    frontier.close()
-
-
-def test_a_deferred_page_can_be_queued_by_hand(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=1)
-    frontier.discover(pages(3), NOW)
-    assert frontier.requeue(2, NOW, b"", 5)
-    assert deferred(frontier) == [("a.example", 1)]
-    assert drain(frontier) == [2, 0, 1]
     frontier.close()
 
 
@@ -472,20 +341,6 @@ def test_what_would_be_refused_is_what_is_refused(tmp_path: Path) -> None:
 
 
 # -- their place in the order ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scorer", ["fifo", "mixed"])
-def test_what_a_sitemap_said_of_a_page_holds_when_it_comes_back(tmp_path: Path, scorer: str) -> None:
-    frontier = start(tmp_path, scorer=scorer, host_pages=1)
-    frontier.discover([page(0)], NOW)
-    places = {number: 0x8000 - 100 * (5 - number) for number in range(1, 6)}
-    listed = [page(number, bucket=place, is_placed=True, parent=0) for number, place in places.items()]
-    frontier.discover(listed, NOW)
-    assert drain(frontier) == [0]
-    frontier.close()
-    frontier = start(tmp_path, scorer=scorer, host_pages=9)
-    assert drain(frontier) == [5, 4, 3, 2, 1]
-    frontier.close()
 
 
 def test_pages_put_aside_from_their_queue_keep_their_place(tmp_path: Path) -> None:

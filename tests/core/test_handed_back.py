@@ -78,27 +78,6 @@ def test_each_visit_of_a_page_begins_anew(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_each_visit_of_a_page_that_comes_back_begins_anew(tmp_path: Path) -> None:
-    """It is not behind all that are due for the rest of the run, where more of them are than fit."""
-    rule, delay = RevisitRule(shelf_life=7200.0, horizon=1e8), Politeness(3600.0, 1)
-    frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(revisits=rule, default_politeness=delay))
-    urls = [f"http://a.example/{number}" for number in range(6)]
-    frontier.discover([Link(url.encode().rjust(20), url, "a.example") for url in urls], NOW)
-    visits, handed_back = [0] * 6, 0
-    for now in range(int(NOW), int(NOW) + 100 * 3600, 600):
-        frontier.load(now)
-        lease = frontier.lease(now)
-        if lease is None:
-            continue
-        number = int(lease.page.url[-1])
-        is_handed_back = number == 3 and handed_back == visits[3]
-        handed_back += is_handed_back
-        visits[number] += not is_handed_back
-        frontier.release(lease, HANDED_BACK if is_handed_back else READ, now)
-    frontier.close()
-    assert visits[3] >= visits[2] - 3 > 10
-
-
 def test_pages_that_come_back_take_turns_in_a_large_frontier(tmp_path: Path) -> None:
     """A new page that was handed back has a turn behind more pages than the turns of those have room for."""
     store, rule = Store(tmp_path), RevisitRule(shelf_life=100.0, horizon=1e6)

@@ -1,17 +1,14 @@
 """Hosts that are held, side requests, and delays that a site asks for; over virtual time."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_frontier import FETCHED, NOW, SLOW, drain, kill, let_go, page, rows, start, take  # noqa: F401 - a fixture
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts.host import FOREVER, Host, Politeness
+from scrapy_frontier.core.hosts.host import FOREVER, Politeness
 from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.store.keys import robots_key
-from scrapy_frontier.core.store.records import RobotsCopy
 from scrapy_frontier.core.transitions import Event
 
 A, B = "a.example", "b.example"
@@ -44,25 +41,6 @@ def test_a_host_held_until_a_time_is_let_go_then(frontier: Frontier) -> None:
     assert drain(frontier, NOW + 60) == ["a1", "a2"]
 
 
-def test_a_later_hold_replaces_the_earlier_one(frontier: Frontier) -> None:
-    frontier.hold(A, NOW, NOW + 10)
-    frontier.hold(A, NOW, NOW + 100)
-    drain(frontier)
-    assert frontier.lease(NOW + 50) is None
-    assert frontier.wake_at() == NOW + 100
-    frontier.hold(A, NOW + 50, NOW + 60)
-    assert frontier.wake_at() == NOW + 60
-    assert drain(frontier, NOW + 60) == ["a1", "a2"]
-
-
-def test_pages_that_come_to_a_held_host_wait_too(frontier: Frontier) -> None:
-    frontier.hold(A, NOW)
-    frontier.discover([page("better", priority=9)], NOW)
-    assert drain(frontier) == ["b1"]
-    frontier.release_hold(A, NOW)
-    assert drain(frontier) == ["better", "a1", "a2"]
-
-
 def test_holding_writes_nothing_and_counts_for_nothing(frontier: Frontier, tmp_path: Path) -> None:
     frontier.commit()
     before = rows(frontier)
@@ -87,45 +65,6 @@ def test_the_hosts_that_wait_for_a_known_time_are_told(frontier: Frontier) -> No
     assert frontier.held(NOW + 63) == {}
 
 
-class Counted(dict[str, Host]):
-    """Hosts by name; counts those that are looked at."""
-
-    looked_at = 0
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.looked_at += 1
-        return super().get(name, default)
-
-    def values(self) -> Any:
-        self.looked_at += len(self)
-        return super().values()
-
-
-def test_to_tell_who_is_held_nobody_else_is_looked_at(frontier: Frontier) -> None:
-    frontier.discover([page(f"other{n}", f"h{n}.example") for n in range(100)], NOW)
-    frontier.hold(A, NOW, NOW + 60)
-    frontier.hold(B, NOW, NOW + 30)
-    hosts = frontier._hosts.by_name = Counted(frontier._hosts.by_name)
-    assert frontier.held(NOW) == {A: NOW + 60, B: NOW + 30}
-    assert frontier.held(NOW + 30) == {A: NOW + 60}
-    assert frontier.held(NOW + 60) == {}
-    assert hosts.looked_at <= 4
-
-
-def test_a_host_that_is_dropped_from_memory_is_held_no_more(frontier: Frontier) -> None:
-    frontier.hold(A, NOW, NOW + 60)
-    list(frontier.forget_host(A, lambda found: found.url.encode(), NOW))
-    assert frontier.held(NOW) == {}
-    frontier.discover([page("again")], NOW)
-    assert frontier.held(NOW) == {}
-
-
-def test_holding_a_host_nobody_knows_does_nothing(frontier: Frontier) -> None:
-    frontier.hold("nobody.example", NOW)
-    frontier.release_hold("nobody.example", NOW)
-    assert frontier.hosts == 2
-
-
 # -- leases that were none ----------------------------------------------------------------------------------
 
 
@@ -147,16 +86,6 @@ def test_a_lease_put_back_leaves_no_trace(tmp_path: Path) -> None:
         found.append(lease.page.url.rpartition("/")[2])
     assert found == [f"{number}" for number in range(30)]
     assert frontier.pending == 0
-
-
-def test_a_lease_put_back_sets_no_clock_back_that_went_on(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=Politeness(0.0, 2))
-    frontier.discover([page("1"), page("2")], NOW)
-    first = take(frontier)
-    take(frontier, NOW + 1)
-    frontier.put_back(first, NOW + 1)
-    frontier.set_delay(A, 10.0, NOW + 1)
-    assert frontier.wake_at() == NOW + 11
 
 
 def test_a_delay_learnt_under_a_lease_counts_from_the_visit_before_it(frontier: Frontier) -> None:
@@ -203,17 +132,6 @@ def test_a_host_without_pages_keeps_its_delay_between_side_requests(tmp_path: Pa
     frontier.lease(NOW + 12)
     assert frontier.hosts == 0  # forgotten when its delay has passed
     assert frontier.begin_side_request(A, NOW + 12) == 0.0
-
-
-def test_the_delay_after_a_side_request_outlives_the_run(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("1")], NOW)
-    assert frontier.begin_side_request(A, NOW) == 0.0
-    frontier.end_side_request(A, NOW + 1)
-    frontier.close()
-    again = start(tmp_path, NOW + 2, default_politeness=SLOW)
-    assert again.lease(NOW + 10.9) is None
-    assert take(again, NOW + 11)
 
 
 def test_the_delay_after_a_side_request_outlives_a_kill(tmp_path: Path) -> None:
@@ -273,13 +191,6 @@ def test_a_delay_the_site_asks_for_counts_from_its_answer(frontier: Frontier) ->
     assert frontier.wake_at() == NOW + 8
 
 
-def test_saying_the_same_again_changes_nothing(frontier: Frontier) -> None:
-    assert frontier.site_delay(A, 5.0, NOW)
-    assert not frontier.site_delay(A, 5.0, NOW)
-    assert not frontier.site_delay(B, 0.0, NOW)
-    assert not frontier.site_delay("nobody.example", 0.0, NOW)
-
-
 def test_a_longer_usual_delay_stands_and_throttling_goes_on_beneath(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1"), page("2")], NOW)
@@ -312,9 +223,3 @@ def test_a_copy_outlives_a_kill_at_once(frontier: Frontier, tmp_path: Path) -> N
     again = start(tmp_path)
     assert again.robots_copy("http://a.example") == copy
     assert again.robots_copy("https://a.example") is None
-
-
-def test_a_torn_row_is_as_good_as_none(frontier: Frontier) -> None:
-    frontier.keep_robots_copy("http://a.example", RobotsCopy())
-    frontier._store.write({robots_key("http://a.example"): b"?"})
-    assert frontier.robots_copy("http://a.example") is None

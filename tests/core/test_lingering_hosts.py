@@ -100,22 +100,3 @@ def test_hosts_of_pages_that_another_slot_visits_leave_the_memory(tmp_path: Path
         frontier.release(lease, FETCHED, now)
     assert frontier.lease(NOW + 100) is None
     assert frontier.hosts == 0
-
-
-def test_a_host_that_gets_a_page_in_a_backoff_stays(tmp_path: Path) -> None:
-    frontier = frontier_in(tmp_path)
-    frontier.discover([page(1), page(1, "b.example")], NOW)
-    leases = leased(frontier, NOW, 2)
-    frontier.release(leases["a.example"], FETCHED, NOW + 1)
-    frontier.discover([page(1, "c.example")], NOW + 5)
-    frontier.commit()
-    retried = Outcome(Event.RETRIED, delay=100.0, host="a.example")
-    frontier.release(leases["b.example"], retried, NOW + 5)
-    assert frontier.lease(NOW + 30) is not None
-    frontier.discover([page(2)], NOW + 30)
-    assert findings(frontier) == []
-    for second in range(32, 300):
-        for lease in leased(frontier, NOW + second, 1).values():
-            frontier.release(lease, FETCHED, NOW + second)
-        frontier.commit()
-    assert frontier.pending == 0

@@ -6,19 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from changing import DAY
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
-from scrapy.resolver import CachingThreadedResolver
 from server import Answer, Web, links
-from twisted.internet.defer import succeed
 
 from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from changing import ChangingWeb, JumpingClock
     from conftest import Crawl
 
     from scrapy_frontier.core.store.records import Page
@@ -82,13 +78,6 @@ def test_paths_that_grow_or_repeat_and_sessions_end_by_themselves(
     assert all("again/again/again" not in url for url in pages()), "a trap leaves no row"
     assert all("sid=" not in url for url in pages())
     assert crawl.log.count("said once for") == 2
-
-
-def test_without_the_addon_no_url_is_changed(endless: Endless, run: Callable[..., Crawl]) -> None:
-    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 10}, start_urls=[endless.url("/session?page=0")])
-    assert crawl.reason == "finished"
-    assert len(endless.visits) == 10
-    assert all("&sid=" in path for path in endless.paths()[1:])
 
 
 def test_a_larger_budget_fetches_exactly_what_had_to_wait(
@@ -167,13 +156,6 @@ def test_no_more_pages_are_asked_for_than_the_budget_has(run: Callable[..., Craw
     assert len(web.asked) == 50
 
 
-def test_the_same_budget_again_fetches_nothing(endless: Endless, run: Callable[..., Crawl]) -> None:
-    for _ in range(2):
-        crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 8}, start_urls=[endless.url("/calendar/0")])
-        assert crawl.reason == "finished"
-        assert len(endless.visits) == 8
-
-
 def test_a_short_queue_is_filled_up_until_all_is_fetched(endless: Endless, run: Callable[..., Crawl]) -> None:
     endless.link("/shop", *(f"/item/{number}" for number in range(60)))
     crawl = run(LinkSpider, {"FRONTIER_HOST_PENDING": 10}, start_urls=[endless.url("/shop")])
@@ -193,51 +175,6 @@ def test_seeds_are_kept_beyond_the_budget_and_fetched_whatever_they_look_like(
     assert endless.paths(1) == ["/x/x/x/x"]
     assert set(pages()) == {*seeds, odd}
     assert crawl.stats["frontier/pages/seen"] == 38
-
-
-@pytest.mark.parametrize("way", ["/seed", "/before"])
-def test_a_seed_that_leads_into_a_trap_is_named_in_the_log_and_tried_again(
-    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], way: str
-) -> None:
-    seed = endless.on("/seed", status=301, headers={"Location": "/y/y/y"})
-    endless.on("/before", status=301, headers={"Location": "/seed"})
-    crawl = run(LinkSpider, start_urls=[endless.url(way)])
-    assert endless.paths()[-1] == "/seed"
-    assert crawl.reason == "finished"
-    assert "WARNING: Refused <GET" in crawl.log
-    assert "comes from a seed" in crawl.log
-    assert crawl.stats["frontier/traps/repeated_segments"] == 1
-    found = pages()[seed]
-    assert (found.state, found.reason) == (
-        State.REDIRECTED,
-        "redirect refused: its path repeats itself (" + endless.url("/y/y/y") + ")",
-    )
-    for _ in range(2):
-        run(LinkSpider, {"FRONTIER_TRAPS": False}, start_urls=[endless.url(way)])
-        assert endless.paths().count("/y/y/y") == 1
-        assert pages()[seed].state is State.REDIRECTED
-
-
-def test_a_seed_that_leads_where_enough_is_kept_is_fetched_when_there_is_room(
-    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    full = [endless.url(f"/page/{number}", host=1) for number in range(12)]
-    there = endless.url("/there", host=1)
-    seed = endless.on("/seed", status=302, headers={"Location": there})
-    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 1}, start_urls=[*full, seed])
-    assert crawl.reason == "finished"
-    assert "WARNING: Counted but not kept" in crawl.log
-    assert pages()[seed].state is State.REDIRECTED
-    run(LinkSpider, start_urls=[*full, seed])
-    assert pages()[there].state is State.DONE
-
-
-def test_a_depth_that_grows_brings_back_what_lay_deeper(endless: Endless, run: Callable[..., Crawl]) -> None:
-    seed = endless.url("/deep")
-    run(LinkSpider, {"FRONTIER_DEPTH": 2}, start_urls=[seed])
-    assert len(endless.visits) == 3
-    run(LinkSpider, {"FRONTIER_DEPTH": 5}, start_urls=[seed])
-    assert len(endless.visits) == len(set(endless.paths())) == 6
 
 
 def test_what_a_sitemap_lists_meets_budgets_and_traps(
@@ -278,74 +215,4 @@ def test_a_killed_crawl_keeps_to_its_budget(endless: Endless, start: Callable[..
 # -- sub-domains without end -----------------------------------------------------------------------------
 
 
-class Loopback(CachingThreadedResolver):
-    """Every name is the server's first address."""
-
-    def getHostByName(self, name: str, timeout: Any = ()) -> Any:  # noqa: N802 - Twisted's name
-        return succeed("127.0.0.2")
-
-
-class WidePages(Web):
-    """Every page of trap.test links five hosts that are new; the sites link a few pages of their own."""
-
-    def _next(self, host: int, path: str) -> Answer:
-        port = self.url("").rpartition(":")[2]
-        kind, _, number = path.strip("/").partition("/")
-        if kind == "trap":
-            new = (int(number) * 5 + step for step in range(1, 6))
-            return Answer(body=links(*(f"http://h{each}.trap.test:{port}/trap/{each}" for each in new)))
-        return Answer(body=links(*(f"/{kind}/{int(number) * 3 + step}" for step in range(1, 4))))
-
-
-def test_sub_domains_without_end_crowd_nobody_out(run: Callable[..., Crawl]) -> None:
-    web = WidePages()
-    port = web.url("").rpartition(":")[2]
-    sites = [f"http://www.site{number}.test:{port}/site{number}/0" for number in range(9)]
-    settings = {
-        "DNS_RESOLVER": "test_budgets_crawl.Loopback",
-        "CLOSESPIDER_PAGECOUNT": 300,
-    }
-    crawl = run(LinkSpider, settings, start_urls=[f"http://h0.trap.test:{port}/trap/0", *sites])
-    web.close()
-    share = sum(path.startswith("/trap/") for path in web.paths()) / len(web.visits)
-    assert crawl.reason == "closespider_pagecount"
-    assert share < 0.2, "one domain of ten, with some room for chance"
-    assert crawl.stats["frontier/pages/failed"] == 0
-
-
 # -- the same content ------------------------------------------------------------------------------------
-
-
-class ItemSpider(LinkSpider):
-    """An item for every page, beside its links."""
-
-    name = "items"
-
-    def parse(self, response: Response) -> Any:
-        yield {"url": response.url, "same": response.meta.get("frontier_duplicate")}
-        yield from super().parse(response)
-
-
-@pytest.mark.parametrize("status", [301, 302])
-def test_a_page_that_led_over_a_budget_comes_back_as_one_that_was_redirected(
-    changing: ChangingWeb, clock: JumpingClock, run: Callable[..., Crawl], status: int
-) -> None:
-    settings = {**ADDON, "FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
-    changing.on("/lead", Answer(status, headers={"Location": "/a/a/a"}))
-    seed = changing.link("/", "/lead")
-    run(LinkSpider, settings, start_urls=[seed])
-    assert changing.paths().count("/lead") == 1
-    clock.jump(clock() + 30 * DAY)
-    run(LinkSpider, {**settings, "FRONTIER_TRAPS": False}, start_urls=[seed])
-    assert changing.paths().count("/lead") == 2
-    assert changing.paths().count("/a/a/a") == 1
-
-
-def test_a_refresh_is_judged_by_its_url_without_the_session(
-    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    there = f"/there?PHPSESSID={'0123456789abcdef' * 2}"
-    seed = endless.on("/", body=f'<meta http-equiv="refresh" content="0;url={there}">')
-    longest = len(endless.url("/there")) + 10
-    run(LinkSpider, {**ADDON, "URLLENGTH_LIMIT": longest, "FRONTIER_SESSION_IDS": "strip"}, start_urls=[seed])
-    assert pages()[endless.url("/there")].state is State.DONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import re
 import socket
 import time
 from collections import Counter
@@ -20,7 +19,7 @@ from server import TOLERANCE, Answer
 from twisted.internet.error import ConnectBindError, ConnectError, NoRouteError
 
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.crawl.host_trouble import own_fault, pause_in, trouble_in
+from scrapy_frontier.crawl.host_trouble import own_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,37 +116,6 @@ def test_retry_after_counts_with_any_error_that_may_pass(
     assert all_done(pages())
 
 
-def test_retry_after_with_a_page_that_is_gone_says_nothing(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/0", Answer(404, headers={"Retry-After": "100"}))
-    crawl = run(LinkSpider, SOON, start_urls=[web.url("/0"), web.url("/1")])
-    assert crawl.reason == "finished"
-    assert sorted(web.paths()) == ["/0", "/1"]
-
-
-def test_of_several_lines_the_first_says_how_long() -> None:
-    response = Response("http://a.example/", 429, {"Retry-After": ["7", "9"]})
-    trouble = trouble_in(response, 0)
-    assert trouble is not None
-    assert trouble.asked == pause_in(response, 0) == 7
-
-
-def test_retry_after_outlives_sigkill(
-    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    web.on("/1", Answer(429, headers={"Retry-After": "5"}), Answer())
-    urls = [web.url(f"/{number}") for number in range(1, 5)]
-    settings = {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    crawl = start(LinkSpider, settings, start_urls=urls)
-    web.wait(1)
-    crawl.wait_for("rests for").go_on().kill()
-    assert len(web.visits) == 1
-    second = start(LinkSpider, settings, start_urls=urls).wait()
-    assert second.reason == "finished"
-    assert web.gaps()[0] >= 5 - TOLERANCE
-    assert all_done(pages())
-    assert len(web.visits) == 5
-
-
 def test_bare_503_rests_and_doubles(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
@@ -161,25 +129,6 @@ def test_bare_503_rests_and_doubles(
     ] * 3
     (page,) = pages().values()
     assert (page.state, page.attempts) == (State.DONE, 1)
-
-
-def test_what_was_under_way_adds_no_strike(web: Web, run: Callable[..., Crawl]) -> None:
-    """Eight requests at once are turned away: one incident, and then one request asks at a time."""
-    web.default = Answer(429, until=lambda: len(web.visits) >= 8)
-    crawl = run(
-        LinkSpider,
-        {
-            "ADDONS": ADDONS,
-            "FRONTIER_COOLDOWN": 5,  # then ten, for which it does not wait
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
-            "FRONTIER_END_WAIT": 7,
-        },
-        start_urls=[web.url(f"/{number}") for number in range(8)],
-    )
-    assert crawl.reason == "finished"
-    assert crawl.stats["frontier/cooldown/strikes"] == 2
-    assert crawl.stats["frontier/cooldown/postponed"] == 9
-    assert [visit.under_way for visit in web.visits[8:]] == [1]
 
 
 def test_a_host_that_is_down_disturbs_nobody(
@@ -202,34 +151,6 @@ def test_a_host_that_is_down_disturbs_nobody(
     assert f"{left}; they stay queued: run the crawl again" in crawl.log
     assert f": Waiting: {left}" in crawl.log
     assert crawl.stats["frontier/pages/queued"] == 5
-
-
-def test_hosts_that_answer_are_not_said_to_be_silent(web: Web, run: Callable[..., Crawl]) -> None:
-    """A site that asks for a pause is waited for again and again; that is said once, and why."""
-    web.on("/robots.txt", body="User-agent: *\nCrawl-delay: 0.3")
-    urls = [web.url(f"/{number}") for number in range(8)]
-    settings = {"ADDONS": ADDONS, "ROBOTSTXT_OBEY": True}
-    crawl = run(LinkSpider, settings, start_urls=urls)
-    assert len(web.visits) == 9
-    waiting = re.findall(": (Waiting.*)", crawl.log)
-    assert len(waiting) == 1
-    assert f"of 1 host ({web.name()}): asking for a pause between two requests; " in waiting[0]
-
-
-def test_a_host_that_comes_back_is_crawled(
-    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """Connections are closed without an answer, until they are answered."""
-    web.default = Answer(drop=True)
-    urls = [web.url(f"/{number}") for number in range(4)]
-    settings = {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    crawl = start(LinkSpider, settings, start_urls=urls)
-    web.wait(2)
-    web.default = Answer()
-    assert crawl.wait().reason == "finished"
-    found = pages()
-    assert all_done(found)
-    assert {page.attempts for page in found.values()} == {1}
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -299,48 +220,6 @@ def test_a_response_the_spider_wants_is_passed_on_and_the_host_rests(
     assert web.gaps()[0] >= 1 - TOLERANCE
 
 
-def test_a_status_that_the_spider_asked_to_see_comes_after_scrapys_retries(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """Each of which counts an attempt, and waits until the host has rested."""
-    web.on("/", Answer(429, headers={"Retry-After": "1"}), Answer(429))
-    crawl = run(WantsAllSpider, {**SOON, "RETRY_TIMES": 1}, start_urls=[web.url("/")])
-    assert crawl.stats["seen/429"] == 1
-    assert web.paths() == ["/", "/"]
-    assert web.gaps()[0] >= 1 - TOLERANCE
-    assert pages()[web.url("/")].attempts == 2
-
-
-def test_a_page_that_waited_for_robots_txt_waits_on(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """It was handed out already when the answer to robots.txt, fetched beside the pages, was a 429."""
-    web.on("/robots.txt", Answer(429, headers={"Retry-After": "2"}), Answer())
-    middleware = {"scrapy_frontier.CooldownMiddleware": 605}
-    settings = {"ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False, "DOWNLOADER_MIDDLEWARES": middleware}
-    crawl = run(LinkSpider, settings, start_urls=[web.url("/"), web.url("/other", 1)])
-    assert crawl.reason == "finished"
-    assert web.paths(0) == ["/robots.txt", "/"]
-    assert web.gaps()[0] >= 2 - TOLERANCE
-    assert {page.attempts for page in pages().values()} == {1}
-
-
-def test_a_page_that_takes_too_long_leaves_its_host_alone(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """The first request of the host times out: another page asks first whether it is back."""
-    web.on("/slow", Answer(delay=300), Answer())
-    settings = {**SOON, "DOWNLOAD_TIMEOUT": 4, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    crawl = run(LinkSpider, settings, start_urls=[web.url("/slow"), web.url("/1"), web.url("/2")])
-    assert crawl.reason == "finished"
-    assert web.paths() == ["/slow", "/1", "/slow", "/2"]
-    assert web.gaps()[0] >= 4.5 - TOLERANCE
-    found = pages()
-    assert all_done(found)
-    assert {page.attempts for page in found.values()} == {1}
-    assert "timed out" in crawl.log
-
-
 @pytest.mark.skipif("DOWNLOAD_BIND_ADDRESS" not in dir(default_settings), reason="needs a newer Scrapy")
 def test_what_this_machine_lacks_is_no_trouble_of_a_host(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
@@ -356,27 +235,6 @@ def test_what_this_machine_lacks_is_no_trouble_of_a_host(
     run(LinkSpider, settings, start_urls=urls)
     assert sorted(web.paths()) == ["/", "/"]
     assert all_done(pages())
-
-
-class BoundSpider(LinkSpider):
-    """Asks from an address that there is not."""
-
-    def start_requests(self) -> Any:
-        for url in self.start_urls:
-            yield Request(url, errback=self.failed, meta={"bindaddress": ("192.0.2.1", 0)})
-
-    async def start(self) -> Any:
-        for request in self.start_requests():
-            yield request
-
-
-def test_a_page_with_an_address_of_its_own_that_there_is_not_ends(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    crawl = run(BoundSpider, SOON, start_urls=[web.url("/")])
-    assert "This machine cannot send requests (Cannot assign requested address)" in crawl.log
-    assert (crawl.stats["errbacks"], crawl.stats["frontier/pages/failed"]) == (1, 1)
-    assert "frontier/cooldown/strikes" not in crawl.stats
 
 
 class FewFilesMiddleware:
@@ -449,32 +307,8 @@ def test_a_ban_is_for_the_middleware_that_rotates_proxies(web: Web, run: Callabl
     assert crawl.stats["downloader/response_status_count/200"] == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "header"),
-    [(302, "Location: {}"), (200, "Refresh: 5; url={}"), (200, 'Link: <{}>; rel="canonical"')],
-)
-def test_where_a_page_leads_waits_for_its_own_host_behind_a_proxy(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], status: int, header: str
-) -> None:
-    target = web.url("/to")
-    name, _, value = header.format(target).partition(": ")
-    web.on("/", status=status, headers={name: value})
-    assert run(LinkSpider, {"ADDONS": ADDONS, **ROTATING}, start_urls=[web.url("/")]).reason == "finished"
-    assert web.paths() == ["/", "/to"]
-    assert pages()[target].host == "", "its own"
-
-
 def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", Answer(429, headers={"Retry-After": "100"}), Answer())
     crawl = run(LinkSpider, {"ADDONS": ADDONS, "FRONTIER_COOLDOWN": 0}, start_urls=[web.url("/")])
     assert crawl.stats["retry/count"] == 1
     assert web.gaps()[0] < 60
-
-
-def test_with_another_scheduler_it_does_nothing(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/", Answer(429, headers={"Retry-After": "30"}), Answer())
-    ours = "scrapy_frontier.CooldownMiddleware"
-    settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "DOWNLOADER_MIDDLEWARES": {ours: 605}}
-    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
-    assert crawl.stats["retry/count"] == 1
-    assert web.paths() == ["/", "/"]

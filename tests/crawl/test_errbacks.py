@@ -6,9 +6,6 @@ The rests in these tests outlast every test: nobody can have waited for one.
 from __future__ import annotations
 
 import contextlib
-import json
-import socket
-import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -26,6 +23,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import Orders, encode_orders
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -127,29 +125,6 @@ def test_a_host_that_answers_the_third_attempt_is_crawled(
     assert ours == [(web.url("/"), "200")]
 
 
-def test_one_page_that_is_always_reset_fails_alone(web: Web, tell: Callable[..., list[Told]]) -> None:
-    """Its host answers: others of it come."""
-    web.link("/", "/bad", "/1", "/2", "/3")
-    web.on("/bad", Answer(drop=True))
-    ours, stock = tell([web.url("/")], {**ADDON, "CONCURRENT_REQUESTS": 1}, STOCK)
-    assert ours == stock
-    assert [told for _, told in ours if told != "200"] == [FAILED]
-
-
-def test_a_host_that_listens_later_is_crawled(web: Web, start: Callable[..., Crawl], tmp_path: Path) -> None:
-    items = tmp_path / "items.jsonl"
-    settings = {**ADDON, "RETRY_TIMES": 9, "FEEDS": {str(items): {"format": "jsonlines"}}}
-    with socket.socket() as late:
-        late.bind((web.name(0), 0))
-        urls = [f"http://{web.name(0)}:{late.getsockname()[1]}/{number}" for number in range(3)]
-        crawl = start(TellSpider, settings, start_urls=urls).wait_for("after strike 2")
-        late.listen()
-        threading.Thread(target=_answer, args=(late,), daemon=True).start()
-        crawl.wait()
-    found = [json.loads(line) for line in items.read_text().splitlines()]
-    assert sorted(item["url"] for item in found if item["told"] == "200") == urls
-
-
 def _answer(listening: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while True:
@@ -195,16 +170,6 @@ def test_a_site_without_a_robots_txt_to_read_forbids_all(
     assert web.paths(0) == ["/robots.txt"] * 3
 
 
-def test_a_robots_txt_that_can_be_read_the_third_time_is_obeyed(
-    web: Web, tell: Callable[..., list[Told]]
-) -> None:
-    rules = Answer(body="User-agent: *\nDisallow: /1\n", headers={"Content-Type": "text/plain"})
-    web.on("/robots.txt", Answer(503), Answer(drop=True), rules)
-    urls = [web.url(f"/{number}") for number in range(3)]
-    (ours,) = tell(urls, {**ADDON, "ROBOTSTXT_OBEY": True})
-    assert [told for _, told in ours] == ["200", "IgnoreRequest", "200"]
-
-
 # -- what nobody waits for -----------------------------------------------------------------------------
 
 
@@ -219,17 +184,6 @@ def test_pages_of_a_host_that_asks_for_too_long_a_rest_end_with_its_answer(
     assert len(web.visits) == 1
 
 
-def test_pages_of_a_site_that_asks_for_too_long_a_delay_are_told(
-    web: Web, tell: Callable[..., list[Told]]
-) -> None:
-    rules = "User-agent: *\nCrawl-delay: 7000\n"
-    web.on("/robots.txt", Answer(body=rules, headers={"Content-Type": "text/plain"}))
-    urls = [web.url(f"/{number}") for number in range(5)]
-    (ours,) = tell(urls, {**ADDON, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 60})
-    assert ours == [(url, "IgnoreRequest") for url in urls]
-    assert web.paths() == ["/robots.txt"]
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_retries_that_would_wait_too_long_are_made_at_once(
     web: Web, tell: Callable[..., list[Told]], way: str
@@ -241,15 +195,6 @@ def test_retries_that_would_wait_too_long_are_made_at_once(
     assert len(web.visits) == 3
 
 
-def test_the_target_of_a_redirect_that_asks_to_wait_too_long_is_not_asked_for(
-    web: Web, tell: Callable[..., list[Told]]
-) -> None:
-    web.on("/", status=302, headers={"Location": "/to", "Retry-After": "7000"})
-    (ours,) = tell([web.url("/")], {**ADDON, "FRONTIER_END_WAIT": 60})
-    assert ours == [(web.url("/to"), "IgnoreRequest")]
-    assert web.paths() == ["/"]
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_the_last_attempt_that_is_allowed_ends_in_the_errback(
     web: Web, tell: Callable[..., list[Told]], way: str
@@ -258,26 +203,6 @@ def test_the_last_attempt_that_is_allowed_ends_in_the_errback(
     (ours,) = tell([web.url("/")], {**WAYS[way], "RETRY_TIMES": 9, "FRONTIER_MAX_ATTEMPTS": 2})
     assert ours == [(web.url("/"), "HTTP 500")]
     assert len(web.visits) == 2
-
-
-def test_in_one_slot_a_site_that_cannot_be_asked_is_given_up_alone(
-    web: Web, tell: Callable[..., list[Told]]
-) -> None:
-    web.on("/robots.txt", status=503, host=1)
-    urls = [web.url(f"/{number}", host) for host in (0, 1) for number in range(3)]
-    settings = {**ADDON, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 5}
-    (ours,) = tell(urls, settings, spider=SlotSpider)
-    assert [told for _, told in ours] == ["200"] * 3 + ["IgnoreRequest"] * 3
-
-
-class SlotSpider(TellSpider):
-    """All hosts in one slot."""
-
-    name = "slot"
-
-    async def start(self) -> Any:
-        for url in self.start_urls:
-            yield Request(url, errback=self.failed, meta={"download_slot": "all"})
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -343,31 +268,7 @@ class ProxySpider(TellSpider):
 # -- a thousand ----------------------------------------------------------------------------------------
 
 
-def test_a_thousand_pages_of_a_dead_host_are_told_without_a_thousand_attempts(
-    web: Web, tell: Callable[..., list[Told]]
-) -> None:
-    web.link("/", *(web.url(f"/{number}", 1) for number in range(1000)))
-    for number in range(1000):
-        web.on(f"/{number}", Answer(drop=True), host=1)
-    (ours,) = tell([web.url("/")], {**ADDON, "DOWNLOAD_DELAY": 0.5})
-    assert Counter(told for _, told in ours) == {"200": 1, FAILED: 1000}
-    assert len(web.paths(1)) <= 10
-
-
 # -- with a directory ----------------------------------------------------------------------------------
-
-
-def test_with_a_directory_what_is_left_is_told(
-    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    settings = {"ADDONS": ADDON["ADDONS"], "SCHEDULER": None, "FRONTIER_COOLDOWN": NEVER}
-    with closed_port(web.name(1)) as port:
-        dead = [f"http://{web.name(1)}:{port}/{number}" for number in range(10)]
-        crawl = start(TellSpider, settings, start_urls=[*dead, web.url("/")]).wait()
-    assert crawl.reason == "finished"
-    assert "10 pages are left, of 1 host" in crawl.log
-    assert "they stay queued: run the crawl again" in crawl.log
-    assert {(pages()[url].state, pages()[url].attempts) for url in dead} == {(State.QUEUED, 0)}
 
 
 class LambdaSpider(TellSpider):

@@ -6,11 +6,8 @@ import contextlib
 import hashlib
 import json
 import math
-import random
 import re
-import resource
 import shutil
-import signal
 import threading
 from collections import Counter
 from pathlib import Path
@@ -18,24 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import plyvel
 import pytest
-from conftest import SETTINGS, Crawl, assert_closed, environment
+from conftest import Crawl, assert_closed
 from humble import humbly
-from nursery import nursery
 from scrapy import FormRequest, Request, Spider
-from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import HtmlResponse, Response
-from scrapy.settings import BaseSettings, Settings
 from server import Answer, Web
 
 from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
-from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.settings import FrontierSetting, FrontierSettings, slot_politeness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from scrapy_frontier.core.store.records import Page
 
@@ -88,40 +80,6 @@ class UrlFingerprinter:
         return request.url.encode()
 
 
-def test_own_fingerprinter(web: Web, run: Run, pages: Callable[[], dict[str, Page]]) -> None:
-    """Any fingerprinter will do, whatever the length of what it returns."""
-    web.link("/", "/a", "/a?x", "/a?x#y", "/" + "long" * 100)
-    settings = {"REQUEST_FINGERPRINTER_CLASS": "test_errors.UrlFingerprinter"}
-    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    assert sorted(Counter(web.paths()).values()) == [1, 1, 1, 2]  # with and without fragment are two
-    assert len(pages()) == 5
-
-
-def break_current(leveldb: Path) -> None:
-    (leveldb / "CURRENT").write_bytes(b"MANIFEST-999999\n")
-
-
-def break_manifest(leveldb: Path) -> None:
-    for manifest in leveldb.glob("MANIFEST-*"):
-        manifest.write_bytes(manifest.read_bytes()[:-7])
-
-
-def scribble(leveldb: Path) -> None:
-    """Random bytes into the middle of every table and log."""
-    rng = random.Random(1)
-    for path in [*leveldb.glob("*.ldb"), *leveldb.glob("*.log")]:
-        data = bytearray(path.read_bytes())
-        for position in range(len(data) // 3, len(data) * 2 // 3):
-            data[position] = rng.randrange(256)
-        path.write_bytes(data)
-
-
-def remove_tables(leveldb: Path) -> None:
-    for path in leveldb.glob("*.ldb"):
-        path.unlink()
-
-
 def test_damage_is_never_silent(tmp_path: Path) -> None:
     """One changed byte anywhere in a table: its rows are read as they were, or not at all."""
     rows = {keys.page_key(number): hashlib.sha512(b"%d" % number).digest() for number in range(400)}
@@ -147,64 +105,6 @@ def test_damage_is_never_silent(tmp_path: Path) -> None:
                 store.close()
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Path, str]]]:
-    """A frontier that a clean stop or a kill left half way, copied for each test; and its seed."""
-    web = Web()
-    seed = web.link("/", *(f"/{number}" for number in range(100)))
-    web.default = Answer(delay=0.02)
-    stopped: dict[signal.Signals, Path] = {}
-
-    def copy(number: signal.Signals, to: Path) -> tuple[Path, str]:
-        if number not in stopped:
-            directory = stopped[number] = tmp_path_factory.mktemp("stopped")
-            web.visits.clear()
-            settings = {**SETTINGS, "FRONTIER_DIR": str(directory / "frontier")}
-            crawl = Crawl(LinkSpider, directory, settings, start_urls=[seed])
-            web.wait(30)
-            crawl.kill(number)
-        shutil.copytree(stopped[number] / "frontier", to)
-        return to / "leveldb", seed
-
-    yield copy
-    web.close()
-
-
-@pytest.mark.parametrize(
-    ("stop", "damage"),
-    [
-        (signal.SIGINT, scribble),
-        (signal.SIGINT, remove_tables),
-        (signal.SIGKILL, scribble),
-        (signal.SIGKILL, break_manifest),
-        (signal.SIGKILL, break_current),
-    ],
-)
-def test_damaged_files(
-    stopped: Callable[..., tuple[Path, str]],
-    run: Run,
-    tmp_path: Path,
-    stop: signal.Signals,
-    damage: Callable[[Path], None],
-) -> None:
-    """The crawl ends, names the directory and what saves it; nothing is removed, no traceback thrown. What it
-    names is done, and the crawl goes on; but nothing can be saved where the table with all pages is gone."""
-    leveldb, seed = stopped(stop, tmp_path / "frontier")
-    damage(leveldb)
-    tables = {path.name for path in leveldb.glob("*.ldb")}
-    crawl = run(LinkSpider, start_urls=[seed])
-    assert_closed(crawl, "frontier_unreadable", str(leveldb))
-    assert tables <= {path.name for path in leveldb.iterdir()}
-    (advice,) = set(re.findall(r"let `(scrapy frontier check --repair --dir \S+)`", crawl.log))
-    said = nursery.run(["-m", *advice.split()], environment(), tmp_path)
-    if damage is remove_tables:
-        assert (said.returncode, "not one page is legible" in said.stderr) == (1, True)
-        return
-    assert said.returncode == 0, said.stderr
-    assert "The repaired copy is in place" in said.stdout
-    assert run(LinkSpider, start_urls=[seed]).reason == "finished"
-
-
 @pytest.mark.parametrize("directory", ["a-file/frontier", "read-only/frontier", "/proc/frontier"])
 def test_directory_that_cannot_be_written(web: Web, run: Run, tmp_path: Path, directory: str) -> None:
     (tmp_path / "a-file").touch()
@@ -227,35 +127,6 @@ def test_a_job_directory_that_cannot_be_used(web: Web, run: Run, tmp_path: Path,
     assert f"cannot open {tmp_path / directory}" in crawl.log
     assert "another JOBDIR" in crawl.log
     assert web.paths() == []
-
-
-class TinyDiskSpider(LinkSpider):
-    """A process that may not write files larger than *most* bytes, as on a full disk."""
-
-    most: int
-
-    async def start(self) -> Any:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self.most, self.most))
-        async for request in super().start():
-            yield request
-
-
-@pytest.mark.parametrize("has_begun", [False, True])
-def test_a_disk_that_is_full_at_the_start(web: Web, run: Run, tiny_disk: Path, has_begun: bool) -> None:
-    """The error says full, not unreadable, and nothing of the frontier is lost."""
-    settings = {"JOBDIR": str(tiny_disk / "job"), "FRONTIER_DIR": None}
-    urls = [web.url(f"/{number}") for number in range(3)]
-    if has_begun:
-        assert run(LinkSpider, settings, start_urls=urls[:1]).reason == "finished"
-    with contextlib.suppress(OSError), open(tiny_disk / "full", "wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    crawl = run(LinkSpider, settings, start_urls=urls)
-    assert crawl.reason == "frontier_unwritable"
-    assert "free some space" in crawl.log
-    (tiny_disk / "full").unlink()
-    assert run(LinkSpider, settings, start_urls=urls).reason == "finished"
-    assert sorted(web.paths()) == ["/0", "/1", "/2"]
 
 
 def test_a_directory_that_is_removed_under_a_crawl(web: Web, start: Run, tmp_path: Path) -> None:
@@ -301,49 +172,6 @@ def test_full_disk(web: Web, start: Run, settings: dict[str, Any]) -> None:
 # -- settings -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("FRONTIER_MAX_ATTEMPTS", 0),
-        ("FRONTIER_MAX_ATTEMPTS", "many"),
-        ("FRONTIER_MAX_ATTEMPTS", [3]),
-        ("FRONTIER_MAX_ATTEMPTS", math.inf),
-        ("FRONTIER_HOST_PAGES", math.inf),
-        ("FRONTIER_HOST_PAGES", 0.5),
-        ("FRONTIER_SITEMAPS", math.inf),
-        ("FRONTIER_COOLDOWN", "nan"),
-        ("FRONTIER_END_WAIT", -1),
-        ("FRONTIER_END_WAIT", "soon"),
-        ("FRONTIER_END_WAIT", "inf"),
-        ("FRONTIER_SITEMAPS", "perhaps"),
-        ("FRONTIER_SITEMAPS", [1]),
-        ("FRONTIER_CLOCK", "no.such.clock"),
-        ("FRONTIER_CLOCK", "clock"),
-        ("FRONTIER_CLOCK", 5),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(FrontierSetting, match=f"{name} = {re.escape(repr(value))}.*"):
-        FrontierSettings(Settings({name: value}))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "found"),
-    [
-        ("FRONTIER_MAX_ATTEMPTS", "3", 3),
-        ("FRONTIER_COOLDOWN", "2.5", 2.5),
-        ("FRONTIER_END_WAIT", "0", 0.0),
-        ("FRONTIER_MAX_ATTEMPTS", None, 10),
-        ("FRONTIER_SITEMAPS", "true", True),
-        ("FRONTIER_SITEMAPS", "0", False),
-        ("FRONTIER_SITEMAPS", None, False),
-    ],
-)
-def test_settings_of_the_command_line_are_text(name: str, value: Any, found: float) -> None:
-    settings = FrontierSettings(Settings({name: value}))
-    assert getattr(settings, name.removeprefix("FRONTIER_").lower()) == found
-
-
 def test_crawl_with_a_bad_setting_says_so(web: Web, run: Run) -> None:
     crawl = run(LinkSpider, {"FRONTIER_END_WAIT": "soon"}, start_urls=[web.url("/")])
     assert_closed(crawl, "frontier_setting", "FRONTIER_END_WAIT = 'soon'", "a number of at least 0")
@@ -356,21 +184,6 @@ def test_a_host_that_may_never_be_asked_closes_the_crawl(web: Web, run: Run, nam
     slots = {web.name(): {"concurrency": 0}}
     crawl = run(LinkSpider, {name: 0 if name[0] == "C" else slots}, start_urls=[web.url("/")])
     assert_closed(crawl, "frontier_setting", name, "at least 1")
-
-
-@pytest.mark.parametrize(
-    "slot", [5, "slow", {"concurrency": 0}, {"delay": "slow"}, {"concurrency": None}, {"jitter": []}]
-)
-def test_a_slot_that_makes_no_sense_is_named(slot: Any) -> None:
-    with pytest.raises(FrontierSetting, match=re.escape(f"DOWNLOAD_SLOTS['a'] = {slot!r}: set a dict")):
-        slot_politeness(Settings({"DOWNLOAD_SLOTS": {"a": slot}}), Politeness(0.0, 8))
-
-
-@pytest.mark.parametrize("slots", [[1], "[1]", '{"a"', 5], ids=repr)
-def test_slots_that_are_no_dict_are_named(slots: Any) -> None:
-    """Scrapy 2.14 keeps them as they are given."""
-    with pytest.raises(FrontierSetting, match=re.escape(f"DOWNLOAD_SLOTS = {slots!r}: set a dict of hosts")):
-        slot_politeness(BaseSettings({"DOWNLOAD_SLOTS": slots}), Politeness(0.0, 8))
 
 
 def before_time() -> float:
@@ -397,23 +210,6 @@ def test_a_clock_that_tells_no_time_closes_the_crawl(web: Web, run: Run, clock: 
     assert web.paths() == []
 
 
-def test_with_the_addon_it_is_said_once(web: Web, run: Run) -> None:
-    """Not by every middleware besides, each of which reads the settings."""
-    settings = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "FRONTIER_COOLDOWN": "soon"}
-    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
-    assert_closed(crawl, "frontier_setting", "FRONTIER_COOLDOWN = 'soon'", "a number of at least 0")
-    assert crawl.log.count("a number of at least 0") == 1
-    assert web.paths() == []
-
-
-def test_with_another_scheduler_a_middleware_of_ours_says_it(web: Web, run: Run) -> None:
-    """There nobody else would."""
-    ours = {"scrapy_frontier.FrontierRobotsTxtMiddleware": 100}
-    settings = {"SCHEDULER": None, "DOWNLOADER_MIDDLEWARES": ours, "FRONTIER_COOLDOWN": "soon"}
-    crawl = run(LinkSpider, {**settings, "ROBOTSTXT_OBEY": True}, start_urls=[web.url("/")])
-    assert "FRONTIER_COOLDOWN = 'soon': set a number of at least 0" in crawl.log
-
-
 def test_a_setting_that_there_is_not_is_named_with_the_likely_one(web: Web, run: Run) -> None:
     settings = {"FRONTIER_SCORRER": "mixed", "FRONTIER_HOSTPAGES": 5, "FRONTIER_XYLOPHONE": 1}
     crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
@@ -426,64 +222,6 @@ def test_a_setting_that_there_is_not_is_named_with_the_likely_one(web: Web, run:
 
 
 # -- the project's own dupe filter -----------------------------------------------------------------------
-
-
-class BrokenFilter(BaseDupeFilter):
-    """Stumbles over the pages it is asked about, and over its own end."""
-
-    def request_seen(self, request: Request) -> bool:
-        if "odd" in request.url:
-            raise KeyError("what is that?")
-        return "seen" in request.url
-
-    def close(self, reason: str) -> None:
-        raise ValueError("cannot close")
-
-
-class BrokenAtOpen(BaseDupeFilter):
-    def open(self) -> None:
-        raise ConnectionError("no database")
-
-
-class BrokenAtBirth(BaseDupeFilter):
-    def __init__(self) -> None:
-        raise ZeroDivisionError
-
-
-def test_faults_of_a_dupe_filter_are_called_its_own(web: Web, run: Run) -> None:
-    """Its pages are fetched: to know one of them twice is better than to lose one."""
-    web.link("/", "/odd1", "/odd2", "/even", "/seen")
-    crawl = run(LinkSpider, {"DUPEFILTER_CLASS": f"{__name__}.BrokenFilter"}, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    assert sorted(web.paths()) == ["/", "/even", "/odd1", "/odd2"]
-    assert "frontier/errors" not in crawl.stats
-    assert "please report" not in crawl.log
-    errors = re.findall("ERROR: (.*)", crawl.log)
-    name, odd = f"DUPEFILTER_CLASS = '{__name__}.BrokenFilter'", f"<GET {web.url('/odd1')}>"
-    taken = "which is taken in: mend its request_seen (said once)"
-    assert errors == [
-        f"{name} raised KeyError: 'what is that?' for {odd}, {taken}",
-        f"{name} raised ValueError: cannot close when it was closed: mend its close",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("nowhere.Filter", "cannot be imported (ModuleNotFoundError: No module named 'nowhere')"),
-        (f"{__name__}.NoFilter", "cannot be imported"),
-        (f"{__name__}.BrokenAtOpen", "raised ConnectionError: no database when it was opened"),
-        (f"{__name__}.BrokenAtBirth", "raised ZeroDivisionError when it was made"),
-    ],
-)
-def test_a_dupe_filter_that_cannot_be_had_is_named(web: Web, run: Run, path: str, words: str) -> None:
-    crawl = run(LinkSpider, {"DUPEFILTER_CLASS": path}, start_urls=[web.url("/")])
-    assert crawl.reason == "frontier_setting"
-    errors = re.findall("ERROR: (.*)", crawl.log)
-    assert len(errors) == 1
-    assert errors[0].startswith(f"DUPEFILTER_CLASS = {path!r} {words}")
-    assert errors[0].endswith(": mend it, or leave DUPEFILTER_CLASS unset: the frontier needs none")
-    assert web.paths() == []
 
 
 # -- odd pages ------------------------------------------------------------------------------------------

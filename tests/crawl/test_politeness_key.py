@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,10 +13,9 @@ from conftest import wait_until
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.resolver import CachingThreadedResolver
-from server import TOLERANCE, Answer
+from server import TOLERANCE
 from twisted.internet.defer import Deferred, succeed
 
-from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
@@ -64,16 +62,6 @@ class LinkSpider(Spider):
         if isinstance(response, HtmlResponse):
             for link in response.css("a::attr(href)").getall():
                 yield Request(response.urljoin(link), meta=response.meta)
-
-
-class SlotlessSpider(LinkSpider):
-    """Says of its seeds that they have no slot."""
-
-    slot: str | None = None
-
-    async def start(self) -> Any:
-        for url in self.start_urls:
-            yield Request(url, meta={"download_slot": self.slot})
 
 
 def one_of_two(url: str) -> str:
@@ -156,15 +144,6 @@ def test_hosts_of_a_registered_domain(
     assert {page.host for page in pages().values()} == {"example.com", "example.org"}
 
 
-def test_a_domain_in_trouble_rests_whole(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/0", Answer(429, headers={"Retry-After": "4"}), Answer())
-    urls = [named(web, name, f"/{number}") for number in range(2) for name in list(NAMES)[:3]]
-    crawl = run(LinkSpider, {**SETTINGS, "FRONTIER_POLITENESS_KEY": "domain"}, start_urls=urls)
-    assert crawl.reason == "finished"
-    assert gaps(web, 0, 1)[0] >= 4 - TOLERANCE
-    assert times(web, 2)[1] < times(web, 0, 1)[1]
-
-
 @pytest.mark.parametrize("number", [None, signal.SIGKILL], ids=["", "SIGKILL"])
 def test_hosts_of_one_address_share_its_clock(
     web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], number: signal.Signals | None
@@ -187,22 +166,6 @@ def test_hosts_of_one_address_share_its_clock(
     found = pages()
     assert {(page.state, page.attempts) for page in found.values()} == {(State.DONE, 1)}
     assert {page.host for url, page in found.items() if "//127." not in url} == {"127.0.0.2", "127.0.0.4"}
-
-
-@pytest.mark.parametrize("slot", [None, ""])
-def test_a_slot_of_no_name_is_nobodys_choice(
-    web: Web,
-    run: Callable[..., Crawl],
-    pages: Callable[[], dict[str, Page]],
-    tmp_path: Path,
-    slot: str | None,
-) -> None:
-    settings = {**SETTINGS, "FRONTIER_POLITENESS_KEY": "ip"}
-    crawl = run(SlotlessSpider, settings, start_urls=[named(web, "www.example.com", "/")], slot=slot)
-    assert crawl.reason == "finished"
-    assert [page.host for page in pages().values()] == ["127.0.0.2"]
-    with closing(Store(tmp_path / "frontier")) as store:
-        assert list(Check(store, None, time.time()).run()) == []
 
 
 @pytest.mark.parametrize("key", ["ip", "domain"])
@@ -256,19 +219,6 @@ def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]
         for last in range(first, 24):
             assert last - first + 1 <= 10 + 1.5 + 5 * (domain[last] - domain[first] + TOLERANCE)
     assert max(times(web, 2)) < domain[-1]
-
-
-def test_robots_txt_of_hosts_without_end_keeps_the_rate_of_their_domain(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    """Thirty hosts with a page each: the sixty requests take as long as sixty pages would."""
-    urls = [named(web, f"h{number}.trap.example", f"/{number}") for number in range(30)]
-    settings = {**SETTINGS, "ROBOTSTXT_OBEY": True, "FRONTIER_DOMAIN_RATE": [0, 10]}
-    crawl = run(LinkSpider, settings, start_urls=urls)
-    assert crawl.reason == "finished"
-    trap = times(web, 3)
-    assert len(trap) == 60
-    assert trap[-1] - trap[0] >= 4, "ten at once and ten a second; with the files for nothing it takes two"
 
 
 def test_files_that_lie_on_one_slow_host_hold_nobody_else_up(web: Web, start: Callable[..., Crawl]) -> None:

@@ -78,19 +78,6 @@ def test_a_host_does_not_rest_for_a_connection_that_timed_out_meanwhile(
     assert "frontier/cooldown/strikes" not in crawl.stats
 
 
-def test_no_site_is_shut_for_a_robots_txt_that_timed_out_meanwhile(
-    start: Callable[..., Crawl], web: Web
-) -> None:
-    web.on("/robots.txt", Answer(delay=PATIENCE), Answer(404))
-    settings = {"ADDONS": ADDONS, "DOWNLOAD_TIMEOUT": STOPPED - 1, "ROBOTSTXT_OBEY": True}
-    crawl = start(ImpatientSpider, {**settings, "FRONTIER_END_WAIT": 1}, start_urls=[web.url("/")])
-    stop_and_continue(crawl, web, "/robots.txt")
-
-    assert crawl.wait().reason == "finished", crawl.log
-    assert web.paths() == ["/robots.txt", "/robots.txt", "/"]
-    assert "frontier/robots/unreachable" not in crawl.stats
-
-
 def test_the_clock_of_a_crawl_goes_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "boot_time", iter([1000.0, 1001.0, 30_000.0]).__next__)
     steady = clock.steady_clock()

@@ -99,20 +99,6 @@ class BusySpider(Spider):
         yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
 
 
-class SharingSpider(Spider):
-    """Computes long, and gives way between its items, as Scrapy has every callback do."""
-
-    name = "sharing"
-
-    def parse(self, response: Response) -> Any:
-        for _ in range(60):
-            time.sleep(0.001)
-            until = time.thread_time() + 0.004
-            while time.thread_time() < until:
-                pass
-            yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
-
-
 class CountingSpider(Spider):
     name = "counting"
 
@@ -120,22 +106,6 @@ class CountingSpider(Spider):
         stats = self.crawler.stats
         assert stats is not None
         yield {"out": stats.get_value("scheduler/dequeued"), "in": stats.get_value("scheduler/enqueued")}
-
-
-class PollingSpider(Spider):
-    """Asks again and again whether its token is there."""
-
-    name = "polling"
-    token = ""
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield response.follow("/token", self.parse_token, priority=100)
-        while not self.token:
-            await asyncio.sleep(0)
-        yield {"url": response.url}
-
-    def parse_token(self, response: Response) -> None:
-        self.token = "T"
 
 
 def urls_of(web: Web, number: int) -> list[str]:
@@ -202,22 +172,6 @@ def test_callbacks_that_compute_take_no_further_places(run: Callable[..., Crawl]
     assert crawl.stats["item_scraped_count"] == 40
     assert "'most': 4" in crawl.log
     assert "'most': 8" not in crawl.log
-
-
-def test_nor_do_callbacks_that_share_the_processor(run: Callable[..., Crawl], web: Web) -> None:
-    settings = {"CONCURRENT_REQUESTS": 3, "LOG_LEVEL": "DEBUG"}
-    crawl = run(SharingSpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 12))
-    assert crawl.stats["item_scraped_count"] == 12 * 60
-    assert "'most': 3" in crawl.log
-    assert "'most': 7" not in crawl.log  # all 12 would be taken, and a busy machine adds one or two
-
-
-def test_callbacks_that_ask_again_and_again_may_wait_for_another_page(
-    run: Callable[..., Crawl], web: Web
-) -> None:
-    web.on("/token", Answer())
-    crawl = run(PollingSpider, WAYS["alone"] | {"CONCURRENT_REQUESTS": 2}, start_urls=urls_of(web, 2))
-    assert crawl.stats["item_scraped_count"] == 2
 
 
 def test_callbacks_see_how_many_requests_there_were(run: Callable[..., Crawl], web: Web) -> None:
