@@ -36,7 +36,7 @@ from scrapy_frontier.core.store import keys, link_rows, queue_keys, records
 from scrapy_frontier.core.store.keys import State, cooldown_key, orders_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
-from scrapy_frontier.core.store.queue_keys import find_place, queue_prefix, sort_key
+from scrapy_frontier.core.store.queue_keys import queue_prefix, sort_key
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -443,19 +443,6 @@ def test_another_database_is_no_frontier_to_repair(
     assert (said.code, "not a frontier" in said.err) == (1, True)
     with plyvel.DB(str(tmp_path / "leveldb")) as database:
         assert list(database) == [(b"page", b"of another program")]
-
-
-def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([link(f"http://a.example/{number}") for number in range(5)], 0.0)
-    fetch(frontier)
-    frontier.close()
-    store = Store(tmp_path)
-    place = find_place(store, 3, "a.example")
-    assert place is not None
-    assert (place.ahead, place.waits_until, queue_keys.sort_key_id(place.sort_key)) == (2, None, 3)
-    assert find_place(store, 0, "a.example") is None
-    store.close()
 
 
 def test_page_notes_hold_ids_that_are_far_apart() -> None:

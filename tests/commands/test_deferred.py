@@ -10,7 +10,6 @@ from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, page
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.records import HostRow, encode_host
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,26 +100,6 @@ def test_an_export_carries_what_waits_and_what_pages_held(
     assert check(new.directory) == []
 
 
-def test_a_row_that_leads_nowhere_is_found_and_removed(frontier: Frontiers) -> None:
-    queued = next(i for i, page in pages(frontier.directory).items() if page.state is State.QUEUED)
-    wrong = [
-        keys.deferred_key("www0.shop.example", 900),
-        keys.deferred_key("www0.shop.example", queued),
-        keys.deferred_key(keys.DEPTH_UNIT, 6),
-        keys.DEFERRED + b"?",
-    ]
-    before = rows(frontier.directory)
-    change(frontier.directory, dict.fromkeys(wrong, b""))
-    found = check(frontier.directory)
-    assert {finding.kind for finding in found} == {"stray row"}
-    assert len(found) == len(wrong)
-    check(frontier.directory, repair=True)
-    assert check(frontier.directory) == []
-    after = rows(frontier.directory)
-    assert {key for key in after if key[:1] != keys.DEFERRED} == {k for k in before if k[:1] != keys.DEFERRED}
-    assert sum(key[:1] == keys.DEFERRED for key in after) == 5
-
-
 def test_a_page_whose_row_is_missing_gets_one_and_comes_back(frontier: Frontiers) -> None:
     lost = [key for key in rows(frontier.directory) if key[:1] == keys.DEFERRED]
     change(frontier.directory, delete=tuple(lost))
@@ -135,15 +114,6 @@ def test_a_page_whose_row_is_missing_gets_one_and_comes_back(frontier: Frontiers
     queued = {url for url in expected if found.page(found.find(fingerprint(url)) or 0).state is State.QUEUED}  # type: ignore[union-attr]
     assert queued == expected
     found._store.close()
-
-
-def test_a_wrong_count_of_what_waits_is_counted_anew(frontier: Frontiers) -> None:
-    key = keys.host_key("deep.example")
-    change(frontier.directory, {key: encode_host(HostRow())})
-    (finding,) = check(frontier.directory)
-    assert (finding.kind, finding.detail) == ("wrong row", "deferred 0, in truth 1")
-    check(frontier.directory, repair=True)
-    assert check(frontier.directory) == []
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,9 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import pytest
 from humble import humbly
-from scrapy.exceptions import UsageError
 from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy_command, start
 
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
@@ -78,18 +76,6 @@ def test_a_jobdir_of_several_spiders(tmp_path: Path) -> None:
     said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "new")
     assert (said.code, "no frontier in job/frontier-new" in said.err) == (1, True)
     assert not (tmp_path / "job/frontier-new").exists()
-
-
-def test_outside_a_project_the_frontiers_of_a_jobdir_are_named_by_their_directories(tmp_path: Path) -> None:
-    for number, name in enumerate(("one", "two"), 1):
-        crawl(claim(tmp_path / "job", name), pages=30 * number)
-    for place in (("--dir", "job"), ("-s", "JOBDIR=job")):
-        said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "two", *place)
-        assert (said.code, "write --dir job/frontier-two without --spider" in said.err) == (2, True)
-        other = run_scrapy(tmp_path, "frontier", "stats", "--spider", "three", *place)
-        assert "no spider 'three'; see `scrapy list`\n" in other.err
-    named = run_scrapy(tmp_path, "frontier", "stats", "--json", "--dir", "job/frontier-two")
-    assert named.json["known"] == 60
 
 
 def test_what_is_made_in_a_jobdir_for_a_spider_is_its_own(tmp_path: Path) -> None:
@@ -226,17 +212,6 @@ def test_an_export_is_written_behind_what_standard_output_has_and_its_bytes_are_
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_an_export_goes_to_standard_output_also_where_that_is_a_file_without_a_name(tmp_path: Path) -> None:
-    crawl(tmp_path / "frontier")
-    with TemporaryFile(dir=tmp_path) as file:
-        subprocess.run(
-            scrapy_command(*EXPORT), stdout=file, cwd=tmp_path, env=environment(tmp_path), check=True
-        )
-        file.seek(0)
-        assert sum("page" in json.loads(line) for line in gzip.decompress(file.read()).splitlines()) == 61
-    assert not [each.name for each in tmp_path.iterdir() if each.name.startswith("#")]
-
-
 @pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
 def test_the_help_has_no_headings_but_its_own(tmp_path: Path, columns: int) -> None:
     """Scrapy makes one of every line that ends in a colon, wherever it was wrapped."""
@@ -259,12 +234,6 @@ def test_the_help_of_a_command_is_about_that(
     told = set(re.findall(r"^  --([\w-]+)", said.out, re.MULTILINE))
     assert told == {"spider", "dir", "json", *COMMANDS[name].options}
     assert max(map(len, said.out.splitlines())) <= 80
-
-
-def test_the_help_of_a_command_as_a_user_asks_for_it(tmp_path: Path) -> None:
-    said = run_scrapy(tmp_path, "frontier", "why", "--help")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("Usage: scrapy frontier why URL [--record]\n\n  why a page is in its state")
 
 
 HOLD = """
@@ -408,9 +377,3 @@ def test_the_documentation_has_every_command_and_option_and_finding() -> None:
     assert streamed is not None
     telling_lines = {name for name, spec in COMMANDS.items() if "limit" in spec.options}
     assert set(re.findall("`(.+?)`", streamed[1])) == telling_lines
-
-
-def test_unknown_options_do_not_slip_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    crawl(tmp_path)
-    with pytest.raises(UsageError, match="takes no --repair"):
-        Frontiers(tmp_path, capsys)("stats", "--repair")

@@ -10,7 +10,6 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 from stores import NOW, Frontiers, link
 
-from scrapy_frontier import Addon
 from scrapy_frontier.core.errors import FrontierVersion
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.leveldb import Store
@@ -141,32 +140,6 @@ def test_the_next_crawl_notes_how_pages_are_identified_where_a_repair_could_not(
     Store(tmp_path, "some.Fingerprinter").close()
     with pytest.raises(FrontierVersion):
         Store(tmp_path, "some.Fingerprinter 0123456789ab")
-
-
-class OurAddon(Addon):
-    """With something of the project's own."""
-
-
-def test_our_add_on_is_not_run_under_another_name_either(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It makes the JOBDIR."""
-    crawled(tmp_path / "frontier", Counting)
-    for each in (OurAddon, OurAddon()):
-        settings = {"ADDONS": {each: 1}, **named(Counting), "JOBDIR": str(tmp_path / "job")}
-        assert Frontiers(tmp_path / "frontier", capsys, **settings)("why", URL).code == 0
-    assert not (tmp_path / "job").exists()
-
-
-@pytest.mark.parametrize("kind", [Counting, AskingTheEngine])
-def test_a_frontier_of_another_fingerprinter_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: type
-) -> None:
-    stores.crawl(tmp_path / "frontier", pages=2, ended=0)
-    said = Frontiers(tmp_path / "frontier", capsys, **named(kind))("why", URL)
-    assert said.code == 1
-    assert "identifies pages by 'scrapy.utils.request.RequestFingerprinter" in said.err
-    assert kind.__name__ in said.err
 
 
 def test_an_index_is_not_made_by_a_fingerprint_that_stands_in(

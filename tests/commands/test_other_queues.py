@@ -62,15 +62,6 @@ def test_a_host_is_forgotten_in_whatever_queue(frontier: Frontiers) -> None:
     assert not pages(frontier.directory)
 
 
-def test_a_queue_that_was_never_visited_is_forgotten_with_its_pages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
-    frontier("add", f"http://{A}/1")
-    assert frontier("forget", "--host", A, "--json").json == {"forgotten": 1}
-    assert host_key(GROUP) not in rows(tmp_path)
-
-
 @pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
 @pytest.mark.parametrize("key", ["domain", "ip", lambda url: GROUP], ids=["domain", "ip", "function"])
 def test_an_order_for_a_host_in_anothers_queue_is_refused(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,16 +108,6 @@ def test_find_tells_what_is_new_changed_or_gone_since(frontier: Frontiers) -> No
         frontier("find")
 
 
-def test_dump_and_export_give_the_visits(frontier: Frontiers, tmp_path: Path) -> None:
-    news = next(line for line in frontier("find", ".", "--json").lines if line["url"].endswith("/news"))
-    assert (news["first_visit"], news["last_change"]) == (NEWS.first, NEWS.changed)
-    file = tmp_path / "x.gz"
-    assert frontier("export", file).code == 0
-    copy = Frontiers(tmp_path / "copy", frontier._capsys)
-    assert copy("import", file).code == 0
-    assert pages(copy.directory) == pages(frontier.directory)
-
-
 def test_a_rate_is_told_of_pages_without_a_history() -> None:
     week = Visits(0, 30 * DAY, changed=29 * DAY, visits=31, changes=4)
     assert interval(week) == pytest.approx(7.5 * DAY, rel=0.2)
@@ -143,21 +131,6 @@ def test_a_rate_is_told_of_pages_without_a_history() -> None:
 )
 def test_which_validators_work(trust: int, validators: Validators, told: str) -> None:
     assert what_works(Visits(0, 1, validators=validators, trust=trust)).startswith(told)
-
-
-def test_visits_that_are_none_are_not_imported(frontier: Frontiers, tmp_path: Path) -> None:
-    file = tmp_path / "x.gz"
-    frontier("export", file)
-    with gzip.open(file, "rt") as text:
-        lines = [json.loads(line) for line in text]
-    for wrong in ({"first": "then", "last": 3}, {"first": 1}, {"first": 1, "last": 1 << 40}, 7):
-        page = next(line for line in lines if "visits" in line)
-        page["visits"] = wrong
-        with gzip.open(file, "wt") as text:
-            text.writelines(json.dumps(line) + "\n" for line in lines)
-        said = Frontiers(tmp_path / "copy", frontier._capsys)("import", file)
-        assert said.code == 1
-        assert "makes no sense" in said.err
 
 
 @pytest.fixture

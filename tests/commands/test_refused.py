@@ -9,7 +9,6 @@ from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, page
 
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.records import IN_MEMORY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,11 +35,6 @@ def assert_queued_by_a_link(directory: Path) -> None:
     assert check(directory) == []
 
 
-def test_check_has_nothing_against_it(frontier: Frontiers) -> None:
-    assert check(frontier.directory) == []
-    assert_queued_by_a_link(frontier.directory)
-
-
 def test_it_moves_with_an_export(
     frontier: Frontiers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,23 +50,6 @@ def test_requeue_wants_it(frontier: Frontiers) -> None:
     assert check(frontier.directory) == []
     found = start(frontier.directory)
     assert not found.discover([link(BAD)], NOW)[0].is_taken
-    assert {fetch(found), fetch(found)} == {BAD, GOOD}
-    found.close()
-
-
-def test_requeue_and_a_link_in_one_batch_queue_it_once(frontier: Frontiers) -> None:
-    found = start(frontier.directory)
-    assert found.requeue(0, NOW, b"", 0)
-    assert not found.discover([link(BAD)], NOW)[0].is_taken
-    assert {fetch(found), fetch(found)} == {BAD, GOOD}
-    assert found.lease(NOW) is None
-    found.close()
-    assert check(frontier.directory) == []
-
-
-def test_a_request_that_is_only_in_memory_is_fetched(frontier: Frontiers) -> None:
-    found = start(frontier.directory)
-    assert found.discover([link(BAD, facts=IN_MEMORY)], NOW)[0].is_taken
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
 

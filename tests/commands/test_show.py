@@ -12,13 +12,12 @@ import pytest
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, crawl, fetch, link, order, pages, rows, start
 
-from scrapy_frontier.commands import output
 from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.host import Trouble
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys, records
-from scrapy_frontier.core.store.keys import State, orders_key, robots_key
-from scrapy_frontier.core.store.records import Orders, Page, RobotsCopy, Verdict, encode_copy, encode_orders
+from scrapy_frontier.core.store.keys import State, robots_key
+from scrapy_frontier.core.store.records import Page, RobotsCopy, Verdict, encode_copy
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -156,17 +155,6 @@ def test_hosts_and_stats_count_the_same(frontier: Frontiers, command: tuple[str,
         assert last.split() == ["all", str(len(hosts)), "hosts", *map(str, wanted.values())]
 
 
-def test_the_totals_of_many_pages_fit_their_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start(tmp_path).close()
-    row = records.HostRow(queued=1_234_567, done=99_999_999, failed=999_999)
-    change(tmp_path, {keys.host_key(name): records.encode_host(row) for name in ("a.example", "b.example")})
-    text = Frontiers(tmp_path, capsys)("hosts").out
-    assert text.splitlines()[1].split() == ["a.example", "1.235M", "100M", "999999", "0", "now"]
-    assert text.splitlines()[3].split() == ["all", "2", "hosts", "2.469M", "200M", "2M", "0"]
-
-
 def test_trouble_and_strikes_of_a_host_are_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,24 +180,6 @@ def test_trouble_and_strikes_of_a_host_are_columns(
     other = next(name for name in ("a.example", "b.example") if name != lease.host)
     text = Frontiers(tmp_path, capsys)("hosts").out
     assert line_of(text, other) == [other, "0", "1", "0", "0", "-"], "nothing of it is queued"
-
-
-def test_a_wide_terminal_has_room_for_the_delays(
-    frontier: Frontiers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frontier("delay", "h1.example", "20")
-    narrow = frontier("hosts").out
-    monkeypatch.setenv("COLUMNS", "120")
-    wide = frontier("hosts").out
-    assert ("operator" in narrow, "operator" in wide) == (False, True)
-    assert line_of(wide, "h1.example")[-3:] == ["20s", "operator", "20"]
-    assert max(map(len, wide.splitlines())) <= 120
-
-
-def test_a_host_that_only_has_orders_is_listed(frontier: Frontiers) -> None:
-    change(frontier.directory, {orders_key("ads.example"): encode_orders(Orders(blocked=5))})
-    (host,) = (each for each in frontier("hosts", "--json").lines if each["host"] == "ads.example")
-    assert (host["queued"], host["blocked"]) == (0, 5)
 
 
 @pytest.mark.parametrize("delay", [0, 3])
@@ -283,35 +253,12 @@ def test_a_page_far_back_in_its_queue_is_not_looked_for(
     assert "It waits until" in command("why", "http://a.example/0", "--record").out  # is found behind them
 
 
-def test_parents_that_go_round_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([link("http://a.example/0", parent=1), link("http://a.example/1", parent=0)], NOW)
-    frontier.close()
-    assert len(Frontiers(tmp_path, capsys)("why", "http://a.example/0", "--json").json["path"]) == 2
-
-
 def test_what_the_web_wrote_does_not_steer_the_terminal(frontier: Frontiers) -> None:
     url = "http://h1.example/\x1b[2J\ud800"
     change(frontier.directory, {keys.page_key(3): records.encode_page(Page(url, State.DONE))})
     found = frontier("find", "2J")
     assert "\\x1b[2J\\ud800" in found.out
     assert frontier("find", "2J", "--json").lines[0]["url"] == url
-
-
-def test_cutting_keeps_both_ends() -> None:
-    assert output.shorten("abcdefghijklmnop", 10) == "abcd..mnop"
-    assert output.shorten("abc", 10) == "abc"
-    assert output.shorten("abcdef", 4) == "abc~"
-
-
-def test_progress_speaks_on_standard_error_when_it_takes_long(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(output, "_PROGRESS_AFTER", 0.0)
-    assert list(output.progress(range(600), "counted", 1000)) == list(range(600))
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "counted: 512 of 1,000 (51 %)" in said.err
 
 
 def test_stats_tell_of_the_last_ranking(frontier: Frontiers) -> None:

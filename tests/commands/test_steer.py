@@ -28,21 +28,15 @@ from stores import (
 )
 
 from scrapy_frontier.commands import steer
-from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Event, Frontier, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
-from scrapy_frontier.core.store import keys, records
+from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State, orders_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import (
     IN_MEMORY,
-    Orders,
-    Page,
-    decode_orders,
-    encode_orders,
     encode_page,
-    read_counts,
 )
 from scrapy_frontier.crawl.meta_values import is_forced
 
@@ -260,16 +254,6 @@ def test_requeue_takes_states_host_and_pattern(frontier: Frontiers) -> None:
         frontier("requeue", "--state", "queued")
 
 
-def test_a_requeued_page_keeps_its_request_and_starts_anew(frontier: Frontiers) -> None:
-    page_id = first(frontier.directory, State.FAILED)
-    was = pages(frontier.directory)[page_id]
-    frontier("requeue")
-    page = pages(frontier.directory)[page_id]
-    assert page == Page(
-        was.url, State.QUEUED, 0, was.priority, was.discovered, was.parent, was.host, was.payload
-    )
-
-
 def test_a_requeued_page_has_all_its_tries_again(frontier: Frontiers) -> None:
     """Its request is as it was before the first, which is what Scrapy counts them in."""
     crawling = start(frontier.directory, NOW)
@@ -280,16 +264,6 @@ def test_a_requeued_page_has_all_its_tries_again(frontier: Frontiers) -> None:
     frontier("requeue", "--host", "tried.example")
     (page,) = (each for each in pages(frontier.directory).values() if each.url == "http://tried.example/")
     assert (page.state, page.payload, page.visit_payload) == (State.QUEUED, b'{"meta":{"depth":1}}', b"")
-
-
-def test_a_page_whose_request_cannot_be_read_is_requeued_as_it_is(frontier: Frontiers) -> None:
-    crawling = start(frontier.directory, NOW)
-    crawling.discover([link("http://tried.example/", priority=100, payload=b"{")], NOW)
-    fetch(crawling, Outcome(Event.FAILED))
-    crawling.close()
-    frontier("requeue", "--host", "tried.example", "--force")
-    (page,) = (each for each in pages(frontier.directory).values() if each.url == "http://tried.example/")
-    assert (page.state, page.payload) == (State.QUEUED, b"{")
 
 
 # -- forget ------------------------------------------------------------------------------------------------
@@ -305,14 +279,6 @@ def test_a_forgotten_page_was_never_seen(frontier: Frontiers, state: State) -> N
     assert frontier("add", url, "--json").json["added"] == 1
 
 
-def test_a_waiting_page_can_be_forgotten(frontier: Frontiers) -> None:
-    waiting = [key for key in rows(frontier.directory) if key[:1] == keys.WAITING]
-    url = pages(frontier.directory)[int.from_bytes(waiting[0][9:], "big")].url
-    frontier("forget", url)
-    assert check(frontier.directory) == []
-    assert len([key for key in rows(frontier.directory) if key[:1] == keys.WAITING]) == len(waiting) - 1
-
-
 def test_a_forgotten_host_leaves_nothing_but_its_clock(frontier: Frontiers) -> None:
     others = {page.url for page in pages(frontier.directory).values() if "//h0.example" not in page.url}
     said = frontier("forget", "--host", "h0.example", "--json").json
@@ -321,13 +287,6 @@ def test_a_forgotten_host_leaves_nothing_but_its_clock(frontier: Frontiers) -> N
     assert {page.url for page in pages(frontier.directory).values()} == others
     host = next(each for each in frontier("hosts", "--json").lines if each["host"] == "h0.example")
     assert (host["queued"], host["ok"], host["errors"], host["visited"]) == (0, 0, 0, NOW)
-
-
-def test_a_host_never_visited_is_forgotten_altogether(frontier: Frontiers) -> None:
-    frontier("add", "http://new.example/1", "http://new.example/2")
-    frontier("forget", "--host", "new.example")
-    assert check(frontier.directory) == []
-    assert keys.host_key("new.example") not in rows(frontier.directory)
 
 
 def test_a_page_whose_payload_makes_another_request_now(frontier: Frontiers) -> None:
@@ -351,19 +310,6 @@ def test_a_host_half_forgotten_is_sound(frontier: Frontiers, monkeypatch: pytest
     assert 0 < before - len(pages(frontier.directory)) < 12
     assert check(frontier.directory) == []
     frontier("forget", "--host", "h2.example")
-    assert check(frontier.directory) == []
-
-
-def test_wrong_counters_do_not_fall_below_zero(frontier: Frontiers) -> None:
-    store = Store(frontier.directory)
-    counts = read_counts(store)
-    store.close()
-    counts.states[:] = [0] * len(counts.states)
-    wrong = {keys.COUNTS: records.encode_counts(counts)}
-    change(frontier.directory, wrong, delete=(keys.host_key("h1.example"),))
-    assert frontier("requeue", "--state", "done,failed,gone").code == 0
-    assert frontier("forget", "--host", "h1.example").code == 0
-    check(frontier.directory, repair=True)
     assert check(frontier.directory) == []
 
 
@@ -430,14 +376,6 @@ def test_a_host_is_written_as_people_write_it(frontier: Frontiers) -> None:
             frontier("block", name)
 
 
-def test_a_blocked_host_keeps_its_delay(frontier: Frontiers) -> None:
-    frontier("delay", "h1.example", "5")
-    frontier("block", "h1.example")
-    assert decode_orders(rows(frontier.directory)[orders_key("h1.example")]) == Orders(5.0, int(NOW))
-    frontier("unblock", "h1.example")
-    assert decode_orders(rows(frontier.directory)[orders_key("h1.example")]) == Orders(5.0, None)
-
-
 @pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
 @pytest.mark.parametrize(
     ("name", "suggestion"),
@@ -471,17 +409,6 @@ def test_a_delay_is_a_number(frontier: Frontiers, wrong: str) -> None:
         frontier("delay", "h1.example", wrong)
 
 
-def test_orders_are_these_bytes() -> None:
-    assert encode_orders(Orders()) == b"{}"
-    assert encode_orders(Orders(2.5, 17)) == b'{"delay":2.5,"blocked":17}'
-    assert orders_key("a.example") == b"oa.example"
-    for orders in (Orders(), Orders(0.0), Orders(blocked=0), Orders(3.0, 5)):
-        assert decode_orders(encode_orders(orders)) == orders
-    for bad in (b"", b"[]", b"7", b'{"delay":-1}', b'{"delay":NaN}', b'{"blocked":"x"}', b'{"delay":{}}'):
-        with pytest.raises(UnreadableRow):
-            decode_orders(bad)
-
-
 # -- reset -------------------------------------------------------------------------------------------------
 
 
@@ -513,10 +440,3 @@ def test_reset_removes_what_cannot_be_opened(frontier: Frontiers) -> None:
     assert frontier("stats").code == 1
     assert frontier("reset", "--yes").code == 0
     assert not list(frontier.directory.glob("leveldb*"))
-
-
-def test_a_page_is_added_to_the_queue_of_its_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    crawl(tmp_path)
-    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
-    frontier("add", "http://www.shop.example.co.uk/")
-    assert frontier("why", "http://www.shop.example.co.uk/", "--json").json["host"] == "example.co.uk"

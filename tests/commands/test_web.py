@@ -188,12 +188,6 @@ def test_without_kept_scores_the_queue_says_them(
     assert {each["id"] for each in told} == queued
 
 
-def test_top_of_one_host(frontier: Frontiers) -> None:
-    everything = frontier("top", "--by", "pagerank", "--limit", "0", "--json").lines
-    told = frontier("top", "--by", "pagerank", "--host", "h2.example", "--limit", "0", "--json").lines
-    assert told == [each for each in everything if each["host"] == "h2.example"]
-
-
 # -- files for other programs ------------------------------------------------------------------------------
 
 
@@ -316,13 +310,3 @@ def test_forgetting_a_host_forgets_its_links(frontier: Frontiers, written: Writt
     frontier("forget", "--host", "h1.example")
     assert {source for source, *_ in table(frontier, tmp_path)} == set(written) - of_host
     assert check(frontier.directory) == []
-
-
-def test_page_tells_its_score_and_how_many_links_are_on_it(frontier: Frontiers, written: Written) -> None:
-    told = frontier("why", web_url(0), "--json").json
-    scores = {each["id"]: each["score"] for each in frontier("top", "--limit", "0", "--json").lines}
-    assert told["score"] == pytest.approx(scores[0])
-    assert told["links"] == len(written[0])
-    assert f"links on it   {len(written[0])}\n" in frontier("why", web_url(0), "--record").out
-    change(frontier.directory, {keys.link_key(0): b"\xff"})
-    assert "links on it   unreadable" in frontier("why", web_url(0), "--record").out

@@ -194,15 +194,6 @@ def test_a_chain_of_redirects_is_told_to_its_end(frontier: Frontiers) -> None:
     assert said(frontier) == f"{told}is gone (HTTP 404)."
 
 
-def test_redirects_that_go_round(frontier: Frontiers) -> None:
-    pages = start(frontier.directory)
-    pages.discover([link(URL), link("http://b.example/")], NOW)
-    fetch(pages, Outcome(Event.REDIRECTED, 301, "led to b", target=1))
-    fetch(pages, Outcome(Event.REDIRECTED, 301, "led to a", target=0))
-    pages.close()
-    assert said(frontier).endswith("which leads round in a circle.")
-
-
 def test_a_redirect_to_a_page_that_was_forgotten(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     pages.discover([link(URL), link("http://b.example/")], NOW)
@@ -534,10 +525,6 @@ def test_every_reason_is_read_as_it_was_written(reason: reasons.Reason) -> None:
     text = reason(**values)
     assert reason_of(text) is reason
     assert reason.read(text) == {name: str(value) for name, value in values.items()}
-
-
-def test_what_others_wrote_is_no_reason_of_ours() -> None:
-    assert reason_of("Filtered offsite request") is None
 
 
 def written_by_hand(file: Path) -> Iterator[str]:

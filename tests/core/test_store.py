@@ -138,17 +138,6 @@ def test_who_only_looks_needs_no_key_scheme(tmp_path: Path) -> None:
     Store(tmp_path).close()
 
 
-def test_a_leveldb_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
-    with plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True) as db:
-        db.put(b"theirs", b"value")
-
-    with pytest.raises(FrontierVersion, match="not a frontier: use another FRONTIER_DIR"):
-        Store(tmp_path)
-
-    with plyvel.DB(str(tmp_path / "leveldb")) as db:
-        assert list(db) == [(b"theirs", b"value")]
-
-
 def test_a_refused_store_can_be_opened_by_who_may(tmp_path: Path) -> None:
     """The lock and the database are let go when opening fails."""
     Store(tmp_path, "theirs").close()
@@ -156,14 +145,6 @@ def test_a_refused_store_can_be_opened_by_who_may(tmp_path: Path) -> None:
         with pytest.raises(FrontierVersion):
             Store(tmp_path, "ours")
     Store(tmp_path, "theirs").close()
-
-
-def test_closing_twice_is_once(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    assert repr(store) == f"<Store {tmp_path}>"
-    store.close()
-    store.close()
-    assert repr(store) == f"<Store {tmp_path} closed>"
 
 
 # -- the lock --------------------------------------------------------------------------------------------
@@ -370,40 +351,6 @@ def test_a_log_cut_short_loses_only_what_was_cut(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_a_damaged_log_is_named_and_nothing_deleted(tmp_path: Path) -> None:
-    kill_after_writing(tmp_path)
-    flip(only(tmp_path, "*.log"), 20_000)
-    before = data_files(tmp_path)
-
-    with pytest.raises(FrontierUnreadable, match=r"is damaged \(.*check --repair --dir") as refused:
-        Store(tmp_path)
-
-    assert str(tmp_path / "leveldb") in str(refused.value)
-    assert data_files(tmp_path) == before
-
-
-@pytest.mark.parametrize("pattern", ["*.ldb", "MANIFEST-*"])
-def test_a_missing_file_is_named_and_nothing_deleted(tmp_path: Path, pattern: str) -> None:
-    write_pages(tmp_path)
-    only(tmp_path, pattern).unlink()
-    before = data_files(tmp_path)
-
-    with pytest.raises(FrontierDamaged, match=r"nothing was deleted.*check --repair --dir"):
-        Store(tmp_path)
-
-    assert data_files(tmp_path) == before
-
-
-@pytest.mark.parametrize("size", [0, 40, 3000, -1])
-def test_a_table_that_is_cut_short_is_damaged(tmp_path: Path, size: int) -> None:
-    """LevelDB says no more than ``Invalid argument``."""
-    write_pages(tmp_path)
-    table = only(tmp_path, "*.ldb")
-    os.truncate(table, table.stat().st_size + size if size < 0 else size)
-    with pytest.raises(FrontierDamaged, match=r"\.ldb.*check --repair --dir"):
-        Store(tmp_path)
-
-
 def test_damage_that_merging_meets_is_no_full_disk(tmp_path: Path) -> None:
     write_pages(tmp_path)
     flip(only(tmp_path, "*.ldb"), 100)
@@ -415,34 +362,11 @@ def test_damage_that_merging_meets_is_no_full_disk(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_missing_current_is_named_and_nothing_deleted(tmp_path: Path) -> None:
-    write_pages(tmp_path)
-    only(tmp_path, "CURRENT").unlink()
-    before = data_files(tmp_path)
-
-    with pytest.raises(FrontierUnreadable):
-        Store(tmp_path).close()
-
-    assert data_files(tmp_path) == before
-
-
 def test_a_beginning_that_was_killed_is_begun_again(tmp_path: Path) -> None:
     """LevelDB writes its first MANIFEST, then CURRENT; a kill between the two has nothing to lose."""
     (tmp_path / "leveldb").mkdir()
     (tmp_path / "leveldb" / "MANIFEST-000001").write_bytes(b"half a rec")
     Store(tmp_path).close()
-
-
-@pytest.mark.parametrize("pattern", ["CURRENT", "MANIFEST-*"])
-def test_a_damaged_catalogue_is_named_and_nothing_deleted(tmp_path: Path, pattern: str) -> None:
-    write_pages(tmp_path)
-    flip(only(tmp_path, pattern), 10)
-    before = data_files(tmp_path)
-
-    with pytest.raises(FrontierDamaged, match="nothing was deleted"):
-        Store(tmp_path)
-
-    assert data_files(tmp_path) == before
 
 
 # -- a database that is gone -------------------------------------------------------------------------------
@@ -545,18 +469,6 @@ def crawl_with_a_damaged_table(directory: Path, share: float) -> tuple[Served, i
         store.close()
     assert table.read_bytes() == before
     return served, aside, complaint
-
-
-def test_a_damaged_table_is_named(tmp_path: Path) -> None:
-    """Wherever the byte lies, from the first data block to the footer."""
-    for percent in range(0, 101, 10):
-        directory = tmp_path / str(percent)
-        served, aside, complaint = crawl_with_a_damaged_table(directory, percent / 100)
-        if complaint is None:
-            assert len(served) + aside == PAGES
-        else:
-            assert isinstance(complaint, FrontierUnreadable)
-            assert str(directory) in str(complaint)
 
 
 def test_a_damaged_table_never_gives_a_wrong_page(tmp_path: Path) -> None:
@@ -733,15 +645,4 @@ def test_size_and_sync_work_on_a_living_store(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.sync()
     assert store.size() == sum(file.stat().st_size for file in (tmp_path / "leveldb").iterdir()) > 0
-    store.close()
-
-
-def test_compacting_gives_back_the_space_of_deleted_rows(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for keep in (True, False):
-        store.write({keys.page_key(each): os.urandom(100) if keep else None for each in range(20_000)})
-        store.flush()
-    before = store.size()
-    store.compact()
-    assert store.size() < before / 10
     store.close()
