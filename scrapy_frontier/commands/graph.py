@@ -222,6 +222,8 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
     total = facts.known(store)
     done = 0
     for page_id, page in progress(facts.pages(store, with_visits=False), "pages written", total):
+        if page_id >= total:  # a damaged key
+            break
         yield from repeat(("", ""), page_id - done)
         yield printable(page.url), page.state.name.lower()
         done = page_id + 1

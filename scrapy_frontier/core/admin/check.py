@@ -534,7 +534,7 @@ class Check:
 def _unreadable_links(key: bytes, value: bytes, next_page: int) -> str:
     try:
         highest = graph.highest_id(key, value)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         return str(error)
     return "" if highest < next_page else f"a link to page {highest}, which was never found"
 

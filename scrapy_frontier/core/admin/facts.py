@@ -361,7 +361,7 @@ def _decoding() -> Iterator[None]:
     """Raises `UnreadableRow` for what decoding of links raises in the block."""
     try:
         yield
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         raise UnreadableRow(f"the link graph cannot be read ({error})") from error
 
 
