@@ -179,7 +179,6 @@ async def live(frontier, web):
     loop = asyncio.get_running_loop()
     scrapy_internals.call_later = lambda delay, *call: loop.call_later(delay, *call)
     web.pages += 10**9
-    runtime = SimpleNamespace(frontier=frontier, clock=time.time)
     stats = SimpleNamespace(inc_value=print, set_value=print)
     signals = SimpleNamespace(connect=lambda *_: None)
     engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
@@ -234,7 +233,8 @@ async def live(frontier, web):
     began = time.perf_counter()
     run = extension._thread = ranking.RankingThread(frontier.rank_now())
     run.start()
-    extension._work, extension._spent = extension._steps(run, runtime), 0.0
+    extension._work = frontier.rank_steps(run.rank, run.computed(), time.time, ranking.ROWS)
+    extension._spent = 0.0
     extension._slice()
     await ticks("thread ranks", lambda: run.rank.ranking is not None or extension._thread is None)
     in_thread = time.perf_counter() - began

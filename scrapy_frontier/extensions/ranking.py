@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Computed, RankRun
-    from ..crawl.assembly import Crawl
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +105,6 @@ class RankingExtension(Component):
         self._pause = LOOK
         self._thread: RankingThread | None = None
         self._not_before = 0.0
-        self._next_logged = 1000  # pages from which on the next ranking is logged
         crawler.signals.connect(self._begin, signals.engine_started)
         crawler.signals.connect(self._end, signals.engine_stopped)
 
@@ -143,7 +141,7 @@ class RankingExtension(Component):
             return
         self._thread = RankingThread(run)
         self._thread.start()
-        self._work = self._steps(self._thread, crawl)
+        self._work = crawl.frontier.rank_steps(run, self._thread.computed(), crawl.clock, ROWS)
         self._spent = 0.0  # seconds of the event loop
         self._slice()
 
@@ -161,6 +159,8 @@ class RankingExtension(Component):
                     scrapy_internals.call_later(max(pause, BREATH), self._slice)
                     return
             self._not_before = time.monotonic() + REST * (self._spent + thread.spent)
+            if thread.rank.is_adopted:
+                self._report(thread.rank, began - thread.began)
         except Exception as error:
             self._failed(error)
         self._stop()
@@ -180,39 +180,13 @@ class RankingExtension(Component):
         )
         self.crawler.stats.inc_value("frontier/errors")
 
-    def _steps(self, thread: RankingThread, crawl: Crawl) -> Iterator[float]:
-        """Take over the run a step at a time; yields the seconds to wait before the next."""
-        run, is_logged = thread.rank, False
-        for pause in crawl.frontier.rank_steps(run, thread.computed(), crawl.clock, ROWS):
-            if run.is_adopted and not is_logged:
-                is_logged = True
-                self._report(run, time.perf_counter() - thread.began)
-            yield pause
-        if run.is_adopted and not is_logged:
-            self._report(run, time.perf_counter() - thread.began)
-
     def _report(self, run: RankRun, seconds: float) -> None:
-        ranking, stats = run.ranking, self.crawler.stats
-        assert ranking is not None
-        level = logging.DEBUG  # the stats have it, and a small crawl is ranked often
-        if run.pages >= self._next_logged:
-            self._next_logged = 10 ** len(str(run.pages))
-            level = logging.INFO
-        logger.log(
-            level,
+        assert run.ranking is not None
+        logger.debug(  # the stats have the last one, and a small crawl is ranked often
             "Ranked %d pages with %d links in %.2f s: %d iterations, error %s, %d rows moved",
-            run.pages,
-            run.links,
-            seconds,
-            ranking.iterations,
-            ranking.error,
-            run.moved,
+            *(run.pages, run.links, seconds, run.ranking.iterations, run.ranking.error, run.moved),
             extra={"spider": self.crawler.spider},
         )
-        stats.inc_value("frontier/rank/runs")
-        stats.inc_value("frontier/rank/moved", run.moved)
-        stats.set_value("frontier/rank/pages", run.pages)
-        stats.set_value("frontier/rank/links", run.links)
-        stats.set_value("frontier/rank/iterations", ranking.iterations)
-        stats.set_value("frontier/rank/error_bound", ranking.error_bound)
-        stats.set_value("frontier/rank/seconds", round(seconds, 3))
+        self.crawler.stats.inc_value("frontier/rank/runs")
+        self.crawler.stats.set_value("frontier/rank/pages", run.pages)
+        self.crawler.stats.set_value("frontier/rank/seconds", round(seconds, 3))

@@ -121,14 +121,13 @@ def test_pages_are_ranked_while_the_crawl_goes_on(
     assert len(set(web.paths())) == len(web.visits) == 400
     stats = crawl.stats
     assert stats["frontier/rank/runs"] >= 1
-    assert stats["frontier/rank/moved"] > 0
     assert 30 <= stats["frontier/rank/pages"] <= 400
-    assert stats["frontier/rank/error_bound"] < 2
     assert crawl.log.count("DEBUG: Ranked ") == stats["frontier/rank/runs"], "a small crawl has many"
     store = Store(tmp_path / "frontier")
     kept = json.loads(store.get(keys.RANKING) or b"null")
     store.close()
     assert kept["pages"] == stats["frontier/rank/pages"]
+    assert kept["error_bound"] < 2
     assert kept["scorer"].lower() == scorer
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..ranking.graph import Graph, Repacked, Row
     from ..ranking.pagerank import Ranking
-    from ..ranking.scorer import Floats, Scorer
+    from ..ranking.scorer import Scorer
     from ..store.batch import Batch
     from ..store.keys import PageId
     from ..store.leveldb import Store
@@ -101,12 +101,6 @@ class RankRun:
         if ranking is not None:
             self.prepared = scorer.prepare(ranking)
             self.ranking = ranking
-
-    @property
-    def scores(self) -> Floats:
-        """The rank of all pages by their ids, 1 on average; needs a ``ranking``."""
-        assert self.ranking is not None
-        return self.ranking.scores * max(self.pages, 1)
 
     def close(self) -> None:
         """Release the snapshot, after the end of `compute`."""
