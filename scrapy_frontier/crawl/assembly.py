@@ -35,7 +35,7 @@ from .enqueue import RequestEnqueuer
 from .fingerprints import Identities
 from .in_flight import Flights, FollowUps
 from .log import CrawlLog
-from .politeness_key import PolitenessKeys, read_suffixes, registered_domain
+from .politeness_key import PolitenessKeys, registered_domain
 from .queued import QueuedRequests
 from .revisits import Revisits
 from .timers import CommitTimer, EngineTimer, Recovery
@@ -146,7 +146,6 @@ class Crawl:
             self.frontier = self._open_frontier(directory, spider, undo)
             self._make_parts(spider, failed)
             self._let_go = undo.pop_all().close
-        read_suffixes(after=1.0)
         _crawls[crawler] = self
 
     def _open_frontier(self, directory: str, spider: Spider, undo: ExitStack) -> Frontier:
@@ -156,6 +155,7 @@ class Crawl:
         undo.callback(store.close)
         self._dupefilter = DupeFilter(crawler, self.reporter)
         politeness = default_politeness(crawler.settings, spider)
+        registered_domain("www.example.com")  # reads its list now: later that would hold up the event loop
         frontier = Frontier(
             store,
             self.clock(),

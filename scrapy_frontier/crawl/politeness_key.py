@@ -7,7 +7,6 @@ page stays with the key it was queued under when the setting changes.
 from __future__ import annotations
 
 import logging
-import threading
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -25,12 +24,9 @@ logger = logging.getLogger(__name__)
 
 _MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
 
-_reading = threading.Lock()
-
-
 @cache
 def _suffixes() -> TLDExtract:
-    """The bundled snapshot of the public suffix list: nothing is asked from the internet."""
+    """Reads the bundled snapshot of the public suffix list; asks nothing from the internet."""
     import tldextract  # 40 ms, and 35 ms for the first name
 
     suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
@@ -47,29 +43,18 @@ def _say_unusable(problem: str) -> None:
     logger.error(words, problem)
 
 
-def read_suffixes(after: float) -> None:
-    """Read the list of public suffixes in a thread, *after* so many seconds, if no name needs it before.
-
-    It takes 75 ms, for which the event loop would stand still.
-    """
-    reader = threading.Timer(after, registered_domain, ["www.example.com"])
-    reader.daemon = True
-    reader.start()
-
-
 @lru_cache(maxsize=10_000)  # a host that is loaded is asked for up to three times
 def registered_domain(host: str) -> str:
     """``example.co.uk`` for ``www.example.co.uk``; an address, a suffix or any other name is its own.
 
-    3 us. Sub-domains of hosting services (``user.github.io``) belong to the service: who spawns them without
-    end must not be many. Where tldextract fails every host is its own, and an error says so once.
+    3 us, and 75 ms for the first name, which reads the list of public suffixes. Sub-domains of hosting
+    services (``user.github.io``) belong to the service, or a site could spawn domains without end. If
+    tldextract fails every host is its own, and an error says so once.
     """
     if host.count(".") < 2:  # whatever suffixes there are
         return host
     try:
-        with _reading:
-            suffixes = _suffixes()
-        found = suffixes.extract_str(host)
+        found = _suffixes().extract_str(host)
     except Exception as error:  # the frontier asks amid a change, of which half must not be lost
         _say_unusable(f"{type(error).__name__}: {error}")
         return host
@@ -99,8 +84,8 @@ class PolitenessKeys:
         return self._addresses.get(host, host)
 
     def learn(self, host: str, address: str) -> None:
-        """The address of *host*, from now on; of the 100,000 hosts that are kept those met first go."""
-        if len(self._addresses) >= _MOST_ADDRESSES:  # those met first go; they are asked for again
+        """Keeps the *address* of *host*; of more than 100,000 hosts the first are forgotten."""
+        if len(self._addresses) >= _MOST_ADDRESSES:
             for known in list(self._addresses)[: _MOST_ADDRESSES // 10]:
                 del self._addresses[known]
         self._addresses[host] = address
