@@ -28,7 +28,7 @@ from . import directory as jobdirs
 from . import scrapy_internals
 from .callback_requests import CallbackOutput
 from .choose_scorer import make_scorer
-from .clock import Standstill, boot_time, never_back, steady_clock
+from .clock import SuspendDetector, boot_time, never_back, steady_clock
 from .directory import SYNC_INTERVAL, Upkeep, open_store
 from .dupefilters import DupeFilter
 from .enqueue import RequestEnqueuer
@@ -202,7 +202,7 @@ class Crawl:
         )
         self.df = self._dupefilter.for_spiders(identities, frontier, self.enqueuer.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
-        self.standstill = Standstill(frontier, clock, boot_time, timeout)
+        self.suspend_detector = SuspendDetector(frontier, clock, boot_time, timeout)
         self._make_parts_for_links()
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, reporter)

@@ -61,7 +61,7 @@ MEANWHILE = "it stood still meanwhile"  # why nothing came of a request
 
 
 @dataclass(eq=False, repr=False)
-class Standstill:
+class SuspendDetector:
     """Notices that the process stood still: it was stopped (Ctrl-Z), its container paused, its machine
     suspended, or a callback held the event loop. What was under way then is late by that, and nobody is to
     blame for it.
@@ -91,7 +91,7 @@ class Standstill:
         words = "The process stood still for %s: no host is blamed for the pages that were under way"
         logger.info(words, span(self._last - last))
 
-    def was_during(self, begun_at: float | None = None) -> bool:
+    def overlapped_suspend(self, begun_at: float | None = None) -> bool:
         """Whether there was one since *begun_at*, by the crawl's clock; None: while anything may have been
         under way that ends now."""
         if self.next < math.inf:

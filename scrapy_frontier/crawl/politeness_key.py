@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
 
+
 @cache
 def _suffixes() -> TLDExtract:
     """Reads the bundled snapshot of the public suffix list; asks nothing from the internet."""

@@ -194,7 +194,7 @@ class FrontierScheduler(BaseScheduler):
         crawl.output.begin()
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)
-        crawl.standstill.look()
+        crawl.suspend_detector.look()
 
     def _failed(self, error: Exception) -> None:
         """Counts and logs *error*: raised into the engine it would lose the request, or hang the crawl."""
@@ -223,8 +223,8 @@ class FrontierScheduler(BaseScheduler):
         frontier, now = crawl.frontier, crawl.clock()
         if len(crawl.flights) >= self._most and not self._watch.is_held_up(now, self._most):
             return None
-        if now >= crawl.standstill.next:
-            crawl.standstill.look()
+        if now >= crawl.suspend_detector.next:
+            crawl.suspend_detector.look()
         if self._last:
             return self._hand_out_last(self._last.pop(), crawl)
         for _ in range(_MOST_PASSED_OVER):
@@ -341,7 +341,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None:
             return
         try:
-            crawl.standstill.look()
+            crawl.suspend_detector.look()
             self._watch.sweep()
             if not self._sleeps(crawl):
                 self._report(crawl)

@@ -109,7 +109,7 @@ class CooldownMiddleware(Component):
             back = self._await(crawl, request, fault, exception)
         elif trouble is None:
             return None
-        elif crawl.standstill.was_during(None if lease is None else lease.leased_at):
+        elif crawl.suspend_detector.overlapped_suspend(None if lease is None else lease.leased_at):
             back = postponed(flight, request, reasons.NOT_SENT(cause=MEANWHILE))
         else:
             back = self._cool(crawl, request, trouble._replace(is_silent=True, failure=exception))
