@@ -34,6 +34,7 @@ SETTINGS = {
     "DOWNLOAD_MAXSIZE": 2_000_000,
     "RETRY_TIMES": 1,
     "FRONTIER_HOST_PAGES": 30,
+    "FRONTIER_POLITENESS_KEY": "domain",  # or sub-domains without end are hosts without end
     "FRONTIER_END_WAIT": 3,
     "LOG_LEVEL": "INFO",
 }
