@@ -1,8 +1,7 @@
-"""Requests on their way: what is seen of each between hand-out and release, and the verdict.
+"""Requests under way, from hand-out to release: what is seen of each, and how its page ends.
 
-What the engine makes of them is reported here by `engine_watch`.
-
-Where a request comes from, and what one that follows from another says of that other's page.
+Also the requests that follow from them: retries, redirects, postponed ones. `engine_watch` reports here what
+the engine makes of each request.
 """
 
 from __future__ import annotations
@@ -81,16 +80,18 @@ class Postponement(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Flight:
-    """A request on its way, from hand-out to release, and what was seen of it so far.
+    """A request under way, from hand-out to release, and what was seen of it so far, for `outcome_of`.
 
-    What was seen is read by `outcome_of` when it has ended. ``links`` are those of its page; ``robots`` is
-    what robots.txt said when it was handed out, ``callback`` is what the request had then (the shell takes
-    its own back as soon as it is called); ``is_sending``: its host waits to hear that it went out;
-    ``was_given``: it, or meanwhile one beside the pages, came to a download handler; ``is_cached``: a
-    response to it came from Scrapy's HTTP cache, whatever middlewares made of that.
-    ``fetched`` is what the response was, ``consequences`` are those of its directives, and its links are
-    followed by the ``follow_rules``. For pages that come back: the ``digest`` of its body or text, and the
-    validators it was ``asked_with``.
+    - ``robots``: what robots.txt said at hand-out; ``callback``: that of the request then (the shell takes it
+      back as soon as it is called).
+    - ``is_sending``: its host waits to hear that it went out. ``was_given``: it, or meanwhile a side request,
+      reached a download handler. ``is_cached``: Scrapy's HTTP cache answered.
+    - ``fetched``, ``consequences``, ``links``: of its response, of the directives in it, and of its page;
+      ``follow_rules``: those by which the links are followed.
+    - ``digest``, ``asked_with``: of the body, and the validators that were sent, if pages come back.
+    - ``errback``: removed from the request, which may be the user's own object.
+    - ``page_request``: payload and facts of its page from now on.
+    - ``is_let_through``: the spider middlewares before ours let its response pass to the callback.
     """
 
     request: Request
@@ -116,9 +117,9 @@ class Flight:
     follow_rules: tuple[FollowRule, ...] = ()
     digest: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING
-    errback: Any = None  # taken off the request, which may be the user's own object
-    page_request: tuple[bytes, RequestFacts] | None = None  # payload and facts of its page from now on
-    is_let_through: bool = False  # the spider middlewares before ours let its response pass, to the callback
+    errback: Any = None
+    page_request: tuple[bytes, RequestFacts] | None = None
+    is_let_through: bool = False
 
     def is_postponed_as(self, follow_up: Request) -> bool:
         """Whether *follow_up* is its request, postponed by a middleware of ours."""
@@ -126,17 +127,17 @@ class Flight:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether its page is not asked for, because its site was given up: a proxy may know better."""
+        """Whether its page is not requested because its site was given up; by a proxy it is."""
         return self.lease.given_up is not None and not self.request.meta.get("proxy")
 
     @property
     def has_landed(self) -> bool:
-        """Whether the downloader and its middlewares are done with it."""
+        """Whether the downloader and its middlewares have finished with it."""
         return self.is_fetched or self.error is not None or self.follow_up is not None
 
     @property
     def is_forced(self) -> bool:
-        """Whether its page is asked for unconditionally, and its callback called: the request wants that."""
+        """Whether the request wants its page unconditionally, and its callback called."""
         return is_forced(self.request.meta, self.lease.page)
 
     def came_to(self, result: Any) -> float | None:
@@ -157,45 +158,40 @@ class Flight:
         latency = self.request.meta.get(LATENCY)
         return latency if isinstance(latency, float) else None
 
-    def raises(self, error: BaseException) -> None:
-        """Its callback, or its errback, raised *error*."""
-        self.spider_error = error
-
     def takes_validators_off(self, request: Request) -> None:
-        """Take our validators off *request*: what follows from it has none, nor has its payload."""
+        """Removes our validators from *request*, so that no follow-up and no payload has them."""
         for name, value in zip(CONDITIONAL, self.asked_with, strict=True):
             if value:
                 request.headers.pop(name, None)
 
     def gather_links(self, url: str) -> PageLinks:
-        """What the links of its page, found at *url*, gather on: its callback is about to run."""
+        """Returns the collector of the links of its page, found at *url*."""
         if self.links is None:
             found = self.consequences
             self.links = PageLinks(url, found.canonical, found.is_nofollow, self.lease)
         return self.links
 
     def ends_silently(self, outcome: Outcome) -> Consumed:
-        """What to raise for the page to end with *outcome*, unheard by callback and errback."""
+        """Returns what to raise for the page to end with *outcome*, without callback and errback."""
         self.falls_silent()
         return Consumed(outcome)
 
     def falls_silent(self) -> None:
-        """No errback hears how it ends: that is taken off the request until it has ended."""
+        """Removes the errback from the request until it has ended."""
         self.errback, self.request.errback = self.request.errback or self.errback, None
 
     def leads_to(self, target: PageId) -> None:
-        """The request that follows from it is queued as the page *target*, which its outcome names from now
-        on."""
+        """Sets the page *target*, as which its follow-up is queued, in its outcome."""
         if self.outcome is not None:
             self.outcome = self.outcome._replace(target=target)
 
     def note(self, words: str, led_to: Request | None = None) -> None:
-        """Have the record of the page, if it is fetched, say *words* too, and name its better self."""
+        """Adds *words* to the record of the page, if it is fetched, and the page that stands for it."""
         self.notes += (words,)
         self.led_to = led_to or self.led_to
 
     def obeys(self, consequences: Consequences) -> None:
-        """The page is read, its directives come to *consequences*; its record says so."""
+        """Notes the *consequences* of the directives of the page, also for its record."""
         self.consequences = consequences
         self.notes += consequences.notes_of_items + consequences.notes_of_links
         if consequences.alias_of is not None:
@@ -215,25 +211,25 @@ class Flights(dict[int, Flight]):
         self.links_with: dict[Request, PageLinks] = {}  # by a request that a callback yielded
 
     def response_downloaded(self, response: Response, request: Request) -> None:
-        """Receives Scrapy's signal: a retry hides the status from everything that comes later."""
+        """Notes the status, at Scrapy's signal: a retry hides it from everything that comes later."""
         flight = self.get(id(request))
         if flight is not None:
             flight.status = response.status
 
     def await_follow_up(self, flight: Flight) -> None:
-        """A request follows from that of *flight*, and is on its way to the scheduler."""
+        """Notes that a follow-up of *flight* is on its way to the scheduler."""
         assert flight.follow_up is not None
         self.by_follow_up[flight.follow_up] = flight
 
     def await_no_more(self, flight: Flight) -> None:
-        """*flight* has ended: what follows from it, and links of its page, will not come any more."""
+        """Forgets the follow-up and the links of *flight*, which has ended."""
         if flight.follow_up is not None:
             self.by_follow_up.pop(flight.follow_up, None)
         for request in () if flight.links is None else flight.links.yielded:
             self.links_with.pop(request, None)
 
     def note_link(self, request: Request, link: Link, found: PageLinks) -> None:
-        """A callback yielded *request*, which is *link*, one of those *found* on its page."""
+        """Notes that a callback yielded *request* as the *link*, one of those *found* on its page."""
         found.yielded[request] = link
         self.links_with[request] = found
 
@@ -243,8 +239,8 @@ class Flights(dict[int, Flight]):
         return None if found is None else (found.lease, found.yielded.pop(request))
 
     def leading_to(self, request: Request) -> Flight | None:
-        """The flight that *request* follows from, a redirect or retry by a middleware or by a callback; None
-        for any other. What a middleware made is told once."""
+        """Returns the flight that *request* follows from, as a redirect or retry by a middleware or callback;
+        None for others. What a middleware made is found once."""
         if not self.by_follow_up and not request.dont_filter:
             return None
         flight = self.by_follow_up.pop(request, None)
@@ -254,15 +250,15 @@ class Flights(dict[int, Flight]):
 
 
 def is_retry(request: Request, of: Request) -> bool:
-    """Whether *request*, which a callback yields, is one by `get_retry_request`: the same, tried once more.
-    Other requests of a page that was retried have as many ``retry_times`` as that."""
+    """Whether *request*, from a callback, is a retry of *of* by `get_retry_request`. Other requests of a page
+    that was retried have as many ``retry_times`` as that."""
     made, before = request.meta.get("retry_times"), of.meta.get("retry_times", 0)
     is_same = request.url == of.url and request.method == of.method and request.body == of.body
     return is_same and isinstance(made, int) and isinstance(before, int) and made > before
 
 
 def fetched_of(response: Response) -> Fetched | None:
-    """What the record of a page keeps of *response*; None where it shows no page. About 5 us."""
+    """Returns what the record of a page keeps of *response*; None if it shows no page. About 5 us."""
     flags, headers = response.flags, response.headers
     if not 200 <= response.status < 300 or CACHED in flags:
         return None
@@ -281,7 +277,7 @@ def _content_type(value: bytes) -> str:
 def outcome_of(
     flight: Flight, is_closing: bool = False, find: Callable[[Request], PageId | None] | None = None
 ) -> Outcome:
-    """What becomes of the page.
+    """Returns what becomes of the page.
 
     A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
     middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
@@ -334,17 +330,17 @@ def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome
 
 
 def ended_with(status: int) -> Outcome:
-    """The page ends with this HTTP *status*, 400 or more: gone with 404 and 410, else failed."""
+    """Returns the end of a page with an HTTP *status* of 400 or more: gone by 404 and 410, else failed."""
     return Outcome(event_at(status), status, reasons.STATUS(status=status))
 
 
 def failed_with(error: BaseException) -> Outcome:
-    """The page ends as failed, because of *error*."""
+    """Returns the end of a page that failed with *error*."""
     return Outcome(Event.FAILED, reason=describe(error))
 
 
 def describe(error: BaseException) -> str:
-    """Class and message of *error* in one line, 200 characters at most."""
+    """Returns class and message of *error* in one line of at most 200 characters."""
     words = error.reason if isinstance(error, CloseSpider) else error  # whose own text is empty
     text = " ".join(str(words).split())
     return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
@@ -380,18 +376,14 @@ class PageLinks:
 
 
 def is_seed(request: Request) -> bool:
-    """Whether *request* comes from ``start()``, or by redirects from there.
-
-    What a callback makes of a seed inherits its meta, but has a depth.
-    """
+    """Whether *request* comes from ``start()``, or by redirects from there. What a callback makes of a seed
+    inherits its meta, but has a depth."""
     return START in request.meta and "depth" not in request.meta
 
 
 def is_answer(follow_up: Request, flight: Flight) -> bool:
-    """Whether *follow_up* fetches what a form was answered with: its page may be known, the answer is not.
-
-    A login leads to the page one came from, as a rule, which shows another face then.
-    """
+    """Whether *follow_up* fetches the answer to a form: its page may be known, but a login changes what it
+    shows."""
     return (
         flight.request.method not in ("GET", "HEAD")
         and follow_up.method == "GET"
@@ -400,20 +392,20 @@ def is_answer(follow_up: Request, flight: Flight) -> bool:
 
 
 def is_redirect(follow_up: Request, flight: Flight) -> bool:
-    """Whether *follow_up* is where the response sends to, and no request that a middleware made itself."""
+    """Whether *follow_up* is the target of a redirect, and not a request that a middleware made itself."""
     return times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
 
 
 def only_its_retry_insists(follow_up: Request, flight: Flight) -> bool:
-    """Whether *follow_up*, to which a redirect of *flight* led, would be fetched whatever is known
-    (``dont_filter``) because the page was retried or handed back, and not because it asks for that itself."""
+    """Whether *follow_up*, to which a redirect of *flight* led, has ``dont_filter`` only because the page was
+    retried or handed back."""
     is_sent_so = flight.request.dont_filter and is_redirect(follow_up, flight)
     return is_sent_so and not flight.lease.page.facts.insists
 
 
 def is_once_more(follow_up: Request, flight: Flight) -> bool:
-    """Whether *follow_up* is for the page of *flight* again: a retry, or one that was postponed. A retry of
-    another page is none, a mirror say: it led there."""
+    """Whether *follow_up* is for the page of *flight* again: retried or postponed. A retry of another page, a
+    mirror say, is a page that it led to."""
     if flight.is_postponed_as(follow_up):
         return True
     is_retried = times(follow_up, "retry_times") > times(flight.request, "retry_times")
@@ -421,7 +413,7 @@ def is_once_more(follow_up: Request, flight: Flight) -> bool:
 
 
 def times(request: Request, counter: str) -> int:
-    """The *counter* in the meta of a request; 0 where there is none, or no number."""
+    """Returns the *counter* in the meta of a request; 0 if it has none, or no number."""
     value = request.meta.get(counter, 0)
     return value if isinstance(value, int) else 0
 
@@ -446,14 +438,14 @@ def postponed(flight: Flight | None, request: Request, reason: str, seconds: flo
 
 
 def redirected(follow_up: Request, target: PageId | None, status: int = 0) -> Outcome:
-    """The page led to *follow_up*, answered with *status*; *target* is the page of that, None while nobody
-    knows it."""
+    """Returns the end of a page that led to *follow_up* with *status*; *target* is the page of that, if
+    known."""
     reason = reasons.LED(url=follow_up.url[: reasons.LONGEST_URL])
     return Outcome(Event.REDIRECTED, status, reason, target=target)
 
 
 def not_followed(url: str, why: str) -> str:
-    """Why a page leads nowhere, for its record: *url* is refused, since *why*."""
+    """Returns why a page leads nowhere, for its record: *url* is refused, because of *why*."""
     return reasons.NOT_FOLLOWED(why=why, url=url[: reasons.LONGEST_URL])
 
 
@@ -477,7 +469,7 @@ def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request)
 
 
 def use_up_retries(request: Request, retry_times: int) -> None:
-    """Have Scrapy's retry middleware take *request* for the last one of its page, so that the next trouble
+    """Makes Scrapy's retry middleware take *request* for the last try of its page, so that the next error
     reaches the errback."""
     most = request.meta.get("max_retry_times")
     made = request.meta.get("retry_times", 0)
@@ -513,8 +505,7 @@ class FollowUps:
     _reporter: Reporter
 
     def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
-        """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
-        is."""
+        """Ends *flight* if *follow_up* is for its page again, and returns whether it is."""
         lease = flight.lease
         if not is_once_more(follow_up, flight):
             return False
@@ -537,15 +528,14 @@ class FollowUps:
         return True
 
     def _give_up(self, flight: Flight, follow_up: Request, reason: str) -> None:
-        """Have *follow_up* fail, for which nobody will ask: a callback knows of no `use_up_retries`."""
+        """Makes *follow_up* fail: its page has used up its attempts."""
         reason = reasons.ATTEMPTS_USED_UP(reason=reason, attempts=flight.lease.page.attempts + 1)
         words = "Gave up %s: %s; see FRONTIER_MAX_ATTEMPTS (said once)"
         self._reporter.log_once("attempts_used_up", logging.WARNING, words, follow_up, reason)
         self._have_fail(follow_up, IgnoreRequest(reason))
 
     def _replace(self, flight: Flight, follow_up: Request) -> bytes | None:
-        """The payload of *follow_up*, by which the page is asked for until its visit ends; None if it has
-        none."""
+        """Returns the payload of *follow_up*, by which the page is requested until its visit ends."""
         payload = self._requests.replace(flight.lease.page_id, follow_up)
         return None if payload is None else visit_payload(payload, flight.lease.page.payload)
 
@@ -574,7 +564,7 @@ class FollowUps:
         return target
 
     def _as_yielded(self, flight: Flight) -> Request | None:
-        """The request of the page of *flight*, before its tries; None where it cannot be read."""
+        """Returns the request of the page of *flight*, as it was yielded; None if it cannot be read."""
         page = flight.lease.page
         try:
             return self._requests.codec.decode(page.url, page.priority, page.payload)
@@ -582,8 +572,8 @@ class FollowUps:
             return None
 
     def end_for_nothing(self, flight: Flight, follow_up: Request) -> str:
-        """End *flight* as failed, if *follow_up*, which asks for its page again, would get the same answer:
-        the reason. Empty where it may get another one."""
+        """Ends *flight* as failed and returns the reason, if *follow_up*, for its page again, would get the
+        same answer; returns "" otherwise."""
         if may_answer_otherwise(self._crawler, flight.request, follow_up):
             return ""
         reason = reasons.TO_ITSELF_FOR_NOTHING()
@@ -591,16 +581,16 @@ class FollowUps:
         return reason
 
     def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
-        """End *flight* as one that led to *follow_up*, whose page may be *known*; whether that asks for the
-        same page once more."""
+        """Ends *flight* as one that led to *follow_up*, whose page may be *known*; returns whether that is
+        its own page."""
         page_id = flight.lease.page_id
         if known is None or known != page_id:
             flight.outcome = redirected(follow_up, known, flight.status)
             return False
         payload = self._replace(flight, follow_up)
         if follow_up.dont_filter and not is_redirect(follow_up, flight):
-            # As often as it likes, as with Scrapy: it knows what it waits for, and perhaps nobody was asked.
-            # What it waits for may be of the same host: that must come first.
+            # As often as a middleware likes, as with Scrapy. What it waits for may be of the same host, and
+            # must come first.
             reason = reasons.HANDED_BACK()
             flight.outcome = Outcome(Event.POSTPONED, reason=reason, visit_payload=payload, is_behind=True)
             return True

@@ -1,7 +1,4 @@
-"""What a crawl tells of itself: how it begins and goes on, whom it waits for and gives up, what is left.
-
-What the scheduler tells: counts for the stats, and log lines that are said once.
-"""
+"""What a crawl reports: counts for Scrapy's stats, and lines in its log."""
 
 from __future__ import annotations
 
@@ -30,25 +27,25 @@ if TYPE_CHECKING:
 
 
 def refusal_stat(kind: str) -> str:
-    """The stat that counts the refusals of a *kind*, as `Discovered.kind` names it."""
+    """Returns the stat that counts refusals of a *kind* (`Discovered.kind`)."""
     return f"frontier/traps/{kind}" if kind in TRAPS else f"frontier/{kind}"
 
 
 def inventory(states: Mapping[str, int]) -> str:
-    """What a frontier holds, in words, from the number of pages in each state by its name."""
+    """Describes a frontier by its number of pages in each state: ``60 pages known, 4 queued: 55 done``."""
     rest = f": {others(states)}" if others(states) else ""
     return f"{sum(states.values())} pages known, {states['queued']} queued{rest}"
 
 
 def others(states: Mapping[str, int]) -> str:
-    """How many pages are in which state, those aside that are queued: ``55 done, 1 failed``."""
+    """Describes the pages that are not queued: ``55 done, 1 failed``."""
     return ", ".join(f"{count} {state}" for state, count in states.items() if count and state != "queued")
 
 
 class Reporter:
-    """``tally`` counts this run; `report` brings the stats up to date.
+    """Counts in ``tally`` what happens in this run, brings stats up to date with it, and logs for the spider.
 
-    A call of the stats collector for every link would cost more than the link does.
+    Calling the stats collector for every link would cost more than the link does.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -59,33 +56,32 @@ class Reporter:
         self._logged: set[str] = set()
 
     def log(self, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
-        """Log *message* % *values* at *level*, as a line of the spider's; with the traceback if
-        *exc_info*."""
+        """Logs *message* % *values* at *level*, with the traceback if *exc_info*."""
         self._logger.log(level, message, *values, exc_info=exc_info, extra={"spider": self.spider})
 
     def log_once(self, key: str, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
-        """`log`, but only the first time in a crawl for each *key*."""
+        """Logs only the first time in a crawl for each *key*."""
         if key not in self._logged:
             self._logged.add(key)
             self.log(level, message, *values, exc_info=exc_info)
 
     def report_requests(self, stats: StatsCollector) -> None:
-        """Bring up to date in *stats* how many requests came in and went out, which callbacks compare with a
-        limit of theirs. 5 us: each stat is counted through two calls of Scrapy's."""
+        """Counts in *stats* the requests that came in and went out, which callbacks may compare with a limit.
+        5 us."""
         for name in ("scheduler/enqueued", "scheduler/dequeued"):
             self._count(stats, name, self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"])
 
     def _count(self, stats: StatsCollector, name: str, number: int) -> None:
-        """Have *stats* count *number* of these, by those that it was not told yet: collectors of metrics have
-        counters and gauges, and know by the call which one a stat is."""
+        """Raises the stat *name* to *number* by ``inc_value``: collectors of metrics tell counters from
+        gauges by the call."""
         reported = self._reported.get(name)
         if number != reported:
             self._reported[name] = number
             stats.inc_value(name, number - (reported or 0))
 
     def report(self, stats: StatsCollector, frontier: Frontier) -> None:
-        """Bring *stats* up to date with the ``tally`` and with what *frontier* holds. Every few seconds, and
-        at the end; no store read."""
+        """Brings *stats* up to date with the ``tally`` and *frontier*. Every few seconds, and at the end; no
+        store read."""
         for name, value in self.tally.items():
             if value:
                 self._count(stats, name, value)
@@ -103,27 +99,25 @@ _MOST_COUNTED = 10_000  # pages that wait for room: 4 ms
 
 @dataclass(eq=False, repr=False)
 class CrawlLog:
-    """Tells of *frontier*, by *reporter*, in the log of the crawl; changes nothing but what was said,
-    and, as it starts, who uses the frontier."""
+    """Logs by *reporter* how a crawl of *frontier* begins, goes on and ends."""
 
     _frontier: Frontier
     _clock: Callable[[], float]
     _reporter: Reporter
     _is_temporary: bool
     _limits: Limits
-    _logged_until = 0.0  # for whom the crawl waits
+    _logged_until = 0.0  # when hosts that the crawl waits for are logged again
     _interval = _progress_at = 0.0  # seconds between two lines of progress; when the next is due
-    _place = "JOBDIR"  # the setting that says where the frontier lies
+    _place = "JOBDIR"  # the setting that says where the frontier is
 
     def log_start(self, spider: Spider, settings: BaseSettings) -> None:
-        """Say once, with the frontier open, what it holds, whose it was, and which settings there are not.
-        Notes the spider as the one that uses it."""
-        frontier, left, log = self._frontier, _left_by_scrapy(settings), self._reporter.log
+        """Logs what the frontier holds, whose it was, and unknown settings. Notes the spider in the store."""
+        frontier, log = self._frontier, self._reporter.log
         other = frontier.used_by(spider.name)
         states = frontier.totals().states
-        what = inventory(states)
         if frontier.pending:
-            log(logging.INFO, "Resuming crawl (%d requests scheduled): %s", frontier.pending, what)
+            words = "Resuming crawl (%d requests scheduled): %s"
+            log(logging.INFO, words, frontier.pending, inventory(states))
             if other is not None:
                 words = (
                     "These are requests of spider %r. Unless it was renamed to %r, or both have the same "
@@ -132,10 +126,10 @@ class CrawlLog:
                 )
                 log(logging.WARNING, words, other, spider.name)
         elif any(states.values()):
-            log(logging.INFO, "%s", what)
-        elif left:
+            log(logging.INFO, "%s", inventory(states))
+        elif left := _left_by_scrapy(settings):
             words = (
-                "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl begins anew. To "
+                "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl starts anew. To "
                 "go on with that one, unset SCHEDULER and the add-on; else remove the directory"
             )
             log(logging.WARNING, words, left)
@@ -150,21 +144,19 @@ class CrawlLog:
         self._progress_at = self._clock() + self._interval
 
     def log_progress(self, now: float) -> None:
-        """Say what the frontier holds if the last time, or the start, is ``LOGSTATS_INTERVAL`` seconds ago
-        at *now*; never where that is 0. Scrapy's own line says how fast pages come. No store read."""
+        """Logs what the frontier holds, at most once in ``LOGSTATS_INTERVAL`` seconds; never if that is 0. No
+        store read."""
         if not self._interval or now < self._progress_at:
             return
         self._progress_at = now + self._interval
         frontier = self._frontier
-        ended = others(frontier.totals().states)
+        counts = frontier.pending, frontier.leased, frontier.hosts
+        ended = others(frontier.totals().states) or "none"
         words = "Frontier: waiting %d, under way %d, hosts in memory %d; of all runs: %s"
-        self._reporter.log(
-            logging.INFO, words, frontier.pending, frontier.leased, frontier.hosts, ended or "none"
-        )
+        self._reporter.log(logging.INFO, words, *counts, ended)
 
     def log_news(self) -> None:
-        """What nobody was told yet: rows that cannot be read, which are counted, and a line for each host, or
-        origin of one, that was given up."""
+        """Logs and counts new rows that cannot be read, and logs each host or origin that was given up."""
         set_aside, given_up = self._frontier.news()
         if set_aside:
             self._reporter.tally["frontier/unreadable"] += len(set_aside)
@@ -176,8 +168,8 @@ class CrawlLog:
             self._reporter.log(logging.INFO, words, origin or host, reason, queued)
 
     def log_waited_for(self, now: float, end: float, end_wait: float) -> None:
-        """Say who the crawl waits for, and until when (*now* and *end* in POSIX seconds); once in *end_wait*
-        seconds."""
+        """Logs which hosts the crawl waits for, and until when (*now* and *end* in POSIX seconds); once in
+        *end_wait* seconds."""
         if now < self._logged_until:
             return
         self._logged_until = now + end_wait
@@ -186,15 +178,13 @@ class CrawlLog:
         self._reporter.log(logging.INFO, words, _left(left), moment(left.first), moment(end))
 
     def log_left_over(self, reason: str) -> None:
-        """Where a crawl ended although pages are left, say of whom, and when to come back; nothing but for
-        the *reason* "finished"."""
+        """Logs the pages that are left when the crawl ends for the *reason* "finished", and what to do."""
         frontier = self._frontier
         if reason != "finished":
             return
         if frontier.withheld:
-            pages = "1 page stays" if frontier.withheld == 1 else f"{frontier.withheld} pages stay"
-            unblock = "`scrapy frontier unblock HOST` and run the crawl again to fetch them"
-            self._reporter.log(logging.WARNING, "%s queued, of hosts that are blocked; %s", pages, unblock)
+            words = "%s queued, of hosts that are blocked; `scrapy frontier unblock HOST` and run again"
+            self._reporter.log(logging.WARNING, words, _pages(frontier.withheld, "stays", "stay"))
         if not frontier.pending:
             return
         left = frontier.left_over(self._clock())
@@ -206,8 +196,8 @@ class CrawlLog:
         self._reporter.log(logging.WARNING, "%s; %s", _left(left), remedy)
 
     def log_known_seeds(self, count: int, first: str) -> None:
-        """Who runs a crawl a second time must see why the feed has nothing in it: of *count* seeds, *first*
-        is one. Pages that wait for room in a budget are told then, too."""
+        """Logs why a run fetched nothing: *count* seeds are known, *first* is one; or pages are not due yet,
+        or over a budget."""
         tally = self._reporter.tally
         has_fetched = tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]
         if not has_fetched:
@@ -221,59 +211,54 @@ class CrawlLog:
         if has_fetched:
             self._reporter.log(logging.INFO, "%s, and not fetched again", known)
             return
-        self._reporter.log(
-            logging.WARNING,
+        words = (
             "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
-            "requeue --state %s; or another %s; or frontier_every_run in the meta of a seed",
-            known,
-            ",".join(self._frontier.totals().finished),
-            self._place,
+            "requeue --state %s; or another %s; or frontier_every_run in the meta of a seed"
         )
+        finished = ",".join(self._frontier.totals().finished)
+        self._reporter.log(logging.WARNING, words, known, finished, self._place)
 
     def _log_first_due(self) -> bool:
-        """When the first page comes back, if one does; whether that was said."""
+        """Logs when the first page comes back; False if none does."""
         due = None
-        with suppress(FrontierError):  # as below
+        with suppress(FrontierError):  # this line is not worth ending the crawl otherwise
             due = self._frontier.next_due()
         if due is None:
             return False
-        waiting = self._frontier.totals().due
-        pages = "1 page" if waiting == 1 else f"{waiting:,} pages"
-        words = (
-            "Nothing is due: the first of %s is due %s. New seeds are fetched; `scrapy frontier requeue` "
-            "fetches again"
-        )
-        self._reporter.log(logging.WARNING, words, pages, moment(due))
+        words = "Nothing is due: the first of %s due %s. New seeds are fetched; `scrapy frontier requeue` too"
+        waiting = _pages(self._frontier.totals().due, "is", "is")
+        self._reporter.log(logging.WARNING, words, waiting, moment(due))
         return True
 
     def _log_over_budget(self) -> None:
-        """How many pages wait for room in a budget, and which budgets there are: each page has its own."""
+        """Logs how many pages wait for room in a budget, and which budgets there are."""
         limits = self._limits._asdict().items()
         budgets = [f"{PREFIX}{name.upper()} = {most}" for name, most in limits if most]
-        if not budgets:
-            return
-        with suppress(FrontierError):  # no crawl ends otherwise for want of this line
-            count = self._frontier.waiting_for_room(_MOST_COUNTED)
-            if count:
-                pages = "1 page waits" if count == 1 else f"{count:,} pages wait"
-                more = " or more" if count == _MOST_COUNTED else ""
-                words = (
-                    "%s%s for room in a budget (%s): `scrapy frontier why URL` says in which; raise that "
-                    "to fetch them"
-                )
-                self._reporter.log(logging.WARNING, words, pages, more, ", ".join(budgets))
+        count = 0
+        if budgets:
+            with suppress(FrontierError):  # as above
+                count = self._frontier.waiting_for_room(_MOST_COUNTED)
+        if count:
+            more = " or more" if count == _MOST_COUNTED else ""
+            words = "%s%s for room in a budget (%s): `scrapy frontier why URL` says in which; raise that"
+            self._reporter.log(
+                logging.WARNING, words, _pages(count, "waits", "wait"), more, ", ".join(budgets)
+            )
 
 
 def _left_by_scrapy(settings: BaseSettings) -> str | None:
-    """The directory of requests that Scrapy's own scheduler has left in the job directory."""
+    """Returns the queue of Scrapy's own scheduler in the job directory, if there is one."""
     directory = Path(settings["JOBDIR"] or "", "requests.queue")
     is_there = settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
     return str(directory) if is_there else None
 
 
+def _pages(count: int, singular: str, plural: str) -> str:
+    return f"1 page {singular}" if count == 1 else f"{count:,} pages {plural}"
+
+
 def _left(left: Left) -> str:
     names = ", ".join(left.names) + (" ..." if left.hosts > len(left.names) else "")
-    pages = "1 page is" if left.pages == 1 else f"{left.pages} pages are"
     hosts = "1 host" if left.hosts == 1 else f"{left.hosts} hosts"
     doing = f": {' or '.join(left.doing)}" if left.doing else ""
-    return f"{pages} left, of {hosts} ({names}){doing}"
+    return f"{_pages(left.pages, 'is', 'are')} left, of {hosts} ({names}){doing}"
