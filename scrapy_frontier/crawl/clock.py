@@ -63,12 +63,12 @@ MEANWHILE = "it stood still meanwhile"  # why nothing came of a request
 @dataclass(eq=False, repr=False)
 class SuspendDetector:
     """Notices that the process stood still: it was stopped (Ctrl-Z), its container paused, its machine
-    suspended, or a callback held the event loop. What was under way then is late by that, and nobody is to
-    blame for it.
+    suspended, or a callback held the event loop. Requests under way then time out through no fault of their
+    hosts.
 
-    `look` is to be called every few seconds, and before anything at or after ``next`` (by the crawl's
-    *clock*) that depends on how long a page is under way. *boot_time* is that of the machine, and *timeout*
-    how long a request may take, both in seconds.
+    Call `look` every few seconds, and at or after ``next`` (by the crawl's *clock*) before anything that
+    depends on how long a page is under way. *boot_time* is the clock of the machine, and *timeout* how long a
+    request may take, in seconds.
     """
 
     _frontier: Frontier
@@ -80,7 +80,7 @@ class SuspendDetector:
     next = math.inf
 
     def look(self) -> None:
-        """Notice one that is just over: the leases that are out last as if they had been granted now."""
+        """Notices a standstill that is just over, and extends the leases that are out."""
         last, self._last = self._last, self._boot_time()
         now = self._clock()
         self.next = now + STOOD_STILL
@@ -92,8 +92,8 @@ class SuspendDetector:
         logger.info(words, span(self._last - last))
 
     def overlapped_suspend(self, begun_at: float | None = None) -> bool:
-        """Whether there was one since *begun_at*, by the crawl's clock; None: while anything may have been
-        under way that ends now."""
+        """Returns whether there was a standstill since *begun_at*, by the crawl's clock; None: within the
+        time that a request may take."""
         if self.next < math.inf:
             self.look()
         return (self._clock() - self._timeout if begun_at is None else begun_at) <= self._over

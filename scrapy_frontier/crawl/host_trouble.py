@@ -1,7 +1,5 @@
-"""What a response or an error of the downloader says of a host, and how it ends a page.
-
-A host that met trouble rests, and the strike is counted and logged.
-"""
+"""Reads from a response or an error of the downloader what trouble its host has, and how a page ends by
+it."""
 
 from __future__ import annotations
 
@@ -29,8 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def record_cooldown(crawler: Crawler, frontier: Frontier, host: str, trouble: Trouble, now: float) -> Cooled:
-    """`Frontier.record_cooldown`, and what is new of it is counted and logged. Raises
-    `FrontierUnwritable`."""
+    """Calls `Frontier.record_cooldown`, and counts and logs a new strike. Raises `FrontierUnwritable`."""
     rest = frontier.record_cooldown(host, trouble, now)
     if rest.is_new and rest.cooldown is not None:
         crawler.stats.inc_value("frontier/cooldown/strikes")
@@ -41,13 +38,13 @@ def record_cooldown(crawler: Crawler, frontier: Frontier, host: str, trouble: Tr
 
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
-CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
-OWN_PAUSE = 10.0  # seconds until a host is asked again that this machine could not ask
+CACHED = "cached"  # flag of a response from Scrapy's HTTP cache
+OWN_PAUSE = 10.0  # seconds after a fault of this machine until a host is asked again
 _FEWER = "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"
 _BIND = "set DOWNLOAD_BIND_ADDRESS, or bindaddress in the meta of requests, to an address of this machine"
 _OWN = {errno.EMFILE: _FEWER, errno.ENFILE: _FEWER, errno.EADDRNOTAVAIL: _BIND}
 
-# By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
+# By the names of the classes: Scrapy's own, and those of Twisted that other handlers let through.
 _NAMES = {
     Trouble(reasons.CONNECTION_REFUSED()): "ConnectionRefusedError DownloadConnectionRefusedError",
     Trouble(reasons.NO_SUCH_NAME()): "DNSLookupError CannotResolveHostError",
@@ -60,12 +57,12 @@ _TROUBLES = {name: trouble for trouble, names in _NAMES.items() for name in name
 
 
 def pause_in(response: Response, now: float) -> float:
-    """Seconds for which *response* asks to be left alone (`asked_pause`); 0 where it does not say."""
+    """Returns the seconds for which *response* asks to be left alone; 0 if it does not say."""
     return asked_pause(first_line(response, "Retry-After"), now)
 
 
 def trouble_in(response: Response, now: float) -> Trouble | None:
-    """What *response* says of its host (`trouble_at`); None where it says nothing."""
+    """Returns the trouble that *response* shows (`trouble_at`), None if it shows none."""
     status, line = response.status, first_line(response, "Retry-After")
     trouble = trouble_at(status, line, now)
     if trouble is None:
@@ -75,18 +72,18 @@ def trouble_in(response: Response, now: float) -> Trouble | None:
 
 
 def lines_of(response: Response, name: str) -> list[str]:
-    """The header lines of *response* called *name*."""
+    """Returns the header lines of *response* called *name*."""
     return [line.decode("latin-1") for line in response.headers.getlist(name)]
 
 
 def first_line(response: Response, name: str) -> str:
-    """The first of `lines_of`; empty where there is none."""
+    """Returns the first of `lines_of`, "" if there is none."""
     return next(iter(lines_of(response, name)), "")
 
 
 def error_of(trouble: Trouble, request: Request) -> Exception:
-    """What to raise for *request*, which is given up because of *trouble*: the error that another page of its
-    site met, else an `IgnoreRequest`."""
+    """Returns what to raise for *request*, which is given up because of *trouble*: the error that another
+    page of its site met, else an `IgnoreRequest`."""
     failure = trouble.failure
     if isinstance(failure, Response):
         return HttpError(failure.replace(url=request.url, request=request), "Ignoring non-200 response")
@@ -94,7 +91,7 @@ def error_of(trouble: Trouble, request: Request) -> Exception:
 
 
 def _is_answer(error: BaseException | None) -> bool:
-    """Whether *error*, of Twisted or aiohttp, is about what the host answered, not about the connection."""
+    """Returns whether *error*, of Twisted or aiohttp, is about an answer, not about the connection."""
     if error is None or type(error).__name__ == "ClientResponseError":
         return error is not None
     for reason in getattr(error, "reasons", ()):
@@ -107,28 +104,27 @@ def _is_answer(error: BaseException | None) -> bool:
 
 
 def forget_frames(error: BaseException | None) -> None:
-    """Let go of what *error*, which is kept while its host does not answer, holds by its tracebacks."""
+    """Drops the tracebacks of *error*, which is kept while its host does not answer."""
     while error is not None and error.__traceback__ is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 
 
 class OwnFault(NamedTuple):
-    """What this machine lacks, so that a request was not sent: the ``cause``, in words of the operating
-    system, and the ``remedy``."""
+    """Why this machine could not send a request: the ``cause``, in words of the operating system, and the
+    ``remedy``."""
 
     cause: str
     remedy: str
 
 
 def own_fault(error: BaseException | None) -> OwnFault | None:
-    """What this machine lacked where *error* kept a request from being sent; None where it lacked nothing.
-
-    No network is none of it: that may as well be the host's, and is over some day.
+    """Returns the fault of this machine that *error* shows, None if it shows none. A network that is down is
+    none: it may be the host's as well.
     """
     while error is not None:
         number = getattr(error, "osError", None) or getattr(error, "errno", None)  # Twisted's, or Python's
-        # An address that a host has, and this machine no route to, bears the same number.
+        # An address without a route bears the same number.
         if number in _OWN and (number != errno.EADDRNOTAVAIL or "bind" in str(error)):
             return OwnFault(os.strerror(number), _OWN[number])
         error = error.__cause__
@@ -136,10 +132,10 @@ def own_fault(error: BaseException | None) -> OwnFault | None:
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
-    """What an error of the downloader says of the host; None where it says nothing.
+    """Returns the trouble that an error of the downloader shows, None if it shows none.
 
-    Broken headers, a body cut short and a TLS certificate that does not fit are no better after a rest, and
-    the host answered.
+    Broken headers, a body cut short and a wrong TLS certificate are none: the host answered, and a rest does
+    not help.
     """
     if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
         return None

@@ -1,8 +1,8 @@
-"""Hosts in trouble are left alone: 429, 503, and connections that fail.
+"""Leaves hosts in trouble alone: after a 429, a 503, or a connection that failed.
 
-Sees responses and errors before Scrapy's retry, redirect and meta refresh middlewares do, tells the frontier,
-and postpones the page: it keeps its attempts and comes again when its host has rested. Where the frontier
-says that the page must count an attempt, everything goes on as without this middleware.
+It stands before Scrapy's retry, redirect and meta refresh middlewares, reports trouble to the frontier, and
+postpones the page: that keeps its attempts and comes again when its host has rested. A page that has to count
+the attempt goes its usual way.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 class CooldownMiddleware(Component):
-    """Below Redirect (600) and Retry (550): what comes from the network passes here first.
+    """Stands at 605, below Redirect (600) and Retry (550): responses and errors pass here first.
 
-    Requests for robots.txt are left alone: whoever sent them tells the frontier what they met.
+    Requests for robots.txt pass: their sender reports what they met.
     """
 
     def is_wanted(self) -> bool:
-        """Unless ``FRONTIER_COOLDOWN`` is 0, or one of Scrapy's commands tries a page out: somebody waits."""
+        """Returns false if ``FRONTIER_COOLDOWN`` is 0, and for Scrapy's commands that try a page out."""
         return self.settings.cooldown > 0 and not scrapy_internals.is_inspecting(self.crawler)
 
     def __init__(self, crawler: Crawler) -> None:
@@ -53,10 +53,8 @@ class CooldownMiddleware(Component):
         self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}
 
     def process_request(self, request: Request) -> Request | None:
-        """Postpone what was handed out before its host began to rest: it may have waited for robots.txt. And
-        what a redirect led to, until the redirect's Retry-After has passed.
-
-        A page that the frontier gave up ends here, as if it had met the trouble itself.
+        """Postpones a page that was handed out before its host began to rest, and the target of a redirect
+        until the Retry-After of that has passed. Raises the error of a page that is given up.
         """
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None:
@@ -78,8 +76,8 @@ class CooldownMiddleware(Component):
         return back
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Have the host of a *response* that is trouble rest, and postpone the page; *response* itself where
-        the page must count an attempt, or the spider wants it."""
+        """Lets the host of a *response* that is trouble rest, and postpones the page; returns *response* if
+        the page has to count the attempt, or the spider wants the response."""
         if CACHED in response.flags:
             flight = self.flights.get(id(request))
             if flight is not None:
@@ -91,14 +89,14 @@ class CooldownMiddleware(Component):
         trouble = trouble_in(response, crawl.clock())
         if trouble is None:
             return response
-        back = self._cool(crawl, request, trouble)
+        back = self._rest(crawl, request, trouble)
         if back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
             return response
         self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """As `process_response`, for a connection that failed; None where that says nothing of the host."""
+        """The same for a connection that failed; returns None if that says nothing of the host."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         lease = flight.lease if flight is not None else None
         if crawl is None or (lease is not None and lease.given_up is not None):
@@ -106,26 +104,26 @@ class CooldownMiddleware(Component):
         is_aside = request.meta.get("proxy") or isinstance(request, SideRequest)
         trouble = None if is_aside else trouble_of(exception)
         if (fault := own_fault(exception)) is not None:
-            back = self._await(crawl, request, fault, exception)
+            back = self._hold(crawl, request, fault, exception)
         elif trouble is None:
             return None
         elif crawl.suspend_detector.overlapped_suspend(None if lease is None else lease.leased_at):
             back = postponed(flight, request, reasons.NOT_SENT(cause=MEANWHILE))
         else:
-            back = self._cool(crawl, request, trouble._replace(is_silent=True, failure=exception))
+            back = self._rest(crawl, request, trouble._replace(is_silent=True, failure=exception))
         if back is None or request.meta.get("dont_retry"):
             return None
         forget_frames(exception)
         self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 
-    def _await(self, crawl: Crawl, request: Request, fault: OwnFault, error: Exception) -> Request | None:
-        """Have no host rest for what is this machine's *fault*: it is asked again in a while, in the next run
-        at once. The request postponed, or None where it must take its usual way."""
+    def _hold(self, crawl: Crawl, request: Request, fault: OwnFault, error: Exception) -> Request | None:
+        """Holds the host for a while, without a rest, because of a *fault* of this machine. Returns the
+        request, postponed, or None if it goes its usual way."""
         words = "This machine cannot send requests (%s): %s; the pages wait meanwhile (said once)"
         crawl.reporter.log_once("machine", logging.ERROR, words, fault.cause, fault.remedy)
         flight, meta = self.flights.get(id(request)), request.meta
-        # One with an address of its own would meet that for ever.
+        # A request with a wrong address of its own would meet that for ever.
         if flight is None or "bindaddress" in meta or meta.get("dont_retry"):
             return None
         trouble = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
@@ -136,17 +134,15 @@ class CooldownMiddleware(Component):
         return back
 
     def _wants(self, request: Request, status: int) -> bool:
-        """Whether the spider asked to see such responses, in any of the ways Scrapy has for it."""
+        """Returns whether the spider asked to see responses with this *status*, in any of Scrapy's ways."""
         if self._wants_all or request.meta.get("handle_httpstatus_all"):
             return True
         by_spider = getattr(self.crawler.spider, "handle_httpstatus_list", self._wanted)
         return status in request.meta.get("handle_httpstatus_list", by_spider)
 
-    def _cool(self, crawl: Crawl, request: Request, trouble: Trouble) -> Request | None:
-        """Have the host rest; the request postponed, or None where it must take its usual way.
-
-        A request that the frontier did not hand out (a pipeline's, say) cannot be postponed.
-        """
+    def _rest(self, crawl: Crawl, request: Request, trouble: Trouble) -> Request | None:
+        """Lets the host rest. Returns the request, postponed, or None if it goes its usual way, as do the
+        requests of callbacks and pipelines."""
         flight = self.flights.get(id(request))
         lease = flight.lease if flight is not None else None
         if lease is not None:
