@@ -381,10 +381,6 @@ class Frontier:
         """Set the delay that the settings ask for; the largest of all delays holds."""
         self._politeness.set_delay(name, delay, now)
 
-    def ordered_delay(self, name: str) -> float | None:
-        """Return the operator's delay of a host in seconds, None if there is none. O(1)."""
-        return self._hosts.ordered_delay(name)
-
     def site_delay(self, name: str, seconds: float, now: float, source: str = ROBOTS_TXT) -> bool:
         """Set the delay that a site asks for; false if the operator ordered one. One request at a time."""
         return self._politeness.site_delay(name, seconds, now, source)
@@ -400,14 +396,6 @@ class Frontier:
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
         """Hand out no page of a host before *until*."""
         self._politeness.hold(name, now, until, trouble)
-
-    def release_hold(self, name: str, now: float) -> None:
-        """End a hold."""
-        self._politeness.release_hold(name, now)
-
-    def held(self, now: float) -> dict[str, float]:
-        """Return the hosts that are held until a known time, and those times. O(these)."""
-        return self._politeness.held(now)
 
     def begin_side_request(self, name: str, now: float) -> float:
         """Begin a request beside the pages of a host; returns the seconds to wait before, 0: it has begun."""

@@ -29,7 +29,7 @@ def test_a_held_host_gives_no_page_and_keeps_nobody_else(frontier: Frontier) -> 
     assert drain(frontier) == ["b1"]
     assert frontier.pending == 2
     assert frontier.wake_at() is None  # nobody knows when
-    frontier.release_hold(A, NOW + 5)
+    frontier.hold(A, NOW + 5, 0.0)
     assert drain(frontier, NOW + 5) == ["a1", "a2"]
 
 
@@ -47,22 +47,12 @@ def test_holding_writes_nothing_and_counts_for_nothing(frontier: Frontier, tmp_p
     frontier.hold(A, NOW)
     drain(frontier)
     frontier.hold(A, NOW, NOW + 60)
-    frontier.release_hold(A, NOW)
+    frontier.hold(A, NOW, 0.0)
     frontier.commit()
     after = rows(frontier)
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     assert not any(b"a.example" in key for key in changed)
     assert frontier.page(0).attempts == 0  # type: ignore[union-attr]
-
-
-def test_the_hosts_that_wait_for_a_known_time_are_told(frontier: Frontier) -> None:
-    frontier.hold(A, NOW, NOW + 60)
-    frontier.hold(B, NOW)
-    assert frontier.held(NOW) == {A: NOW + 60}
-    assert frontier.held(NOW + 60) == {}
-    frontier.hold(A, NOW + 61, NOW + 90)
-    frontier.release_hold(A, NOW + 62)
-    assert frontier.held(NOW + 63) == {}
 
 
 # -- leases that were none ----------------------------------------------------------------------------------
@@ -207,7 +197,7 @@ def test_the_delay_counts_from_a_side_request_that_told_of_it(frontier: Frontier
     frontier.begin_side_request(A, NOW)
     frontier.end_side_request(A, NOW + 1)
     frontier.site_delay(A, 5.0, NOW + 1)
-    frontier.release_hold(A, NOW + 1)
+    frontier.hold(A, NOW + 1, 0.0)
     assert frontier.lease(NOW + 5.9) is None
     assert take(frontier, NOW + 6)
 

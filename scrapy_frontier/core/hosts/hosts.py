@@ -200,10 +200,6 @@ class Hosts:
         """What the operator ordered for a host, nothing if there is nothing; no store read."""
         return self._orders.get(name, Orders())
 
-    def ordered_delay(self, name: str) -> float | None:
-        """The delay in seconds that the operator ordered for a host; None: none. O(1), no store read."""
-        return self.orders(name).delay
-
     def _obey(self, host: Host, orders: Orders) -> None:
         host.is_blocked = orders.blocked is not None
         if host.is_blocked:

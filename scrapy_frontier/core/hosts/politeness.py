@@ -52,7 +52,6 @@ class HostPoliteness:
         self._turns = turns
         self._troubles = troubles
         self._rng = rng  # draws the pauses of hosts that have a jitter
-        self._holds: dict[str, float] = {}  # until a known time, or over since
         # By host: when its newest side request began, and its clock before; see `end_side_request`.
         self._side_requests: dict[str, tuple[float, float]] = {}
 
@@ -238,7 +237,7 @@ class HostPoliteness:
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
-        """Give no page of a host in memory away before *until* (POSIX seconds), or before `release_hold`.
+        """Give no page of a host in memory away before *until* (POSIX seconds; 0 ends a hold).
 
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that leaves the
         memory is no longer held. *trouble*: what happened, and how many ``times``; after `PATIENCE` of them
@@ -250,23 +249,7 @@ class HostPoliteness:
         host.held_for, host.held_until = trouble, until
         if trouble is not None and trouble.times > PATIENCE and trouble.failure is not None:
             self._troubles.give_up(host, trouble, until, now)
-        elif now < until < FOREVER:
-            self._holds[name] = until
         self._turns.put(host, now)
-
-    def release_hold(self, name: str, now: float) -> None:
-        """End a `hold`: its pages may be had when its clock allows. Nothing for a host not in memory."""
-        self.hold(name, now, 0.0)
-
-    def held(self, now: float) -> dict[str, float]:
-        """Hosts held until a known time, and that time (POSIX seconds); O(hosts held since the last call)."""
-        holds, by_name = self._holds.items(), self.hosts.by_name
-        self._holds = {
-            name: until
-            for name, until in holds
-            if until > now and (host := by_name.get(name)) is not None and host.held_until == until
-        }
-        return dict(self._holds)
 
     def block(self, name: str, now: float) -> None:
         """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed; raises
