@@ -51,20 +51,6 @@ def test_a_host_that_was_not_asked_may_be_asked_at_once(frontier: Frontier) -> N
     frontier.close()
 
 
-def test_nothing_goes_back_where_it_is_not_sure_that_nothing_was_asked(frontier: Frontier) -> None:
-    lease = sent(frontier, NOW)
-    frontier.on_response(lease, NOW + 1, was_asked=False)  # it went out
-    assert frontier.lease(NOW + DELAY - 0.01) is None
-    lease = take(frontier, NOW + DELAY)  # nobody tells
-    frontier.on_response(lease, NOW + DELAY, was_asked=False)
-    assert frontier.lease(NOW + 2 * DELAY - 0.01) is None
-    sent(frontier, NOW + 2 * DELAY)
-    beside = unasked(frontier, NOW + 3 * DELAY)
-    frontier.on_response(beside, NOW + 3 * DELAY, was_asked=False)  # while that is under way
-    assert frontier.lease(NOW + 4 * DELAY - 0.01) is None
-    frontier.close()
-
-
 def test_a_side_request_that_was_not_asked_leaves_the_clock_as_it_was(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(DELAY, 2))
     frontier.discover([page("1")], NOW)

@@ -142,14 +142,6 @@ def test_a_delay_counts_from_the_answer_and_a_longer_one_of_the_settings_stands(
     assert min(web.gaps()) >= 0.8 - TOLERANCE
 
 
-def test_other_hosts_go_on_at_their_own_pace(web: Web, start: Callable[..., Crawl]) -> None:
-    web.on(ROBOTS, robots("Crawl-delay: 600"), host=0)
-    crawl = start(LinkSpider, OBEY, start_urls=many(web, 4, 0) + many(web, 40, 1))
-    web.wait(41, host=1)
-    crawl.kill()
-    assert set(web.paths(0)) <= {ROBOTS}
-
-
 @pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])
 def test_file_and_delay_outlive_the_crawl(
     web: Web, start: Callable[..., Crawl], signals: tuple[signal.Signals, ...]
@@ -299,15 +291,10 @@ def test_where_the_project_refuses_robots_txt_pages_come_as_with_scrapy(
     assert web.paths(0)[2:] == [ROBOTS, "/3", "/4"]
 
 
-def test_a_redirect_that_is_refused_is_no_file_and_an_answer_that_is_refused_is_none(
-    web: Web, run: Run
-) -> None:
-    web.on(ROBOTS, status=302, headers={"Location": web.url("/elsewhere", 2)})
-    web.on(ROBOTS, status=410, host=1)
-    seeds = [*many(web, 2), *many(web, 2, 1)]
-    crawl = run(LinkSpider, {**OBEY, **PICKY, "REFUSED": "/elsewhere"}, start_urls=seeds)
-    assert sorted(web.paths(0)) == ["/0", "/1", ROBOTS]
-    assert (web.paths(1), web.paths(2)) == ([ROBOTS], [])
+def test_an_answer_that_the_project_refuses_is_none(web: Web, run: Run) -> None:
+    web.on(ROBOTS, status=410)
+    crawl = run(LinkSpider, {**OBEY, **PICKY, "REFUSED": "/none"}, start_urls=many(web, 2))
+    assert web.paths() == [ROBOTS]
     assert "cannot be read (IgnoreRequest: gone); its pages wait" in crawl.log
 
 
@@ -477,22 +464,12 @@ class BackwardsParser:
         return url[-2:].encode() in self._body
 
 
-class OtherAgentMiddleware:
-    """Fetches some pages in another name."""
-
-    def process_request(self, request: Request) -> None:
-        if request.url.endswith(("/0", "/1")):
-            request.headers["User-Agent"] = "other/1.0"
-
-
 def test_a_parser_of_the_project_decides_each_request_once(web: Web, run: Run) -> None:
-    """And anew where that changed on its way."""
     web.on(ROBOTS, robots(*(f"Disallow: /{number}" for number in range(4))))
-    settings: dict[str, Any] = {**OBEY, "ROBOTSTXT_PARSER": "test_robots_crawl.BackwardsParser"}
-    settings["DOWNLOADER_MIDDLEWARES"] = {"test_robots_crawl.OtherAgentMiddleware": 50}
+    settings = {**OBEY, "ROBOTSTXT_PARSER": "test_robots_crawl.BackwardsParser"}
     crawl = run(LinkSpider, settings, start_urls=many(web, 6))
     assert sorted(web.paths()) == ["/0", "/1", "/2", "/3", ROBOTS]
-    assert (crawl.stats["asked/mybot/1.0"], crawl.stats["asked/other/1.0"]) == (6, 2)
+    assert crawl.stats["asked/mybot/1.0"] == 6
 
 
 def test_with_another_scheduler_it_is_scrapys_own(web: Web, run: Run) -> None:
@@ -547,15 +524,6 @@ def test_what_a_proxy_refuses_neither_opens_nor_shuts_a_site(
     assert f"cannot be read (HTTP {status} by a proxy); its pages wait, " in crawl.log
     assert "it is asked again in 10 min" in crawl.log
     assert pages()[f"{site}/a"].state is State.QUEUED
-
-
-def test_a_page_that_wants_no_proxy_has_robots_asked_for_by_none(
-    web: Web, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("http_proxy", web.url("", 1))
-    web.on(ROBOTS, status=404)
-    run(ProxySpider, OBEY, start_urls=[web.url("/a")], proxy=None)
-    assert (web.paths(host=0), web.paths(host=1)) == ([ROBOTS, "/a"], [])
 
 
 class SilentResolver(CachingThreadedResolver):

@@ -25,6 +25,7 @@ MOST_WILDCARDS = 2_000  # in the rules for a crawler; and characters of these, a
 MOST_OF_WILDCARDS = 400_000
 MOST_STEPS = 2_000_000  # wildcards times octets of a URL that are compared with them: 20 ms
 LONGEST_VALUE = 60  # characters of a Request-rate or Visit-time
+MOST_VALUES = 100  # Crawl-delays, Request-rates and Visit-times, of each
 
 
 class Rules(NamedTuple):
@@ -95,9 +96,9 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
     fields = list(_fields(counted_part(body).decode("utf-8", "surrogateescape")))
     mine = tokens.intersection(_named(value) for name, value, _ in fields if name == USER_AGENT) or {"*"}
     asked = list(_of_groups(fields, mine))
-    delays = (_NUMBER.match(value) for name, value, _ in asked if name == CRAWL_DELAY)
-    rates = (_alone(f"Request-rate: {_hours(value)}") for name, value, _ in asked if name == REQUEST_RATE)
-    hours = (_alone(f"Visit-time: {_hours(value)}") for name, value, _ in asked if name == VISIT_TIME)
+    delays = map(_NUMBER.match, _values(asked, CRAWL_DELAY))
+    rates = (_alone(f"Request-rate: {_hours(value)}") for value in _values(asked, REQUEST_RATE))
+    hours = (_alone(f"Visit-time: {_hours(value)}") for value in _values(asked, VISIT_TIME))
     sitemaps = (_sitemap_url(value, url) for name, value, _ in fields if name == SITEMAP)
     patterns = _patterns(asked)
     disallowed = [(pattern, line) for (name, pattern), line in patterns.items() if name == DISALLOW]
@@ -287,6 +288,12 @@ def _patterns(fields: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], s
 
 
 # --- values -----------------------------------------------------------------------------------------------
+
+
+def _values(fields: Iterable[tuple[str, str, str]], wanted: str) -> list[str]:
+    """Return the values of the first `MOST_VALUES` fields with that name: each page looks at them."""
+    return [value for name, value, _ in fields if name == wanted][:MOST_VALUES]
+
 
 _NUMBER = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?![\w.])", re.ASCII)  # "30<BR>", "10 seconds"
 
