@@ -400,16 +400,16 @@ class RobotsFetcher:
                 self._frontier.keep_robots_copy(fetch.origin, copy)
                 await self._sites.send_parsed(copy.body, fetch.page)
                 return copy
-            if is_replay:
+            if answer.from_cache and not past_cache and not is_replay:
+                past_cache = True
+                continue
+            if answer.is_refused or is_replay:
+                if not is_replay:
+                    self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
                 return robots_policy.unasked(before, self._clock())
-            if answer.is_refused and not answer.from_cache:
-                self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
-                return robots_policy.unasked(before, self._clock())
-            if not answer.from_cache:
-                if not await self._is_tried_again(fetch, answer, copy, tries):
-                    break
-                tries += 1
-            past_cache = True
+            if not await self._is_tried_again(fetch, answer, copy, tries):
+                break
+            tries, past_cache = tries + 1, True
         copy = self._frontier.retried_sooner(copy, answer.retry_after, self._clock())
         self._frontier.keep_robots_copy(fetch.origin, copy)
         self._tell_of_failure(fetch, answer, copy)

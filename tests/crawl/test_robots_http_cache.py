@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import read_pages
-from scrapy import Spider
+from scrapy import Request, Spider
+from scrapy.http import Response
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.frontier import State
@@ -140,3 +141,19 @@ def test_where_the_cache_stands_for_the_web_what_it_does_not_have_is_no_file(
     assert len(web.visits) == before
     run(PagesSpider, anew, start_urls=[web.url("/private")])
     assert web.paths()[before:] == [ROBOTS]
+
+
+class OwnCacheMiddleware:
+    """Answers robots.txt itself, with an error, as if from a cache."""
+
+    def process_request(self, request: Request) -> Response | None:
+        return Response(request.url, 503, flags=["cached"]) if request.url.endswith(ROBOTS) else None
+
+
+def test_an_error_of_a_cache_of_the_project_is_asked_for_once_more_and_no_more(
+    web: Web, run: Run, cached: dict[str, Any]
+) -> None:
+    own = {"DOWNLOADER_MIDDLEWARES": {"test_robots_http_cache.OwnCacheMiddleware": 50}}
+    crawl = run(PagesSpider, {**cached, **own}, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert (crawl.stats["robotstxt/request_count"], web.paths()) == (2, [])
