@@ -1,4 +1,4 @@
-"""How a command's answer looks: text within 80 columns, or JSON; progress on standard error.
+"""Prints the answer of a command, as text within 80 columns or as JSON, and progress on standard error.
 
 What comes from the web is printed with its control characters escaped: a URL must not steer a terminal.
 """
@@ -52,38 +52,36 @@ class Output:
         self._width = min(self.terminal, WIDEST)
 
     def make_way_for(self, target: Path) -> None:
-        """Answer on standard error from now on where standard output is *target* itself (``/dev/stdout``),
-        and has the bytes of a file."""
+        """Prints to standard error from now on if standard output is *target* itself (``/dev/stdout``)."""
         if _is_standard_output(target):
             self.file = sys.stderr
 
     def line(self, text: str = "") -> None:
-        """Write *text* and a line break as they are, not escaped, not broken; as JSON nothing."""
+        """Prints *text* as a line, not escaped and not wrapped; as JSON nothing."""
         if not self.as_json:
             self.file.write(text + "\n")
 
     def json_line(self, answer: dict[str, object]) -> None:
-        """Write *answer* as a line of JSON, whatever ``as_json`` says."""
+        """Prints *answer* as a line of JSON, whatever ``as_json`` says."""
         self.file.write(json.dumps(answer, allow_nan=False) + "\n")
 
     def document(self, answer: dict[str, object]) -> None:
-        """The one JSON document of a command, or one line of many; as text nothing."""
+        """Prints the JSON document of a command, or one line of many; as text nothing."""
         if self.as_json:
             self.json_line(answer)
 
     def answer(self, document: dict[str, object], text: str) -> None:
-        """An answer that is one thing: *document* as one line of JSON if ``as_json``, else *text* as a
-        paragraph."""
+        """Prints *document* as a line of JSON if ``as_json``, else *text* as a paragraph."""
         self.document(document)
         self.text(text)
 
     def text(self, text: str) -> None:
-        """A paragraph, broken into lines; what is no plain character is escaped."""
+        """Prints a paragraph, wrapped and escaped."""
         for line in wrap(text, self._width):
             self.line(line)
 
     def fields(self, named: Iterable[tuple[str, object]]) -> None:
-        """Named values, one below the other; what is None is left out. Escaped, and broken into lines."""
+        """Prints named values, one below the other, wrapped and escaped; None is left out."""
         for name, value in named:
             if value is None:
                 continue
@@ -95,8 +93,8 @@ class Output:
     def table(
         self, columns: list[Column], rows: Iterable[tuple[object, ...]], width: int | None = None
     ) -> int:
-        """A heading and *rows* as they come, within *width* characters (None: 80 at most); how many rows
-        there were. What does not fit is cut, what is no plain character escaped."""
+        """Prints a heading and *rows* as they come, cut to *width* characters (None: at most 80) and escaped;
+        returns how many rows there were."""
         width = width or self._width
         self.line(self._row(columns, [column.title for column in columns], width))
         count = 0
@@ -112,7 +110,7 @@ class Output:
         columns: list[Column],
         row: Callable[[T], tuple[object, ...]],
     ) -> int:
-        """*items* as they come, each a line of JSON or a row of a table; how many there were."""
+        """Prints *items* as they come, each a line of JSON or a row of a table; returns their number."""
         if not self.as_json:
             return self.table(columns, map(row, items))
         count = 0
@@ -128,14 +126,14 @@ class Output:
         return (line + shorten(cells[-1], width - len(line))).rstrip()
 
     def failure(self, reason: str, message: str) -> None:
-        """Why the command could not do what it was asked: on standard error, and as JSON if wanted."""
+        """Prints why the command failed: on standard error, and as JSON if wanted."""
         print(f"scrapy frontier: {printable(message)}", file=sys.stderr)
         self.document({"error": reason, "message": message})
         self.file.flush()
 
 
 def printable(text: str) -> str:
-    """*text* with everything escaped that is no plain character, so that it steers no terminal."""
+    """Escapes everything in *text* that is no plain character, so that it steers no terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -145,8 +143,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """*text* cut in its middle to *width* characters: the end of a URL says more than what stands before
-    it."""
+    """Cuts *text* in its middle to *width* characters: the end of a URL says more than the middle."""
     if len(text) <= width:
         return text
     if width < 8:
@@ -156,17 +153,17 @@ def shorten(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """*text* in lines of *width*, escaped; a long URL is broken, and nothing is lost."""
+    """Wraps *text* in lines of *width*, escaped; a long URL is broken, and nothing is lost."""
     return textwrap.wrap(printable(text), max(width, 20), break_on_hyphens=False)
 
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A new file beside *target* that takes its place once the block has ended well, and is removed where it
-    has not; beside the file that a link leads to, and a device or a pipe itself. Where standard output goes
-    into *target*, it gets the bytes of the new file behind what it has (``>>``).
+    """Yields a new file beside *target* (or beside the file that a link leads to), which takes its place when
+    the block ends well; a device or a pipe itself.
 
-    Raises `OSError` at once, and about *target*, where that cannot be.
+    If standard output goes into *target*, the bytes of the new file are appended to it (``>>``). Raises
+    `OSError` about *target* at once if it cannot be written.
     """
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
@@ -200,7 +197,7 @@ def _is_standard_output(target: Path) -> bool:
 
 
 class CountedFile(FileIO):
-    """A file to write, device and pipe too, that counts in ``written`` the bytes it got."""
+    """A file to write, also a device or a pipe, that counts its bytes in ``written``."""
 
     written = 0
 
@@ -214,7 +211,7 @@ class CountedFile(FileIO):
 def progress(
     items: Iterable[T], doing: str, total: int | None = None, reached: Callable[[T], int] | None = None
 ) -> Iterator[T]:
-    """Pass *items* on, and say on standard error how far we are once it takes longer than two seconds.
+    """Passes *items* on, and prints on standard error how many there were every two seconds.
 
     *doing* names what is counted, and *total* how many of that there are: the items, or what an item that
     stands for many has *reached*.

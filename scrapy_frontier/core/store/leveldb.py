@@ -1,17 +1,10 @@
-"""All of LevelDB: open, lock, version, get, scan, batch, sync.
+"""The LevelDB database of a frontier: opened by one process at a time, read, scanned and written in batches.
 
-Owns the one handle of a database directory. LevelDB's own lock is given up as soon as anybody in the
-process opens and closes its ``LOCK`` file, so a `Lock` of our own is held besides.
-
-What the store uses of plyvel, which ships no types. For type checkers alone: nothing loads this file.
-
-LevelDB's files held, so that it can delete them in no time.
-
-The directory of a frontier: what lies in it, and who uses it: one process at a time.
-
-That holds ``frontier.lock`` with ``flock``, a file of three lines: its process id, what it does there, and
-``new`` for as long as no database was made. That word tells a frontier that is about to begin from one whose
-database somebody removed.
+`Store` owns the one handle of a database; `Lock` keeps its directory for one process. LevelDB's own lock is
+given up as soon as any code in the process opens and closes its ``LOCK`` file, so ``frontier.lock`` is held
+besides, with ``flock``. That file has three lines: the process id, what the process does there, and ``new``
+until a database was made, which tells a frontier that is about to begin from one whose database was removed.
+`MappedFiles` keeps files in use while LevelDB deletes them.
 """
 
 from __future__ import annotations
@@ -97,13 +90,13 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
 class MappedFiles:
-    """A hold on each table and log of the LevelDB database in *directory*.
+    """Keeps each table and log of the LevelDB database in *directory* in use, so that deleting one costs
+    nothing.
 
-    LevelDB 1.22, which comes with plyvel, deletes files while it holds the lock that all reads and writes
-    take, and the file system may need 0.4 ms a megabyte to free one (ext4): after tables were merged the
-    crawl would stand still for 30 ms. A file still in use is freed when it is let go of; so `look` is to be
-    called a few times a second while files come and go, in a thread of its own. A context manager: it lets go
-    of all at the end.
+    LevelDB 1.22, which comes with plyvel, deletes files under the lock that all reads and writes take, and
+    the file system may need 0.4 ms a megabyte to free one (ext4): after a compaction the crawl would stand
+    still for 30 ms. A file that is in use is freed when it is unmapped, which `look` does: call it a few
+    times a second in a thread of its own. A context manager, which unmaps all at the end.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -120,11 +113,8 @@ class MappedFiles:
         self._hold(set())
 
     def look(self) -> bool:
-        """Let go of what was deleted, and hold what is new, whether there was anything; 0.1 ms for a hundred
-        files, and 20 us a new one.
-
-        Raises `OSError` where the directory cannot be read.
-        """
+        """Unmaps files that were deleted and maps new ones; returns whether there were any. 0.1 ms for a
+        hundred files, and 20 us a new one. Raises `OSError`."""
         names = os.listdir(self._directory)  # noqa: PTH208 - hundreds, several times a second
         wanted = {name for name in names if name.endswith((".ldb", ".log"))}
         has_changed = wanted != self._held.keys()
@@ -142,8 +132,8 @@ class MappedFiles:
 
 
 def _map(path: Path) -> int:
-    """The address of a page that *path* is mapped to: that keeps it in use without a descriptor, which
-    `mmap.mmap` would keep."""
+    """Maps a page of *path* and returns its address: in use without a descriptor, which `mmap.mmap` would
+    keep."""
     with path.open("rb", buffering=0) as file:
         address: int = _libc.mmap(None, mmap.PAGESIZE, _NO_ACCESS, mmap.MAP_PRIVATE, file.fileno(), 0)
     return address
@@ -169,16 +159,17 @@ def has_database(directory: Path) -> bool:
 
 
 def _is_marked_made(lock: str) -> bool:
-    """Whether a database was made, by the text of a lock; one of old has no more than a process id."""
+    """Tells by the text of a lock file whether a database was made."""
     lines = lock.splitlines()
     return bool(lines) and lines[2:] != [_NEW]
 
 
 class Lock:
-    """*directory*, made if need be, is ours until `close`; *user* says in words what for.
+    """Keeps *directory*, which is made if need be, for this process until `close`; *user* says in words what
+    for.
 
-    ``had_database`` says whether a database was there before. Raises `FrontierLocked` with the holder's
-    process id, `FrontierUnwritable` where the disk is full, or `FrontierUnreadable`.
+    ``had_database`` tells whether a database was there before. Raises `FrontierLocked` with the holder's
+    process id, `FrontierUnwritable` if the disk is full, or `FrontierUnreadable`.
     """
 
     def __init__(self, directory: Path, user: str = CRAWL) -> None:
@@ -196,23 +187,23 @@ class Lock:
         _held_here.add(self)
 
     def is_of(self, directory: Path) -> bool:
-        """Whether it is open, and of this *directory*, by whatever path."""
+        """Tells whether it is open and of this *directory*, by whatever path."""
         with contextlib.suppress(OSError, ValueError):  # it was removed, or is closed
             return os.path.samestat(os.fstat(self._file.fileno()), (directory / _LOCK).stat())
         return False
 
     def database_made(self) -> None:
-        """From now on a missing database is one that was removed: opening it raises `FrontierUnreadable`."""
+        """Notes that there is a database: from now on opening a missing one raises `FrontierUnreadable`."""
         if not self.had_database:
             self._write(True)
 
     def database_removed(self) -> None:
-        """The next one who comes may make another database, as in an empty directory."""
+        """Notes that the database was removed on purpose: the next process may make another one."""
         self._write(False)
 
     def is_lost(self) -> bool:
-        """Whether the database was removed or moved away since, or another directory is in its place, which
-        may be somebody else's. Two stats; where they fail nobody can tell, and it is not."""
+        """Tells whether the database was removed or moved away, or another is in its place. Two stats; false
+        if they fail."""
         try:
             (self._directory / DATABASE).stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -233,15 +224,14 @@ class Lock:
             self._file.flush()
 
     def close(self) -> None:
-        """Let others have the directory; does nothing the second time. What a full disk did not take is not
-        told."""
+        """Releases the directory; does nothing the second time."""
         is_ours = self._process == os.getpid()  # and not of a parent that forked this one
         if is_ours and not self._file.closed:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self.let_go()
 
     def let_go(self) -> None:
-        """Be without the file; other processes that were forked meanwhile may go on having it."""
+        """Closes the file alone: processes that were forked meanwhile may go on having it."""
         with contextlib.suppress(OSError):  # what a full disk did not take
             self._file.close()
 
@@ -250,7 +240,7 @@ _held_here: WeakSet[Lock] = WeakSet()
 
 
 def _let_go_in_fork() -> None:
-    """A worker that outlives its killed crawl would keep the directory locked."""
+    """Closes the locks in a forked worker, which could outlive its crawl and keep the directory locked."""
     for lock in list(_held_here):
         lock.let_go()
 
@@ -260,8 +250,8 @@ os.register_at_fork(after_in_child=_let_go_in_fork)
 
 def _open_lock(directory: Path) -> IO[str]:
     path = directory / _LOCK
-    refuse_links(directory)
     try:
+        refuse_links(directory)
         directory.mkdir(parents=True, exist_ok=True)
         # Not "a", which writes at the end wherever one stands.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
@@ -280,7 +270,7 @@ def refuse_links(directory: Path) -> None:
     database = directory / DATABASE
     suspects = [directory, directory / _LOCK, database, directory / REPAIRING]
     with (
-        contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError),
+        contextlib.suppress(OSError),  # whoever opens it says what is the matter
         os.scandir(database) as files,
     ):
         suspects += [Path(file.path) for file in files if file.is_symlink()]
@@ -293,7 +283,7 @@ def refuse_links(directory: Path) -> None:
 
 
 def no_directory(path: Path, error: OSError, setting: str) -> str:
-    """The message for a file, *path*, whose directory, which *setting* names, cannot be made or used."""
+    """Returns the message for a file *path* whose directory, named by *setting*, cannot be made or used."""
     remedy = f"make the directory writable for this user, or use another {setting}"
     if isinstance(error, FileExistsError | NotADirectoryError):
         stands = "a file, or a link that leads nowhere, stands where a directory should be"
@@ -317,24 +307,25 @@ def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
 
 
 def cause_of(error: BaseException) -> str:
-    """What *error*, of LevelDB or the operating system, says; the name of its class where that is nothing."""
+    """Returns the text of an *error* of LevelDB or the operating system, or the name of its class."""
     text = error.args[0] if error.args else ""
     return text.decode(errors="replace") if isinstance(text, bytes) else str(error) or type(error).__name__
 
 
 def system_words(error: BaseException) -> str:
-    """What the operating system said, as far as *error* tells it: no path, which stands before it."""
+    """Returns the words of the operating system in *error*, without the path before them."""
     words = error.strerror if isinstance(error, OSError) else None
     return words or cause_of(error).rpartition(": ")[2]
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a write failed for want of space, a quota or a limit of file sizes, by the words of *error*."""
+    """Tells by the words of *error* whether a write failed for want of space, by a quota or a file size
+    limit."""
     return any(text in str(error) for text in _FULL)
 
 
 def lost(directory: Path) -> str:
-    """The message for a *directory* that ``is_lost``."""
+    """Returns the message for a *directory* that ``is_lost``."""
     return (
         f"{directory} was removed, moved away or replaced while it was open: nothing more is written, and "
         "what is there now is left as it is; if it was moved, move it back, then start the same crawl again"
@@ -342,7 +333,7 @@ def lost(directory: Path) -> str:
 
 
 def full_disk(directory: Path, cause: str | None) -> str:
-    """The message for a write to *directory* that failed because of *cause*: what to do, and what is kept."""
+    """Returns the message for a write to *directory* that failed because of *cause*."""
     return (
         f"cannot write to {directory} ({cause}): free some space or fix the disk, then start the same crawl "
         "again; nothing that was stored is lost"
@@ -363,13 +354,12 @@ _TABLES = {"paranoid_checks": True, "bloom_filter_bits": BLOOM_BITS, "max_open_f
 
 
 class Store:
-    """A LevelDB database in *directory*, ours alone until `close`.
+    """A LevelDB database in *directory*, for this process alone until `close`; *user* says in words what for.
 
-    Raises `FrontierLocked`, `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`;
-    nothing is ever deleted or recreated to get going. *scheme* names how fingerprints are made: a database
-    holds those of one scheme only. Where the rows that say so are lost, as a repair of damaged files may lose
-    them, a *restored_scheme* has them written anew, once all files have been read: nothing is ever written
-    into a database that must be salvaged. *user* says what the store is open for.
+    *scheme* names how fingerprints are made: a database holds those of one scheme only. A *restored_scheme*
+    has lost format rows written anew, once all files have been read. Raises `FrontierLocked`,
+    `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`; nothing is ever deleted or
+    recreated to get going.
     """
 
     def __init__(
@@ -403,7 +393,7 @@ class Store:
         return f"<Store {self.directory}{' closed' if self._db.closed else ''}>"
 
     def _restore_format(self, scheme: str) -> None:
-        """Say anew what the database is where that is lost, if pages show that it is a frontier."""
+        """Writes lost format rows anew, if pages show that the database is a frontier."""
         lost = [key for key in (keys.FORMAT, keys.SCHEME) if self.get(key) is None]
         first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
         if lost and len(first) == keys.ID_BYTES:
@@ -412,7 +402,7 @@ class Store:
             self.is_restored = True
 
     def _check_format(self, scheme: str) -> None:
-        """Compare format and key scheme with what is stored; store them in a new database."""
+        """Compares format and key scheme with the stored ones; stores them in a new database."""
         found = self.get(keys.FORMAT)
         if found is None:
             if next(self.scan(b"", limit=1), None) is not None:
@@ -441,7 +431,8 @@ class Store:
             self.write({keys.SCHEME: scheme.encode()})
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged files."""
+        """Returns the value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged
+        files."""
         try:
             return self._db.get(key, verify_checksums=True)
         except plyvel.Error as error:
@@ -450,7 +441,7 @@ class Store:
     def scan(
         self, prefix: bytes, after: bytes = b"", limit: int | None = None, snapshot: Readable | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows under *prefix* whose rest is greater than *after*, in byte order, *limit* at most (None: all).
+        """Yields rows under *prefix* whose rest is greater than *after*, in byte order, at most *limit*.
 
         Of the store, or of *snapshot*; what is written meanwhile is not seen. Raises `FrontierUnreadable`.
         """
@@ -459,7 +450,7 @@ class Store:
             yield key, row.value()
 
     def _seek(self, source: Readable, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, RawRows]]:
-        """One key under *prefix* after the other, each with the raw iterator of *source* that stands on it.
+        """Yields the keys under *prefix*, each with the raw iterator of *source* that stands on it.
 
         The convenient iterators of plyvel take damaged blocks for the end of the rows; raw ones raise.
         """
@@ -476,7 +467,7 @@ class Store:
             raise _why_not(self.directory / DATABASE, error) from error
 
     def keys_of(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
-        """At most *limit* keys under *prefix* whose rest is greater than *after*, without the prefix.
+        """Returns up to *limit* keys under *prefix* whose rest is greater than *after*, without the prefix.
 
         Seeking from where the last call ended avoids the dead rows of all that was taken before
         (2.5 us against 608 us after 20,000 pages).
@@ -485,27 +476,29 @@ class Store:
         return [key[cut:] for key, _ in islice(self._seek(self._db, prefix, after), limit)]
 
     def count_rows(self) -> Counter[bytes]:
-        """How many rows there are by the first byte of their keys; reads every block of every file.
+        """Counts the rows by the first byte of their keys; reads every block of every file.
 
         Raises `FrontierUnreadable`, or `FrontierDamaged` of that kind where a block is.
         """
         return Counter(key[:1] for key, _ in self._seek(self._db, b"", b""))
 
     def look(self) -> bool:
-        """Whether the directory is still the one that was opened; two stats, from any thread. Once it was
-        removed, moved away or replaced, nothing is written any more, and `check` raises: LevelDB finds its
-        files by name, and would write and delete those of a database that was begun in its place."""
+        """Tells whether the directory is still the one that was opened; two stats, from any thread.
+
+        If it was removed, moved away or replaced, `check` and all writes raise from then on: LevelDB finds
+        its files by name, and would write and delete those of a database that was begun in its place.
+        """
         if self._lost is None and self._lock.is_lost():
             self._lost = FrontierUnwritable(lost(self.directory))
         return self._lost is None
 
     def check(self) -> None:
-        """Raise `FrontierUnwritable` where the last `look` found another directory, or none; O(1)."""
+        """Raises `FrontierUnwritable` if the last `look` found another directory, or none; O(1)."""
         if self._lost is not None:
             raise self._lost
 
     def write(self, rows: Mapping[bytes, bytes | None], sync: bool = False) -> None:
-        """Write *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
+        """Writes *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
 
         Raises `FrontierUnwritable`. After that no further write must be tried: LevelDB's log may end in
         half a log record, and what is written behind it could be lost.
@@ -528,7 +521,8 @@ class Store:
             batch.clear()
 
     def lags(self) -> bool:
-        """Whether LevelDB is behind with its own work, so that many more writes now would have to wait; 2 us.
+        """Tells whether LevelDB is behind with its own work, so that many more writes would have to wait; 2
+        us.
 
         Either a full buffer is not on disk yet while the next one fills, or many tables wait for merging.
         """
@@ -537,12 +531,12 @@ class Store:
         return int(tables or 0) >= _MANY_TABLES or int(used or 0) > CACHE + WRITE_BUFFER
 
     def snapshot(self) -> Readable:
-        """A consistent view of now, readable from any thread. Close it soon, and before the store: while it
-        is open LevelDB keeps what was overwritten since."""
+        """Returns a consistent view of now, readable from any thread. Close it soon, and before the store:
+        while it is open LevelDB keeps what was overwritten since."""
         return self._db.snapshot()
 
     def sync(self) -> None:
-        """Have the operating system write LevelDB's logs to the disk; for a thread of its own.
+        """Has the operating system write LevelDB's logs to the disk; for a thread of its own.
 
         A synced LevelDB write would hold up every other write until the disk answers; an ``fsync`` of the
         log files from outside does not.
@@ -552,7 +546,7 @@ class Store:
                 os.fsync(file.fileno())
 
     def size(self) -> int:
-        """Bytes on disk, of all files of the database; a stat for each."""
+        """Returns the bytes on disk of all files of the database; a stat for each."""
         total = 0
         for file in (self.directory / DATABASE).iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -560,14 +554,14 @@ class Store:
         return total
 
     def flush(self) -> None:
-        """Write LevelDB's buffer out as a table, so that the next open has no log to replay; waits until it
-        is there. Raises `FrontierUnwritable` where the directory is another, or gone."""
+        """Writes LevelDB's buffer out as a table, so that the next open has no log to replay, and waits for
+        it. Raises `FrontierUnwritable` if the directory is another one, or gone."""
         self.look()
         self.check()
         self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
-        """Rewrite all tables without what was overwritten or deleted; about 1 s for 30 MB.
+        """Rewrites all tables without what was overwritten or deleted; about 1 s for 30 MB.
 
         Raises `FrontierUnwritable`.
         """
@@ -577,26 +571,26 @@ class Store:
         self.write({})  # LevelDB tells only who writes that merging failed
 
     def close(self) -> None:
-        """Close the database and release the lock; does nothing the second time. Whoever reads after it gets
-        a `RuntimeError` from plyvel."""
+        """Closes the database and releases the lock; does nothing the second time. Reads after it raise
+        `RuntimeError`."""
         self._db.close()
         self._lock.close()
 
 
 def _agree(one: str, other: str) -> bool:
-    """Whether two key schemes may be one: not every command can tell the digits behind the name."""
+    """Tells whether two key schemes may be one: not every command knows the digits behind the name."""
     (name, _, digits), (other_name, _, other_digits) = one.partition(" "), other.partition(" ")
     return name == other_name and (digits == other_digits or not (digits and other_digits))
 
 
 def _format_rows(scheme: str) -> dict[bytes, bytes]:
-    """The rows that say what the database is."""
+    """Returns the rows that say what the database is."""
     return {keys.FORMAT: str(FORMAT_VERSION).encode(), keys.SCHEME: scheme.encode()}
 
 
 def _why_not(path: Path, error: BaseException) -> FrontierError:
-    """What keeps LevelDB from opening or reading *path*: it opens its tables late, and tells a file that is
-    too short, or gone, by the words of the operating system."""
+    """Returns the error for what keeps LevelDB from opening or reading *path*. It opens its tables late, and
+    reports a file that is too short, or gone, in the words of the operating system."""
     if is_full(error):
         return FrontierUnwritable(full_disk(path.parent, cause_of(error)))
     torn = any(os.strerror(number) in str(error) for number in (errno.EINVAL, errno.ENOENT))
