@@ -258,7 +258,7 @@ def why(call: Call) -> int:
     code 1 if the page is not known.
     """
     with call.project.open(identified=True) as store:
-        known = find_or_fail(call, store, lenient=True)
+        known = find_or_fail(call, store, is_lenient=True)
         if known is None:
             return MISSING
         url, page_id, about = known
@@ -280,16 +280,16 @@ def why(call: Call) -> int:
     return 0
 
 
-def find_or_fail(call: Call, store: Store, lenient: bool = False) -> tuple[str, PageId, str] | None:
+def find_or_fail(call: Call, store: Store, is_lenient: bool = False) -> tuple[str, PageId, str] | None:
     """Returns URL and id of the page that the first argument names; None after printing that it is not known.
 
-    *lenient*: a page that is known without its session identifier is meant, as the last value says. Raises
+    *is_lenient*: a page that is known without its session identifier is meant, as the last value says. Raises
     `UsageError`.
     """
     url = call.project.request(call.arguments[0]).url
     page_id = call.project.find(store, url)
     about = ""
-    if page_id is None and lenient and (clean := without_session(url)) != url:
+    if page_id is None and is_lenient and (clean := without_session(url)) != url:
         page_id = call.project.find(store, clean)
         about = f"Without its session identifier it is {clean}. "
     if page_id is not None and facts.has_row(store, page_id):

@@ -75,7 +75,7 @@ class UnreadableRow(ValueError):
     it."""
 
 
-def lenient(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | None:
+def decode_or_none(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | None:
     """What *read* makes of a row; None where *stored* is None, or *read* raises `UnreadableRow`. Others
     pass."""
     try:

@@ -15,7 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import DeferredLock
 
 from ..core import reasons
-from ..core.errors import lenient
+from ..core.errors import decode_or_none
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sites
 from ..core.hosts.sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
@@ -156,7 +156,7 @@ class Sitemaps:
         frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:
             lastmod = link.lastmod
-            page = None if lastmod is None else lenient(frontier.page, page_id)
+            page = None if lastmod is None else decode_or_none(frontier.page, page_id)
             if page is None or lastmod is None or page.lastmod == lastmod:
                 continue
             frontier.note_lastmod(page_id, lastmod)

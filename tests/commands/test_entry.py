@@ -115,9 +115,7 @@ def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists(), "looking makes no frontier"
 
 
-@pytest.mark.parametrize(
-    "setting", ["ROBOTSTXT_OBEY=x", "DOWNLOAD_SLOTS=[1]", 'DOWNLOAD_SLOTS={"a"', "ADDONS=1"]
-)
+@pytest.mark.parametrize("setting", ["DOWNLOAD_SLOTS=[1]", 'DOWNLOAD_SLOTS={"a"', "ADDONS=1"])
 def test_a_setting_of_scrapys_that_cannot_be_read_is_named_in_a_line(tmp_path: Path, setting: str) -> None:
     crawl(tmp_path / "frontier", pages=2, ended=0)
     said = run_scrapy(tmp_path, "frontier", "queue", "--dir", "frontier", "-s", setting)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from .. import reasons
-from ..errors import UnreadableRow, lenient
+from ..errors import UnreadableRow, decode_or_none
 from ..hosts.host import host_of_page
 from ..hosts.trouble import FIRST_REST, at_start
 from ..pages.rescoring import BLOCK
@@ -107,7 +107,7 @@ def salvage(stored: bytes) -> Page:
     """Returns what can be read of a damaged page row: its URL, and its state if that is a finished one, else
     ``FAILED``. Its request and its visits are lost. Raises nothing."""
     plain = bytes(flags & 0x07 for flags in stored[:1]) + stored[1:]  # without the flags of optional parts
-    page = lenient(read_page, plain) or records.Page("")
+    page = decode_or_none(read_page, plain) or records.Page("")
     state = page.state if page.state in FINISHED else State.FAILED
     return page._replace(state=state, payload=b"", changed=page.discovered or 1, reason=reasons.DAMAGED())
 
@@ -288,7 +288,7 @@ class Check:
     def _page(self, page_id: PageId) -> Page | None:
         """Returns a page as it is once the repair is written."""
         stored = self._get(keys.page_key(page_id))
-        return None if stored is None else lenient(read_page, stored) or salvage(stored)
+        return None if stored is None else decode_or_none(read_page, stored) or salvage(stored)
 
     def _scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         for row in self._store.scan(prefix):
@@ -308,7 +308,7 @@ class Check:
         counts = self._counts
         for key, value in self._scan(keys.PAGE):
             page_id = keys.key_id(key)
-            page = lenient(read_page, value) if is_key(key) else None
+            page = decode_or_none(read_page, value) if is_key(key) else None
             if page is None:
                 yield self._set_aside(key, value, f"page {page_id}")
                 page = salvage(value)
@@ -484,7 +484,7 @@ class Check:
 
     def _read_links(self) -> Iterator[Finding]:
         """Links to forgotten pages are nothing unusual; links to ids that were never given out are damage."""
-        counts = lenient(records.read_counts, self._store) or records.Counts.none()
+        counts = decode_or_none(records.read_counts, self._store) or records.Counts.none()
         next_page = max(self._counts.next_page, counts.next_page)
         for key, value in chain(self._scan(keys.LINK_ROW), self._scan(keys.SEGMENT_ROW)):
             if why := _unreadable_links(key, value, next_page):
@@ -496,7 +496,7 @@ class Check:
         known = set()
         for key, value in self._scan(keys.HOST):
             subject = f"host row of {key[1:].decode(errors='backslashreplace')}"
-            row = lenient(records.decode_host, value)
+            row = decode_or_none(records.decode_host, value)
             if not is_key(key):
                 yield self._remove(key, "unreadable row", subject)
                 continue
@@ -518,7 +518,7 @@ class Check:
 
     def _compare_counts(self) -> Iterator[Finding]:
         """The ids that come next never become less, or a page that was forgotten gets its id again."""
-        stored, expected = lenient(records.read_counts, self._store), self._counts
+        stored, expected = decode_or_none(records.read_counts, self._store), self._counts
         counts = stored or records.Counts.none()
         expected.next_page = max(expected.next_page, counts.next_page)
         expected.next_visit = max(expected.next_visit, counts.next_visit)

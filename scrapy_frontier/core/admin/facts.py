@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..errors import UnreadableRow, lenient
+from ..errors import UnreadableRow, decode_or_none
 from ..hosts.host import OPERATOR, ROBOTS_TXT, deciding, host_of_page, is_of_host
 from ..hosts.robots_policy import robots_status
 from ..parse.urls import host_of, origin_of
@@ -213,18 +213,18 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[records.RobotsCopy, st
     for scheme in ("http", "https"):
         for key, value in store.scan(keys.robots_key(f"{scheme}://{host}")):
             origin = key[1:].decode(errors="replace")
-            if host_of(origin) == host and (copy := lenient(records.decode_copy, value)):
+            if host_of(origin) == host and (copy := decode_or_none(records.decode_copy, value)):
                 yield copy, origin
 
 
 def robots_copy(store: Store, url: str) -> records.RobotsCopy | None:
     """Returns what is kept of the robots.txt for *url*; None if nothing can be read. One lookup."""
-    return lenient(records.decode_copy, store.get(keys.robots_key(origin_of(url) or "")))
+    return decode_or_none(records.decode_copy, store.get(keys.robots_key(origin_of(url) or "")))
 
 
 def host_row(store: Store, name: str) -> records.HostRow:
     """Returns the row of a host; zeros if there is none, or none that can be read. One lookup."""
-    return lenient(records.decode_host, store.get(keys.host_key(name))) or records.HostRow()
+    return decode_or_none(records.decode_host, store.get(keys.host_key(name))) or records.HostRow()
 
 
 def has_queue(store: Store, name: str) -> bool:
@@ -264,7 +264,7 @@ def read_page(store: Store, page_id: PageId) -> records.Page | None:
 
 def legible_page(store: Store, page_id: PageId) -> records.Page | None:
     """Returns what is kept of a page; None if there is no row, or none that can be read. One lookup."""
-    return lenient(records.decode_page, store.get(keys.page_key(page_id)))
+    return decode_or_none(records.decode_page, store.get(keys.page_key(page_id)))
 
 
 def find_page(store: Store, fingerprint: bytes) -> PageId | None:
@@ -279,7 +279,7 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, reco
         page_id = keys.key_id(key)
         if page_id >= keys.FIRST_VISIT and not with_visits:
             return
-        if page := lenient(records.decode_page, value):
+        if page := decode_or_none(records.decode_page, value):
             yield page_id, page
 
 

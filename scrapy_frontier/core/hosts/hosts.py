@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from ..errors import lenient
+from ..errors import decode_or_none
 from ..store import keys, queue_keys, records
 from ..store.records import COMES_BACK, HostRow, Orders, all_orders
 from .host import DELAYED, HEADS, IDLE, NO_ROW, OPERATOR, READY, Host, Politeness, by_settings, host_of_page
@@ -129,7 +129,7 @@ class Hosts:
         return host if stored is None else self._row(name, stored)
 
     def _row(self, name: str, stored: bytes) -> HostRow:
-        return lenient(records.decode_host, stored) or self._counted(name)
+        return decode_or_none(records.decode_host, stored) or self._counted(name)
 
     def _counted(self, name: str) -> HostRow:
         """What other rows say of a host whose own row cannot be read: how many pages it has to come. O(these,

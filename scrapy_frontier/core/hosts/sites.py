@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ..errors import lenient
+from ..errors import decode_or_none
 from ..parse.urls import origin_of
 from ..store import keys, records
 from ..store.keys import NEUTRAL, STEPS_A_DOUBLING, TOP
@@ -198,7 +198,7 @@ class RobotsAndSitemaps:
     def robots_copy(self, origin: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
-        return lenient(records.decode_copy, self._batch.store.get(keys.robots_key(origin)))
+        return decode_or_none(records.decode_copy, self._batch.store.get(keys.robots_key(origin)))
 
     def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
         """*copy*; where failed pages are asked for again soon (a `GiveUpRule`), a file that could not be read
@@ -251,7 +251,7 @@ class RobotsAndSitemaps:
         """What is known of the sitemaps of *origin*; one lookup. Where its row cannot be read it is
         contacted again, and finds its sitemaps known."""
         stored = self._batch.get(keys.sitemaps_key(origin))
-        return lenient(records.decode_sitemaps, stored) or SiteSitemaps()
+        return decode_or_none(records.decode_sitemaps, stored) or SiteSitemaps()
 
     def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
         """Remember *sitemaps*: in one batch with what was discovered before, or a later one. Raises

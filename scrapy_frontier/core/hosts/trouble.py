@@ -22,7 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
-from ..errors import lenient, span
+from ..errors import decode_or_none, span
 from ..parse.headers import TOO_BUSY, retry_after
 from ..parse.urls import origin_of
 from ..reasons import NOT_SENT
@@ -123,7 +123,7 @@ def after_trouble(
 def at_start(stored: bytes, opened_at: float, first: float) -> Cooldown:
     """The cooldown in a row, for a crawl that starts at *opened_at*; a row that cannot be read says at least
     that there was trouble."""
-    cooldown = lenient(decode_cooldown, stored)
+    cooldown = decode_or_none(decode_cooldown, stored)
     if cooldown is None:
         return Cooldown(opened_at + first, 1, opened_at, reasons.COOLDOWN_UNREADABLE())
     return cooldown.seen_at(opened_at)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import lenient
+from ..errors import decode_or_none
 from ..hosts.host import host_of_page, is_of_host, queues_with
 from ..store import keys, queue_keys, records
 from ..store.keys import State
@@ -189,7 +189,7 @@ class Edits:
         count, leased = 0, self._leases.pages()
         without_index: list[_Doomed] = []
         store = self._batch.store
-        stored = (lenient(records.decode_page, value) for _, value in store.scan(keys.PAGE))
+        stored = (decode_or_none(records.decode_page, value) for _, value in store.scan(keys.PAGE))
         names = {name} | queues_with((page for page in stored if page is not None), name)
         for doomed in self._pages_of(name, names, fingerprint_of, now):
             if doomed.page_id in leased:
@@ -221,7 +221,7 @@ class Edits:
         waiting = (place for place in queue_keys.waiting_places(store) if place.host in names)
         for place in chain(chain.from_iterable(queued), waiting):
             page_id = queue_keys.sort_key_id(place.sort_key)
-            page = lenient(self._page_index.page, page_id)
+            page = decode_or_none(self._page_index.page, page_id)
             if page is None or not is_of_host(page, name):
                 continue
             here = self._place_now(place, page_id)
@@ -229,7 +229,7 @@ class Edits:
                 yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
         for key, value in self._batch.store.scan(keys.PAGE):
-            page_id, page = keys.key_id(key), lenient(records.decode_page, value)
+            page_id, page = keys.key_id(key), decode_or_none(records.decode_page, value)
             if page is None or not is_of_host(page, name):
                 continue
             page = self._batch.read_page(page_id)  # the scan shows what was there when it began

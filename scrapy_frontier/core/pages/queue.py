@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRow, lenient
+from ..errors import UnreadableRow, decode_or_none
 from ..hosts.budgets import Budgets
 from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys, records
@@ -213,7 +213,7 @@ class Waiting:
     def _end_backoff(self, key: bytes, value: bytes, now: float) -> PageId | None:
         """Put the page of a waiting row back into its queue, in the open batch; None for a row that nobody
         can read: `check` sees to it."""
-        found = lenient(queue_keys.unpack_sort_key, value)
+        found = decode_or_none(queue_keys.unpack_sort_key, value)
         if found is None:
             return None
         sort_key, name = found

@@ -20,7 +20,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from .. import reasons
-from ..errors import lenient
+from ..errors import decode_or_none
 from ..hosts.host import host_of_page
 from ..parse.urls import origin_of
 from ..revisits import policy
@@ -455,7 +455,7 @@ class RecomputeDue:
             page_id = keys.key_id(key)
             if page_id >= keys.FIRST_VISIT:
                 break
-            page = lenient(records.decode_page, value)
+            page = decode_or_none(records.decode_page, value)
             if page is not None:  # else `check` sees to it
                 self.look(page_id, page)
         self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT

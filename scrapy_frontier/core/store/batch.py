@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, lenient
+from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, decode_or_none
 from . import keys, records
 from .keys import QUEUED, SEEN, State
 from .link_rows import encode_links
@@ -132,7 +132,7 @@ class Batch:
     def read_page(self, page_id: PageId) -> Page | None:
         """The record of a page as it is once the open batch is written; None where there is none, or none
         that can be read. A lookup."""
-        return lenient(records.decode_page, self.get(keys.page_key(page_id)))
+        return decode_or_none(records.decode_page, self.get(keys.page_key(page_id)))
 
     def put_page(self, page_id: PageId, page: Page) -> None:
         """The record of a page, or of a further visit, in the open batch; what it counts is the caller's."""

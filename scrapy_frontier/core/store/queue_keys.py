@@ -9,7 +9,7 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRow, lenient
+from ..errors import UnreadableRow, decode_or_none
 from . import keys
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
 def waiting_rows(rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes, str]]:
     """Key, sort key and host of each of the waiting *rows*, but for those that cannot be read: `check` sees
     to these."""
-    return [(key, *found) for key, value in rows if (found := lenient(unpack_sort_key, value)) is not None]
+    return [
+        (key, *found) for key, value in rows if (found := decode_or_none(unpack_sort_key, value)) is not None
+    ]
 
 
 def waiting_key(when: float, page_id: PageId) -> bytes:
@@ -151,7 +153,7 @@ def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
 
 def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
     """The place that a waiting row gives; None for a row that is none."""
-    found = lenient(unpack_sort_key, value)
+    found = decode_or_none(unpack_sort_key, value)
     if found is None or len(key) != 1 + 8 + keys.ID_BYTES:
         return None
     sort_key, host = found

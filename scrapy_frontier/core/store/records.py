@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 
-from ..errors import UnreadableRow, lenient
+from ..errors import UnreadableRow, decode_or_none
 from . import keys, varint
 from .keys import EXCLUDED, FAILED, FINISHED, GONE, ORDERS, TOP, State, cooldown_key, orders_key
 
@@ -715,13 +715,13 @@ def decode_orders(value: bytes) -> Orders:
 def read_orders(store: Store, host: str) -> Orders:
     """The orders for *host*; `UNREADABLE_ORDERS` where the row cannot be read. One lookup."""
     stored = store.get(orders_key(host))
-    return Orders() if stored is None else lenient(decode_orders, stored) or UNREADABLE_ORDERS
+    return Orders() if stored is None else decode_or_none(decode_orders, stored) or UNREADABLE_ORDERS
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
     """Hosts and what was ordered for them; `UNREADABLE_ORDERS` where these cannot be read. O(these)."""
     for key, value in store.scan(ORDERS):
-        yield key[1:].decode(errors="replace"), lenient(decode_orders, value) or UNREADABLE_ORDERS
+        yield key[1:].decode(errors="replace"), decode_or_none(decode_orders, value) or UNREADABLE_ORDERS
 
 
 FORGIVEN = 1800.0  # seconds without trouble, counted from the end of the rest
@@ -754,7 +754,7 @@ class Cooldown(NamedTuple):
 
 def read_cooldown(store: Store, host: str) -> Cooldown | None:
     """The cooldown of *host*; None where there is none, or none that can be read. One lookup."""
-    return lenient(decode_cooldown, store.get(cooldown_key(host)))
+    return decode_or_none(decode_cooldown, store.get(cooldown_key(host)))
 
 
 def encode_cooldown(cooldown: Cooldown) -> bytes:
