@@ -1,10 +1,9 @@
-"""Sitemaps: queued on first contact with a site, and read; what they list is queued by handfuls, each
+"""Queues the sitemaps of a site on first contact, reads them, and queues their entries in batches, each
 durable before the sitemap itself is done."""
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,10 @@ from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sites
 from ..core.hosts.sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
-from ..core.parse.urls import absolute, escaped_fragment, host_of, origin_of
+from ..core.parse.urls import absolute, escaped_fragment, origin_of
 from ..core.store.records import NO_FACTS
 from . import revisits, scrapy_internals
+from .callback_requests import Offsite
 from .codec import meta_in, meta_payload
 from .enqueue import Listed, RequestEnqueuer
 from .in_flight import Consumed, Flight, ended_with, fetched_of
@@ -45,27 +45,26 @@ ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3
 
 @dataclass(eq=False, repr=False)
 class Sitemaps:
-    """Queues the sitemaps of the sites that a crawl meets, and what they list; reads one file at a time."""
+    """Queues the sitemaps of the sites that a crawl meets, and their entries; reads one file at a time."""
 
-    _settings: FrontierSettings
-    _crawler: Crawler
-    _frontier: Frontier
+    settings: FrontierSettings
+    crawler: Crawler
+    frontier: Frontier
     _clock: Callable[[], float]
     _enqueuer: RequestEnqueuer
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
-    # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
     def contact(self, request: Request, flight: Flight | None) -> None:
-        """A page of a site is about to be fetched: queue the site's sitemaps, or the first guess, if it is
-        the first, by the proxy that it names. A lookup for a site not met lately."""
+        """Queue the sitemaps of a site, or the first guess, before its first page is fetched; they use the
+        proxy of that page. One lookup for a site not met lately."""
         parts = urlparse_cached(request)
         site = parts.scheme, parts.netloc
         if site in self._contacted:
             return
         origin = origin_of(request.url)
         if origin is not None:
-            sitemaps = self._frontier.sitemaps_of(origin)
+            sitemaps = self.frontier.sitemaps_of(origin)
             if not sitemaps.is_contacted:
                 self._follow(origin, sites.contact(sitemaps, origin), _proxy_of(flight))
         if len(self._contacted) >= CONTACTED:
@@ -73,87 +72,86 @@ class Sitemaps:
         self._contacted.add(site)
 
     def named_by_robots(self, origin: str, urls: tuple[str, ...]) -> None:
-        """The robots.txt of *origin* (`urls.origin_of`) came into memory, and names sitemaps, maybe none.
-
-        To be called before the page that asked for it goes on. One lookup.
-        """
-        sitemaps = self._frontier.sitemaps_of(origin)
+        """Note the sitemaps, maybe none, that the robots.txt of *origin* (`urls.origin_of`) names, before the
+        page that waits for it goes on. One lookup."""
+        sitemaps = self.frontier.sitemaps_of(origin)
         found = sites.named_by_robots(sitemaps, urls)
         if found.sitemaps != sitemaps:
             self._follow(origin, found, {})
 
     def queue(self, wanted: Iterable[tuple[str, SitemapTask]], meta: Mapping[str, Any]) -> None:
-        """Queue sitemaps, each with its task and *meta* besides; what is offsite or no URL is left out, what
-        is known not queued twice."""
-        scope = Scope(self._crawler)
+        """Queue sitemaps with their tasks and *meta*, without those that are offsite, known, or no URL."""
+        offsite = self.offsite()
         files = (
             Listed(url, {SITEMAP: task.to_meta(), **meta}, sites.FILE_BUCKET)
             for url, task in wanted
-            if absolute(url) is not None and scope.holds(url)  # a row may hold anything
+            if absolute(url) is not None and offsite.passes(url)  # a row may hold anything
         )
         self._enqueuer.enqueue_listed(files, None)
-        scope.report()
+        offsite.count_refused(self.crawler.stats)
+
+    def offsite(self) -> Offsite:
+        """Return Scrapy's offsite check: it would drop the requests at the download."""
+        middleware = self.crawler.get_downloader_middleware(OffsiteMiddleware)
+        return Offsite(self.crawler.spider, [] if middleware is None else [middleware.request_scheduled])
 
     def _follow(self, origin: str, found: SitemapsToRead, meta: Mapping[str, Any]) -> None:
         task = SitemapTask(origin, guess=0 if found.is_guess else None)
         self.queue(((url, task) for url in found.queue), meta)
         for url in found.read_again:
             self._read_again(url)
-        self._frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
+        self.frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
 
     def _read_again(self, url: str) -> None:
-        frontier = self._frontier
+        frontier = self.frontier
         page_id = self._enqueuer.find(Request(url))
         page = frontier.page(page_id) if page_id is not None else None
         if page_id is not None and page is not None and page.facts.is_sitemap:
             frontier.requeue(page_id, self._clock())
 
     async def read(self, request: Request, response: Response, flight: Flight | None) -> Response:
-        """Read a sitemap that is not as it was. Raises `Consumed` but for a page that is none and that a
-        redirect led to; and `FrontierUnwritable`."""
+        """Read a sitemap unless it is unchanged, and raise `Consumed`; a page behind a redirect that is no
+        sitemap is returned for the spider. Raises `FrontierUnwritable`."""
         task = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
         proxy = _proxy_of(flight)
         if not 200 <= response.status < 300:
             self._try_next_guess(task, proxy)
             raise Consumed(ended_with(response.status))
-        if flight is not None and self._settings.comes_back:
+        if flight is not None and self.settings.comes_back:
             flight.digest = digest_of(response.body)
             fetched = fetched_of(response)
             if fetched is not None:
                 revisits.end_unchanged(flight, response.status, fetched, notes=None)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
-            take = partial(self._take, self._enqueuer.find(request))
-            about = request, response, task, proxy, self._settings.ajax
-            reading = SitemapReading(self._crawler, self._frontier, take, *about)
+            reading = SitemapReading(self, request, response, task, proxy)
             await reading.run()
         finally:
             self._lock.release()
         if reading.kind is Kind.UNKNOWN:
             self._try_next_guess(task, proxy)
-            if request.meta.get("redirect_urls"):  # to the front page, say: that is the spider's
+            if request.meta.get("redirect_urls"):
                 del request.meta[SITEMAP]
                 if flight is not None:
                     flight.page_request = meta_payload(proxy), NO_FACTS
                 return response
         raise Consumed(reading.outcome())
 
-    def _take(self, parent: PageId | None, wanted: Iterable[Listed]) -> tuple[int, int]:
-        """Queue what the sitemap *parent* lists: how much is new, and how many known pages are due for what
-        is told of them."""
+    def take(self, parent: PageId | None, wanted: Iterable[Listed]) -> tuple[int, int]:
+        """Queue entries of the sitemap *parent*; returns how many are new, and how many known pages are due
+        by their ``lastmod``."""
         known: list[tuple[PageId, Link]] = []
         new = self._enqueuer.enqueue_listed(wanted, parent, known)
-        return new, self._apply_lastmods(known) if self._settings.comes_back else 0
+        return new, self._apply_lastmods(known) if self.settings.comes_back else 0
 
     def _apply_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
-        """Keep what is told of pages now, in one batch; how many are due for that. 10 us a page, 50 where it
-        is new.
+        """Keep each ``lastmod`` in one batch; returns how many pages are due for that. 10 us a page, 50 for
+        one that is new.
 
-        A page of which another ``lastmod`` is told than before is due at once, as long as the site is
-        believed (`sitemap_hints.HintAccuracy`): many generators stamp now on everything. That a page is
-        listed no more is no sign.
+        A page whose ``lastmod`` differs from the one kept is due at once, as long as the site is believed
+        (`change_rates.HintAccuracy`): many generators write the current time everywhere.
         """
-        frontier, now, due = self._frontier, self._clock(), 0
+        frontier, now, due = self.frontier, self._clock(), 0
         for page_id, link in known:
             lastmod = link.lastmod
             page = None if lastmod is None else decode_or_none(frontier.page, page_id)
@@ -165,6 +163,10 @@ class Sitemaps:
         frontier.commit()
         return due
 
+    def find(self, request: Request) -> PageId | None:
+        """Return the page of *request*, if it is known."""
+        return self._enqueuer.find(request)
+
     def _try_next_guess(self, task: SitemapTask, meta: Mapping[str, Any]) -> None:
         following = task.next_guess()
         if following is not None:
@@ -173,25 +175,22 @@ class Sitemaps:
 
 @dataclass(eq=False, repr=False)
 class SitemapReading:
-    """One sitemap, from its first slice to its `outcome`. What it lists is queued by *queue*, which says how
-    much of it was new, and how many known pages are due; it goes by the same *proxy*, and where it
-    *has_ajax* states as servers see these."""
+    """One sitemap, from its first slice to its `outcome`. Its entries use the same *proxy*."""
 
-    _crawler: Crawler
-    _frontier: Frontier
-    _queue: Callable[[Iterator[Listed]], tuple[int, int]]
-    request: InitVar[Request]
+    _sitemaps: Sitemaps
+    _request: Request
     _response: Response
     _task: SitemapTask
-    proxy: InitVar[dict[str, str]]
-    _has_ajax: bool
+    _proxy: dict[str, str]
 
-    def __post_init__(self, request: Request, proxy: dict[str, str]) -> None:
-        frontier, names = self._frontier, (self._response.url, *request.meta.get("redirect_urls", ()))
+    def __post_init__(self) -> None:
+        request, frontier = self._request, self._sitemaps.frontier
+        names = (self._response.url, *request.meta.get("redirect_urls", ()))
         self._judge = SitemapScope(names, self._task.speaks_for, lambda of: frontier.sitemaps_of(of).listed)
         self._pattern_and_force = given = pattern_and_force_of(request)
-        self._inherited = proxy if given is None else given.inherited | proxy
-        self._scope = Scope(self._crawler)
+        self._inherited = self._proxy if given is None else given.inherited | self._proxy
+        self._offsite = self._sitemaps.offsite()
+        self._parent = self._sitemaps.find(request)
         self._highest = 0.0  # priority so far
         self._entries = 0
         self._taken = 0  # sitemaps of an index
@@ -199,8 +198,8 @@ class SitemapReading:
         self.kind = Kind.UNKNOWN
 
     async def run(self) -> None:
-        """Queue what the file lists, giving way to the event loop between handfuls; to be awaited once.
-        Raises `FrontierUnwritable`, nothing for what the file holds."""
+        """Queue the entries of the file, giving way to the event loop between batches; to be awaited once.
+        Raises `FrontierUnwritable`."""
         for piece in read(self._response.body, self._response.url):
             self.kind = piece.kind
             self._problem = piece.problem
@@ -216,27 +215,27 @@ class SitemapReading:
 
     def _take(self, handful: list[Entry]) -> None:
         self._entries += len(handful)
-        if self._has_ajax:  # as servers see it, before anybody judges it
+        if self._sitemaps.settings.ajax:
             handful = [entry._replace(url=escaped_fragment(entry.url) or entry.url) for entry in handful]
         self._highest = max([self._highest, *(entry.priority or 0.0 for entry in handful)])
-        good = [entry for entry in handful if self._judge.accepts(entry.url) and self._scope.holds(entry.url)]
+        good = [
+            entry for entry in handful if self._judge.accepts(entry.url) and self._offsite.passes(entry.url)
+        ]
         if self._pattern_and_force is not None and self.kind is not Kind.INDEX:
             good = [entry for entry in good if self._pattern_and_force.admits(entry.url)]
-        wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)
-        new, due = self._queue(wanted)
-        if due:
-            self._crawler.stats.inc_value("frontier/sitemaps/due", due)
-        if new:
-            self._crawler.stats.inc_value("frontier/sitemaps/new", new)
-        if new or due:
-            scrapy_internals.wake(self._crawler)
+        wanted = self._files(good) if self.kind is Kind.INDEX else self._pages(good)
+        new, due = self._sitemaps.take(self._parent, wanted)
+        for name, number in (("due", due), ("new", new)):
+            if number:
+                self._sitemaps.crawler.stats.inc_value(f"frontier/sitemaps/{name}", number)
+                scrapy_internals.wake(self._sitemaps.crawler)
 
     def _pages(self, entries: list[Entry]) -> Iterator[Listed]:
         for entry in entries:
             bucket = sites.bucket_of(entry.priority, self._highest)
             yield Listed(entry.url, _lastmod(entry) | self._inherited, bucket)
 
-    def _sitemaps(self, entries: list[Entry]) -> Iterator[Listed]:
+    def _files(self, entries: list[Entry]) -> Iterator[Listed]:
         task = self._task.for_listed()
         if task is not None:
             meta = {SITEMAP: task.to_meta(), **self._inherited}
@@ -245,22 +244,22 @@ class SitemapReading:
                 yield Listed(entry.url, meta | _lastmod(entry), sites.FILE_BUCKET)
 
     def _report(self) -> None:
-        self._crawler.stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
-        self._crawler.stats.inc_value("frontier/sitemaps/entries", self._entries)
-        self._crawler.stats.inc_value("frontier/sitemaps/foreign", self._judge.foreign)
+        stats, frontier = self._sitemaps.crawler.stats, self._sitemaps.frontier
+        stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
+        stats.inc_value("frontier/sitemaps/entries", self._entries)
+        stats.inc_value("frontier/sitemaps/foreign", self._judge.foreign)
         if self._problem and (self.kind is not Kind.UNKNOWN or self._task.guess is None):
-            self._crawler.stats.inc_value("frontier/sitemaps/broken")
-        self._scope.report()
-        frontier = self._frontier
+            stats.inc_value("frontier/sitemaps/broken")
+        self._offsite.count_refused(stats)
         for origin in self._judge.refused:
             sitemaps = frontier.sitemaps_of(origin)
             noted = sites.refuse(sitemaps, self._response.url)
-            if noted != sitemaps and self._scope.holds(origin):
+            if noted != sitemaps and self._offsite.passes(origin):
                 frontier.keep_sitemaps(origin, noted)
 
     def outcome(self) -> Outcome:
-        """How the sitemap's own page ends, after `run`: as fetched, with how much was in it, and what was
-        wrong."""
+        """Return how the sitemap's own page ends, after `run`: as fetched, with its entries and its
+        problem."""
         status, number = self._response.status, self._entries
         entries = f"{number} entr{'y' if number == 1 else 'ies'}"
         reason = reasons.SITEMAP(entries=entries)
@@ -270,43 +269,11 @@ class SitemapReading:
 
 
 def _proxy_of(flight: Flight | None) -> dict[str, str]:
-    """What has a request go by the proxy of a page, as that was yielded: what a middleware chose for a try of
-    it, it chooses anew."""
+    """Return the meta that gives a request the proxy that a page was yielded with; a middleware chooses its
+    own again."""
     proxy = None if flight is None else meta_in(flight.lease.page.payload).get("proxy")
     return {"proxy": proxy} if isinstance(proxy, str) else {}
 
 
 def _lastmod(entry: Entry) -> dict[str, Any]:
     return {} if entry.lastmod is None else {LASTMOD: int(entry.lastmod)}
-
-
-class Scope:
-    """What Scrapy's offsite middleware lets pass, asked once a host.
-
-    It would drop the rest at the download; a sitemap of another domain's pages need not be queued for that.
-    """
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._offsite = crawler.get_downloader_middleware(OffsiteMiddleware)
-        self._verdicts: dict[str, bool] = {}
-        self._dropped = 0
-
-    def holds(self, url: str) -> bool:
-        """Whether *url* is not offsite; a *url* that is counts once for `report`."""
-        if self._offsite is None:
-            return True
-        host = host_of(url)
-        verdict = self._verdicts.get(host)
-        if verdict is None:
-            assert self._crawler.spider is not None
-            verdict = bool(self._offsite.should_follow(Request(url), self._crawler.spider))
-            if len(self._verdicts) < sites.MAX_SITEMAPS:
-                self._verdicts[host] = verdict
-        self._dropped += not verdict
-        return verdict
-
-    def report(self) -> None:
-        """Add what was offsite to Scrapy's stat; once, at the end."""
-        if self._dropped:
-            self._crawler.stats.inc_value("offsite/filtered", self._dropped)
