@@ -373,7 +373,7 @@ class _Filter:
 # --- digests ----------------------------------------------------------------------------------------------
 
 DIGEST_BYTES = 5  # one change in 2**39 is missed
-LONG_TEXT = 262_144  # bytes of a page; the text of a longer one is read in a thread: 25 ms
+LONG_TEXT = 131_072  # bytes of a page; the text of a longer one is read in a thread: 10 ms
 MOST_DIGESTED = 1_048_576  # bytes of a page of which text or links are digested; the body of a larger one is
 CONTENT = b"content"  # the kind of a hash that a spider gives
 _HEAD = b"head"
