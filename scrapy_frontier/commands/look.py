@@ -322,13 +322,17 @@ def _similar(url: str) -> Iterator[str]:
 
 
 def _weight(store: Store, page_id: PageId) -> dict[str, object]:
-    """Returns the kept score of a page, how many links are on it and to it; None if not known."""
+    """Returns the kept score of a page, how many links are on it (by kind, too) and to it; None if not
+    known."""
     links: int | None = None
     links_in: int | None = None
+    kinds: dict[str, int] = {}
     with contextlib.suppress(UnreadableRow):
-        links = len(facts.links_out(store, page_id))
+        edges = facts.links_out(store, page_id)
+        links, kinds = len(edges), facts.count_kinds(edges)
         links_in = facts.count_links_to(store, page_id, _MOST_LINKS)
-    return {"score": scores.kept_score(store, page_id), "links": links, "links_in": links_in}
+    found = {"links": links, "kinds": kinds, "links_in": links_in}
+    return {"score": scores.kept_score(store, page_id), **found}
 
 
 def _surroundings(call: Call, store: Store, page_id: PageId, page: Page) -> dict[str, object]:

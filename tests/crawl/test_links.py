@@ -346,6 +346,7 @@ def test_a_link_has_the_kind_of_its_tag(
     with closing(Store(tmp_path / "frontier")) as store:
         urls = {keys.key_id(key): decode_page(value).url for key, value in store.scan(keys.PAGE)}
         edges = facts.links_out(store, next(page for page, url in urls.items() if url == start))
+        assert facts.count_kinds(edges)["object"] == 2
         found = {urls[edge.target].rpartition("/")[2]: facts.flag_names(edge.flags)[:-1] for edge in edges}
     kinds = {name: [name] for name in ("a", "css", "img", "video", "audio", "object", "script")}
     assert found == {**kinds, "video2": ["video"], "embed": ["object"], "icon": []}

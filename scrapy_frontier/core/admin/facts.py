@@ -6,6 +6,7 @@ What lists is an iterator over a scan, so memory does not grow with the number o
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from difflib import get_close_matches
 from heapq import merge
@@ -370,6 +371,12 @@ def flag_names(flags: int) -> list[str]:
     ``nofollow``, ``internal``, ``redirect``, ``canonical``."""
     kind = [name for name, bits in KINDS.items() if flags & KIND == bits]
     return kind + [name for flag, name in _FLAG_NAMES.items() if flags & flag]
+
+
+def count_kinds(edges: Iterable[Edge]) -> dict[str, int]:
+    """Returns how many links there are of each kind (``a``, ``css``, ``img`` ...); others are left out."""
+    counts = Counter(edge.flags & KIND for edge in edges)
+    return {name: counts[bits] for name, bits in KINDS.items() if counts[bits]}
 
 
 def every_link(store: Store) -> Iterator[graph.Links]:
