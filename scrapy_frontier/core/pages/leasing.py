@@ -6,7 +6,6 @@ queue into the open batch, which is committed unless it may wait for a few more 
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from .. import reasons
@@ -141,8 +140,9 @@ class Leases:
     def _catch_up(self, now: float, is_over: bool) -> None:
         """End what has expired, and queue what waited until *now*; nearly always there is nothing to do."""
         batch, waiting = self._batch, self._waiting
-        for lease in list(takewhile(lambda lease: lease.deadline <= now, self._out.values())):
-            self.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
+        if self._out and next(iter(self._out.values())).deadline <= now:
+            for lease in [lease for lease in self._out.values() if lease.deadline <= now]:
+                self.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
         is_due = is_over or waiting.next <= now
         must_be_there = is_due or waiting.budgets.is_limited or batch.failure is not None
