@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..core.frontier import Discovered, Frontier, Lease, PageId
+    from ..core.store.records import Page
     from ..settings import FrontierSettings
     from .dupefilters import DupeFilter
     from .in_flight import Flight, Flights, FollowUps
@@ -260,19 +261,21 @@ class RequestEnqueuer:
             return request.dont_filter
         if request.meta.get(EVERY_RUN) not in UNSET:
             return True
-        if flight is None:  # seeds come at every start; one that comes twice in a run is meant
-            return request.dont_filter and asked_before is not None
-        return request.dont_filter and self._leads_back(request, known)
+        if not request.dont_filter or known is None:
+            return False
+        page = self._frontier.page(known)
+        if flight is not None:
+            return page is not None and self._leads_back(request, page)
+        # Seeds come at every start; one that comes twice in a run is meant.
+        was_seed = page is not None and page.facts.is_seed and page.parent is None
+        return was_seed and self._frontier.is_of_this_run(known)
 
-    def _leads_back(self, request: Request, known: PageId | None) -> bool:
+    def _leads_back(self, request: Request, page: Page) -> bool:
         """Whether redirects led back to a page of their own way, or to one that leads there: a seed is sent
         away for a cookie, say. The limits of redirects end what would go on for ever."""
-        page, way = (
-            None if known is None else self._frontier.page(known),
-            request.meta.get("redirect_urls", ()),
-        )
-        if page is None or page.url in way:
-            return page is not None
+        way = request.meta.get("redirect_urls", ())
+        if page.url in way:
+            return True
         target = None if page.target is None else self._frontier.page(page.target)
         return target is not None and target.url in way
 

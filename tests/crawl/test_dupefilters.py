@@ -187,13 +187,18 @@ def test_a_filter_that_raises_loses_nothing(web: Web, run: Callable[..., Crawl])
         assert crawl.log.count(f"mend its {part}") == 1
 
 
-def test_a_filter_that_cannot_be_opened_ends_the_crawl_with_the_remedy(
-    web: Web, run: Callable[..., Crawl]
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("nowhere.Filter", "No module named"), (f"{__name__}.Broken", "its database is away")],
+)
+def test_a_filter_that_cannot_be_used_ends_the_crawl_with_the_remedy(
+    web: Web, run: Callable[..., Crawl], path: str, words: str
 ) -> None:
-    crawl = run(LinkSpider, own(Broken), start_urls=[web.url("/")])
+    crawl = run(LinkSpider, {"DUPEFILTER_CLASS": path}, start_urls=[web.url("/")])
+    assert crawl.reason == "frontier_setting"
     assert web.paths() == []
-    assert f"{__name__}.Broken" in crawl.log
-    assert "its database is away" in crawl.log
+    for each in (path, words, "leave DUPEFILTER_CLASS unset"):
+        assert each in crawl.log
 
 
 class Asking(Spider):

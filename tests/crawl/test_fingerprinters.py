@@ -177,25 +177,3 @@ def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:
     assert fast is None or fast == FINGERPRINTER.fingerprint(request)
     assert page_fingerprint(url) == FINGERPRINTER.fingerprint(request)
     assert is_same_page(url, request.url)
-
-
-@pytest.mark.parametrize("path", [":0080/", "/..", "/a/../b", "/a/./b", "/a/."])
-def test_url_is_plain_to_us_and_not_to_scrapy(path: str) -> None:
-    url = f"http://example.com{path}"
-    assert plain_fingerprint(url) in (None, FINGERPRINTER.fingerprint(Request(url)))
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com",
-        "http://example.com/",
-        "http://example.com:8080/a/b.html",
-        "https://example.com/a?b=c",
-        "https://example.com/?z=1&a=2&a=1&b=",
-        "http://example.com/a/b#c",
-        "http://127.0.0.1:8080/",
-    ],
-)
-def test_plain_fingerprint_answers_for_common_urls(url: str) -> None:
-    assert plain_fingerprint(url) == FINGERPRINTER.fingerprint(Request(url))

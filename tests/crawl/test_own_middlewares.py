@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +11,12 @@ from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response, TextResponse
-from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from server import Answer, Web
 
-from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
 
     from conftest import Crawl
 
@@ -92,24 +86,6 @@ def test_a_retry_by_a_callback_is_of_its_own_page(web: Web, run: Run) -> None:
     crawl = run(Pages, {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, url=url)
     assert [seen(crawl)[f"page={number} good"] for number in (1, 2)] == [1, 1]
     assert crawl.stats["frontier/pages/done"] == 2
-
-
-class Polling(Counting):
-    """Asks for its page fifteen times."""
-
-    name = "polling"
-
-    def parse(self, response: Response) -> Iterator[Request]:
-        self.seen("page")
-        assert self.crawler.stats is not None
-        assert response.request is not None
-        if self.crawler.stats.get_value("seen/page") < 15:
-            yield response.request.replace(dont_filter=True)
-
-
-def test_a_page_is_polled_on_after_it_was_retried(web: Web, run: Run) -> None:
-    crawl = run(Polling, ADDON, url=web.on("/", Answer(status=500), Answer(body="news")))
-    assert seen(crawl) == {"page": 15}
 
 
 class RetryingEver(Plain):
@@ -382,57 +358,6 @@ def test_a_redirect_that_names_no_place_failed_unless_the_spider_asks_to_see_it(
         assert (seen(crawl), len(web.visits)) == ({"error": 1}, 2)
 
 
-class OldStyle(HttpErrorMiddleware):
-    """As projects wrote it for years: it is called with the spider, and looks at the page."""
-
-    def process_spider_input(self, response: Response, spider: Spider) -> None:  # type: ignore[override]
-        assert isinstance(response, TextResponse)
-        if "welcome" not in response.text:
-            raise HttpError(response, "no page")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_middleware_for_http_errors_of_a_project_decides_alone(
-    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = web.on("/", status=302, body="<p>welcome</p>")
-    own = {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None, f"{__name__}.OldStyle": 50}
-    crawl = run(Plain, {**ADDON, "SPIDER_MIDDLEWARES": own}, url=url)
-    assert seen(crawl) == {"page": 1}
-    assert pages()[url].state is State.DONE
-
-
-class Inline(Counting):
-    """Downloads something of another host in its callback."""
-
-    name = "inline"
-    other = ""
-
-    async def parse(self, response: Response) -> None:  # type: ignore[override]
-        assert self.crawler.engine is not None
-        try:
-            await self.crawler.engine.download_async(Request(self.other))
-        except Exception as error:
-            self.logger.info("refused: %r", error)
-            self.seen("refusal")
-
-
-def test_a_request_of_a_callback_does_not_wait_for_a_host_that_is_blocked(
-    web: Web, run: Run, tmp_path: Path
-) -> None:
-    settings = {**ADDON, "ROBOTSTXT_OBEY": True}
-    run(Plain, settings, url=web.url("/first"))
-    now = time.time()
-    frontier = Frontier(Store(tmp_path / "frontier"), now)
-    frontier.block(web.name(1), now)
-    frontier.close()
-    crawl = run(Inline, settings, url=web.url("/second"), other=web.url("/picture", host=1))
-    assert seen(crawl) == {"refusal": 1}, crawl.log
-    assert crawl.reason == "finished"
-    assert re.search(r"refused: IgnoreRequest", crawl.log)
-    assert "/picture" not in web.paths()
-
-
 # -- pages that come back --------------------------------------------------------------------------------
 
 
@@ -506,3 +431,42 @@ def test_a_page_that_a_service_is_asked_for_comes_back_by_that_alone(changing: C
     assert changing.paths() == ["/service?page=one"] * 3
     for name in ("x-key", "authorization"):
         assert [visit.headers[name] for visit in changing.visits] == ["secret"] * 3
+
+
+class Old(Linking):
+    """Has a callback of its own for linked pages."""
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        return response.follow_all(css="a", callback=self.parse_old)
+
+    def parse_old(self, response: Response) -> None:
+        self.seen("linked")
+
+
+class New(Linking):
+    """By another name."""
+
+    parse_new = Old.parse_old
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        return response.follow_all(css="a", callback=self.parse_new)
+
+
+class Both(New):
+    parse_old = New.parse_new
+
+
+def test_a_page_whose_callback_was_renamed_comes_back_when_there_is_one_of_that_name(
+    changing: ChangingWeb, run: Run
+) -> None:
+    changing.document("/1", version=lambda day: int(day))
+    url = changing.document("/", version=lambda day: int(day), links=lambda version: ["/1"])
+    crawls = []
+    for spider in (Old, New, Both):
+        crawls.append(run(spider, DAILY, url=url))
+        changing.clock.jump(changing.clock() + DAY)
+    assert [seen(crawl).get("linked") for crawl in crawls] == [1, None, 1]
+    assert "is known, but not fetched: " in crawls[1].log
+    assert "it comes back when that is there again" in crawls[1].log
