@@ -42,6 +42,8 @@ NAMED = [
 
 # What the pages name and is neither ours nor Scrapy's.
 FOREIGN = {
+    "parse_old": "an example",
+    "parse_new": "an example",
     "add_seeds": "Frontera",
     "page_db_links": "Aduana",
     "page_db_dump": "Aduana",
