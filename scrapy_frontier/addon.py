@@ -35,7 +35,6 @@ COMPONENTS = {
         "scrapy_frontier.FrontierSpiderMiddleware": 950,
     },
     "DOWNLOADER_MIDDLEWARES": {
-        "scrapy_frontier.AddressMiddleware": 60,
         "scrapy_frontier.UnchangedMiddleware": 530,  # above what reads what a page says to crawlers
         "scrapy_frontier.DirectivesMiddleware": 540,
         # Below retries, redirects and decompression (550 to 600), above what looks at pages.
@@ -43,6 +42,7 @@ COMPONENTS = {
         "scrapy_frontier.CooldownMiddleware": 605,  # above what changes proxies, at 610 and more
         "scrapy_frontier.ConditionalMiddleware": 620,
         "scrapy_frontier.PrivateNetworkMiddleware": 960,  # behind what chooses proxies: these resolve names
+        "scrapy_frontier.AddressMiddleware": 970,
         "scrapy_frontier.SideRequestsMiddleware": 990,  # next to the downloader, behind the HTTP cache
     },
 }

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class AddressMiddleware(Component):
-    """Stands behind Offsite (50), which refuses more cheaply, and before all that sends requests to the
-    host."""
+    """Stands behind what chooses a proxy, and behind the HTTP cache: no name is looked up of a request that
+    goes by a proxy, or that the cache answers."""
 
     def is_wanted(self) -> bool:
         """Return whether ``FRONTIER_POLITENESS_KEY`` is ``"ip"``."""
