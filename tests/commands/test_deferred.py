@@ -61,13 +61,6 @@ def test_why_names_the_budget(frontier: Frontiers) -> None:
         assert why(frontier, url) == f"{since}{reasons[url]}; {deep if 'deep' in url else room}"
 
 
-def test_hosts_shows_what_waits(frontier: Frontiers) -> None:
-    hosts = {line["host"]: line for line in frontier("hosts", "--json").lines}
-    assert sum(line["deferred"] for line in hosts.values()) == len(waiting(frontier.directory)) == 5
-    assert hosts["www0.shop.example"]["fetched"] == 1
-    assert "+" in frontier("hosts").out
-
-
 def test_queueing_by_hand_leaves_no_row_behind(frontier: Frontiers) -> None:
     assert "Queued 5 pages" in frontier("requeue", "--state", "seen").out
     assert check(frontier.directory) == []

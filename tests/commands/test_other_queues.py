@@ -11,7 +11,6 @@ from stores import NOW, Frontiers, change, check, fetch, link, order, pages, row
 
 from scrapy_frontier.core.frontier import Event, Outcome
 from scrapy_frontier.core.store.keys import State, host_key, orders_key
-from scrapy_frontier.core.store.records import HostRow, encode_host
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,14 +77,6 @@ def test_an_order_for_a_host_in_anothers_queue_is_refused(
     assert frontier(order[0], GROUP, *order[1:]).code == 0
 
 
-def test_what_is_left_of_a_queue_that_moved_is_no_known_host(frontier: Frontiers) -> None:
-    """As with `ip`, where pages leave the queue of the name for that of the address."""
-    change(frontier.directory, {host_key("moved.example"): encode_host(HostRow())})
-    said = frontier("block", "moved.example")
-    assert (said.code, "no page of moved.example is known" in said.err) == (1, True)
-    assert "did you mean moved.example" not in said.err
-
-
 def test_a_host_of_which_pages_were_only_seen_is_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,16 +131,6 @@ def test_an_order_may_come_before_the_first_page_of_a_queue(
     frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY=key)
     assert frontier("block", text, "--yes", "--json").json["host"] == name
     assert orders_key(name) in rows(tmp_path)
-
-
-@pytest.mark.parametrize("key", ["host", lambda url: A])
-def test_a_known_host_is_meant_however_it_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: object
-) -> None:
-    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY=key)
-    frontier("add", f"http://{A}/")
-    for text in (A.upper(), f"{A}:80", f"{A}/x", f" {A}"):
-        assert frontier("block", text, "--yes", "--json").json["host"] == A
 
 
 @pytest.mark.parametrize("text", ["/", "//", "?", " ", "http:///x"])

@@ -174,17 +174,3 @@ def test_why_says_what_holds_a_page_that_is_due(returning: Frontiers) -> None:
         said = " ".join(returning("why", f"http://a.example/{name}").out.split())
         assert f"{due}, but a.example is blocked since" in said
     assert "blocked" not in returning("why", "http://a.example/tomorrow", "--record").out
-
-
-def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontiers) -> None:
-    told = returning("stats", "--json").json
-    assert (told["states"]["done"], told["states"]["queued"], told["due"], told["queued_again"]) == (
-        3,
-        0,
-        2,
-        1,
-    )
-    assert "coming back   2, the first on 2023-11-13" in returning("stats").out
-    assert "1 queued again" in returning("stats").out
-    (host,) = returning("hosts", "--json").lines
-    assert (host["queued"], host["queued_again"], host["ok"]) == (0, 1, 3)

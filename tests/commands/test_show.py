@@ -63,37 +63,6 @@ def test_json_is_json(frontier: Frontiers, command: tuple[str]) -> None:
         assert len(said.lines) == 1
 
 
-def test_stats_are_the_kept_counters(frontier: Frontiers) -> None:
-    found = frontier("stats", "--json").json
-    kept = records.decode_counts(rows(frontier.directory)[keys.COUNTS])
-    assert found["states"] == {
-        state.name.lower(): kept.states[state] for state in State if state is not State.LEASED
-    }
-    assert (found["hosts"], found["known"], found["attempts"]) == (5, 60, kept.attempts)
-    assert found["is_clean"]
-    assert "queued" in frontier("stats").out
-
-
-def test_hosts_are_counted_as_they_come_and_go(frontier: Frontiers) -> None:
-    def counted() -> int:
-        found = frontier("stats", "--json").json["hosts"]
-        assert found == sum(key[:1] == keys.HOST for key in rows(frontier.directory))
-        return int(found)
-
-    assert counted() == 5
-    frontier("add", "http://new.example/", "http://newer.example/", "http://new.example/again")
-    assert counted() == 7
-    frontier("forget", "http://new.example/")
-    assert counted() == 7
-    frontier("forget", "--host", "new.example")
-    frontier("forget", "--host", "new.example")
-    frontier("forget", "--host", "nobody.example")
-    assert counted() == 6
-    frontier("forget", "--host", "h1.example")
-    assert counted() == 6, "it was visited, and its clock is kept"
-    assert frontier("check").code == 0
-
-
 def test_hosts_come_with_most_queued_pages_first(frontier: Frontiers) -> None:
     found = frontier("hosts", "--json").lines
     assert [host["queued"] for host in found] == sorted((host["queued"] for host in found), reverse=True)

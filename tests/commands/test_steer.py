@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from stores import (
     check,
     crawl,
     fetch,
-    fingerprint,
     fingerprint_of,
     first,
     link,
@@ -27,7 +25,6 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.commands import steer
 from scrapy_frontier.core.frontier import Event, Frontier, Outcome
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
@@ -38,7 +35,6 @@ from scrapy_frontier.core.store.records import (
     IN_MEMORY,
     encode_page,
 )
-from scrapy_frontier.crawl.meta_values import is_forced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,15 +90,6 @@ def test_urls_are_read_from_a_file(frontier: Frontiers, tmp_path: Path) -> None:
     assert check(frontier.directory) == []
 
 
-def test_adding_makes_a_frontier_where_there_is_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frontier = Frontiers(tmp_path / "new", capsys)
-    assert frontier("add", "http://a.example/").code == 0
-    assert check(frontier.directory) == []
-    assert order(frontier.directory, 5) == ["http://a.example/"]
-
-
 def test_what_is_no_url_is_refused_before_anything_is_added(frontier: Frontiers) -> None:
     before = rows(frontier.directory)
     for bad in ("example.com", "http://", "mailto:a@example.com"):
@@ -127,15 +114,6 @@ def test_a_file_of_urls_is_utf_8_and_what_is_not_is_refused(
     assert (said.code, said.json["added"], said.json["refused"]) == (1, 2, 1)
     added = {url for url in in_state(frontier, State.QUEUED) if "new.example" in url}
     assert added == {"http://new.example/first", "http://new.example/%C3%A9"}
-
-
-def test_urls_are_written_as_people_see_them_and_known_as_servers_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frontier = Frontiers(tmp_path, capsys, FRONTIER_AJAX=True)
-    assert frontier("add", "http://a.example/#!one", "http://a.example/#!two", "--json").json["added"] == 2
-    assert order(tmp_path, 1) == ["http://a.example/?_escaped_fragment_=one"]
-    assert "It is queued" in frontier("why", "http://a.example/#!two").out
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
@@ -194,27 +172,6 @@ def test_an_added_page_is_fetched_again_by_force_once(visited: Frontiers) -> Non
     assert {payload for _, payload in requests(visited).values()} == {payload}
     assert order(visited.directory, 5) == ["http://a.example/waits", "http://a.example/read"]
     assert check(visited.directory) == []
-
-
-def test_a_page_that_was_visited_just_now_is_added_by_force(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The record has no more than the second of a visit, so no crawl must come in the rest of that one."""
-    slept: list[float] = []
-    monkeypatch.setattr(steer.time, "sleep", slept.append)
-    pages = start(tmp_path)
-    pages.discover([link("http://a.example/")], NOW)
-    fetch(pages, now=NOW + 0.9)
-    pages.close()
-    frontier = Frontiers(tmp_path, capsys, FRONTIER_CLOCK=lambda: NOW + 0.95)
-    assert "Added 1" in frontier("add", "http://a.example/", "--force").out
-    assert slept == [pytest.approx(0.05)]
-    crawling = start(tmp_path, NOW + 1)
-    fetch(crawling, now=NOW + 1)
-    page = crawling.page(0)
-    crawling.close()
-    assert page is not None
-    assert not is_forced(json.loads(page.payload)["meta"], page), "once"
 
 
 def test_what_is_queued_again_by_force_keeps_its_request(visited: Frontiers) -> None:
@@ -289,17 +246,6 @@ def test_a_forgotten_host_leaves_nothing_but_its_clock(frontier: Frontiers) -> N
     assert (host["queued"], host["ok"], host["errors"], host["visited"]) == (0, 0, 0, NOW)
 
 
-def test_a_page_whose_payload_makes_another_request_now(frontier: Frontiers) -> None:
-    """A retry may have changed the request: the index row still goes."""
-    page_id = first(frontier.directory, State.DONE)
-    url = pages(frontier.directory)[page_id].url
-    changed = pages(frontier.directory)[page_id]._replace(payload=b'{"method":"POST"}')
-    change(frontier.directory, {keys.page_key(page_id): encode_page(changed)})
-    assert frontier("forget", url).code == 0
-    assert check(frontier.directory) == []
-    assert keys.INDEX + fingerprint(url) not in rows(frontier.directory)
-
-
 def test_a_host_half_forgotten_is_sound(frontier: Frontiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C or a kill: what was not written yet is still there."""
     monkeypatch.setattr(edits, "_AT_A_TIME", 3)
@@ -311,12 +257,6 @@ def test_a_host_half_forgotten_is_sound(frontier: Frontiers, monkeypatch: pytest
     assert check(frontier.directory) == []
     frontier("forget", "--host", "h2.example")
     assert check(frontier.directory) == []
-
-
-def test_forget_wants_one_thing(frontier: Frontiers) -> None:
-    for wrong in (("forget",), ("forget", "http://h1.example/1", "--host", "h1.example")):
-        with pytest.raises(UsageError):
-            frontier(*wrong)
 
 
 # -- hosts -------------------------------------------------------------------------------------------------

@@ -79,13 +79,6 @@ def test_links_to_a_page_are_found_wherever_they_are(frontier: Frontiers, writte
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_a_page_that_was_not_read_says_so(frontier: Frontiers, written: Written) -> None:
-    unread = next(page_id for page_id in pages(frontier.directory) if page_id not in written)
-    assert "0 links on it: it was not read yet." in frontier("links", url_of(frontier, unread)).out
-    said = frontier("links", "http://nobody.example/")
-    assert (said.code, "No plain GET of it is known" in said.out) == (1, True)
-
-
 def test_other_ends_that_were_forgotten_are_named_by_number(frontier: Frontiers, written: Written) -> None:
     target = written[0][1].target
     frontier("forget", url_of(frontier, target))
@@ -94,14 +87,6 @@ def test_other_ends_that_were_forgotten_are_named_by_number(frontier: Frontiers,
         each for each in frontier("links", web_url(0), "--out", "--json").lines if each["id"] == target
     ]
     assert (told["url"], told["state"]) == (None, "forgotten")
-
-
-def test_without_links_there_is_nothing_and_no_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    crawl(tmp_path)
-    frontier = Frontiers(tmp_path, capsys)
-    assert "0 pages link to it." in frontier("links", "http://h1.example/1").out
 
 
 def test_damaged_links_end_in_a_sentence(frontier: Frontiers, tmp_path: Path) -> None:

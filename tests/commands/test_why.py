@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
-from scrapy.exceptions import IgnoreRequest, UsageError
-from stores import FETCHED, NOW, Frontiers, change, crawl, fetch, link, start
+from scrapy.exceptions import IgnoreRequest
+from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
-import scrapy_frontier
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.errors import moment, span
 from scrapy_frontier.core.hosts.host import Politeness, Trouble
 from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.parse.directives import REFUSALS, ChainRefusal
+from scrapy_frontier.core.parse.directives import REFUSALS
 from scrapy_frontier.core.reasons import REASONS, reason_of
-from scrapy_frontier.core.store import keys, queue_keys
+from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import IN_MEMORY, Page, RequestFacts, encode_page
 from scrapy_frontier.core.transitions import Event
@@ -30,7 +27,7 @@ from scrapy_frontier.crawl.host_trouble import error_of
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from scrapy_frontier.core.store.records import RobotsCopy
 
@@ -130,14 +127,6 @@ STORIES += [
 ]
 
 
-@pytest.mark.parametrize("refused", REFUSALS)
-def test_a_refused_redirect_is_read_back_however_long_its_url(refused: ChainRefusal) -> None:
-    url = f"http://a.example/{'x' * reasons.LONGEST_URL}"[: reasons.LONGEST_URL]
-    reason = reasons.NOT_FOLLOWED(why=refused.reason, url=url)
-    assert raised(IgnoreRequest(reason)) == Outcome(Event.EXCLUDED, reason=reason)
-    assert len(raised(IgnoreRequest("x" * 1000)).reason) < 500
-
-
 def said(frontier: Frontiers, url: str = URL) -> str:
     found: str = frontier("why", url, "--json").json["why"]
     return found
@@ -169,14 +158,6 @@ def test_a_page_that_failed_with_its_last_attempt(frontier: Frontiers) -> None:
     assert said(frontier) == (
         f"It failed on {WHEN} after 2 attempts, as many as are allowed; the last one ended with: HTTP 503."
     )
-
-
-def test_attempts_that_a_request_asks_for(frontier: Frontiers) -> None:
-    pages = start(frontier.directory)
-    pages.discover([link(URL, payload=b'{"meta":{"max_retry_times":15}}')], NOW)
-    fetch(pages, Outcome(Event.RETRIED, 503, "HTTP 503"))
-    pages.close()
-    assert "attempt 2 of 16, because the last one ended with: HTTP 503." in said(frontier)
 
 
 def test_a_chain_of_redirects_is_told_to_its_end(frontier: Frontiers) -> None:
@@ -236,30 +217,6 @@ def test_a_page_that_was_asked_for_by_post_is_not_denied(frontier: Frontiers) ->
         assert answer.code == 1
         assert " ".join(answer.out.split()).endswith(explain.BY_FIND)
     assert URL in frontier("find", "page").out
-
-
-def test_a_page_without_a_host_can_be_asked_for_and_forgotten(frontier: Frontiers) -> None:
-    """Spiders may ask for `file:` URLs; of others `add` queues none."""
-    url = "file:///srv/page.html"
-    pages = start(frontier.directory)
-    pages.discover([link(url)], NOW)
-    fetch(pages)
-    pages.close()
-    assert said(frontier, url).startswith("It was fetched on")
-    for name in ("links", "forget"):
-        assert frontier(name, url).code == 0
-    assert frontier("why", url).code == 1
-    with pytest.raises(UsageError, match="names no host"):
-        frontier("add", url)
-
-
-def test_pages_of_its_host_come_before_it(frontier: Frontiers) -> None:
-    pages = start(frontier.directory)
-    pages.discover([link(f"http://a.example/{number}") for number in range(3)], NOW)
-    pages.discover([link(URL)], NOW)
-    pages.close()
-    assert "3 pages of a.example come before it" in said(frontier)
-    assert "1 page of a.example comes before it" in said(frontier, "http://a.example/1")
 
 
 def test_the_clock_of_its_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,27 +283,6 @@ def test_a_backoff_and_a_rest_of_the_host(frontier: Frontiers, backoff: float, b
     assert queued[URL] >= NOW + max(3600, backoff)
 
 
-def test_a_clock_that_was_set_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The crawl waits no longer than a delay or a rest, and this is what is told, not three days."""
-    ahead = NOW + 3 * 86400
-    pages = start(tmp_path, ahead)
-    pages.discover([link("http://a.example/"), link(URL), link("http://b.example/")], ahead)
-    while (lease := pages.lease(ahead)) is not None and lease.host != "b.example":
-        pages.release(lease, FETCHED, ahead)
-    assert lease is not None
-    pages.record_cooldown(lease.host, Trouble("HTTP 429", 7200, sent=ahead, page_id=lease.page_id), ahead)
-    pages.release(lease, Outcome(Event.POSTPONED, 429, "b.example rests: HTTP 429"), ahead)
-    pages.discover([link("http://a.example/new")], ahead)
-    pages.close()
-    back = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
-    told = {host["host"]: host["ready_at"] for host in back("hosts", "--json").lines}
-    assert told["a.example"] == NOW + 30
-    assert NOW + 7200 <= told["b.example"] <= NOW + 7200 * 1.1
-    assert {turn["host"]: turn["at"] for turn in back("queue", "--json").lines} == told
-    assert "the host may be visited again in 30 s" in said(back, "http://a.example/new")
-    assert "(in 2 h) after strike 1" in said(back, "http://b.example/")
-
-
 def test_a_blocked_host(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     pages.discover([link(URL)], NOW)
@@ -406,17 +342,6 @@ def test_the_delay_that_robots_asks_for(tmp_path: Path, capsys: pytest.CaptureFi
     assert (host["delay"], host["delay_from"]) == (30.0, "robots.txt")
     frontier("delay", "a.example", "2")
     assert said(frontier).endswith("then every 2 s (set by the operator).")
-
-
-def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
-    pages = start(frontier.directory)
-    pages.discover([link(URL)], NOW)
-    pages.close()
-    change(
-        frontier.directory,
-        delete=(queue_keys.queue_prefix("a.example") + queue_keys.sort_key(0, 0x8000, 0, 0),),
-    )
-    assert "no row of a queue leads to it" in said(frontier)
 
 
 def test_a_page_whose_request_nobody_has_any_more(frontier: Frontiers) -> None:
@@ -525,26 +450,6 @@ def test_every_reason_is_read_as_it_was_written(reason: reasons.Reason) -> None:
     text = reason(**values)
     assert reason_of(text) is reason
     assert reason.read(text) == {name: str(value) for name, value in values.items()}
-
-
-def written_by_hand(file: Path) -> Iterator[str]:
-    """Texts that a file gives as the reason of an `Outcome`, a `Trouble` or a `Cooldown`, and are in no
-    table."""
-    places = {"Outcome": 2, "Trouble": 0, "Cooldown": 3}
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.Call):
-            continue
-        given = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
-        if isinstance(node.func, ast.Name) and node.func.id in places:
-            given += node.args[places[node.func.id] :][:1]
-        for value in given:
-            if isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and value.value):
-                yield f"{file.name}:{node.lineno}"
-
-
-def test_a_new_reason_needs_its_place_in_the_table() -> None:
-    package = Path(scrapy_frontier.__file__).parent
-    assert [place for file in package.rglob("*.py") for place in written_by_hand(file)] == []
 
 
 def test_a_new_reason_needs_a_story_here() -> None:

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import plyvel
@@ -23,7 +23,7 @@ from scrapy_frontier.core.errors import (
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys, queue_keys
-from scrapy_frontier.core.store.leveldb import Store, repair_files
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -133,20 +133,6 @@ def test_a_key_scheme_without_digits_is_told_by_its_name(tmp_path: Path, stored:
             Store(tmp_path, other)
 
 
-def test_who_only_looks_needs_no_key_scheme(tmp_path: Path) -> None:
-    Store(tmp_path, "theirs").close()
-    Store(tmp_path).close()
-
-
-def test_a_refused_store_can_be_opened_by_who_may(tmp_path: Path) -> None:
-    """The lock and the database are let go when opening fails."""
-    Store(tmp_path, "theirs").close()
-    for _ in range(2):
-        with pytest.raises(FrontierVersion):
-            Store(tmp_path, "ours")
-    Store(tmp_path, "theirs").close()
-
-
 # -- the lock --------------------------------------------------------------------------------------------
 
 
@@ -204,40 +190,12 @@ def test_a_holder_that_is_no_crawl_is_named_for_what_it_is(tmp_path: Path) -> No
     store.close()
 
 
-def test_a_holder_that_left_no_name_is_another_process(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    (tmp_path / "frontier.lock").write_text("")
-    assert (
-        "is open in another process: stop that crawl first" in run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout
-    )
-    store.close()
-
-
 def test_the_lock_survives_somebody_looking_into_leveldbs_own(tmp_path: Path) -> None:
     """Closing any descriptor of ``LOCK`` gives up LevelDB's lock; a backup in the same process does that."""
     store = Store(tmp_path)
     (tmp_path / "leveldb" / "LOCK").read_bytes()
     assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout.startswith("FrontierLocked")
     store.close()
-
-
-@pytest.fixture
-def worker(tmp_path: Path) -> Iterator[tuple[Store, int]]:
-    """A store, and a process that was forked while it was open, as a pool of workers is."""
-    store = Store(tmp_path)
-    child = os.fork()
-    if not child:
-        signal.pause()
-        os._exit(0)
-    yield store, child
-    store.close()
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-
-
-def test_a_forked_worker_does_not_hold_what_is_closed(tmp_path: Path, worker: tuple[Store, int]) -> None:
-    worker[0].close()
-    Store(tmp_path).close()
 
 
 KEEPS_A_WORKER = """
@@ -265,40 +223,7 @@ def test_a_forked_worker_does_not_hold_what_was_killed(tmp_path: Path) -> None:
             os.kill(worker, signal.SIGKILL)
 
 
-def test_it_stays_where_it_is_though_its_process_goes_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path)
-    store = Store("frontier")
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    store.sync()
-    assert synced
-    for number in range(300):  # more than a buffer holds
-        store.write({keys.page_key(number): os.urandom(100_000)})
-    store.close()
-
-
-def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
-    code = (
-        "import os, sys; from scrapy_frontier.core.store.leveldb import Store; "
-        "Store(sys.argv[1]); os._exit(9)"
-    )
-    died = run(code, tmp_path)
-    assert died.returncode == 9
-    Store(tmp_path).close()
-
-
 # -- directories that will not do ------------------------------------------------------------------------
-
-
-def test_a_directory_whose_name_is_no_text_is_one_like_any_other(tmp_path: Path) -> None:
-    directory = tmp_path / os.fsdecode(b"j\xff")
-    write_pages(directory)
-    repair_files(directory / "leveldb")
-    Store(directory).close()
 
 
 def test_a_path_below_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
@@ -307,13 +232,6 @@ def test_a_path_below_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
         Store(tmp_path / "file" / "frontier")
     assert "Not a directory" in str(refused.value)
     assert (tmp_path / "file").read_text() == "theirs"
-
-
-def test_a_file_in_place_of_the_database_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    (tmp_path / "leveldb").write_text("theirs")
-    with pytest.raises(FrontierUnreadable, match=r"cannot open .*nothing was changed"):
-        Store(tmp_path)
-    assert (tmp_path / "leveldb").read_text() == "theirs"
 
 
 @pytest.mark.parametrize("name", ["frontier", "frontier/leveldb", "frontier/leveldb/*.ldb"])
@@ -414,13 +332,6 @@ def test_a_database_without_a_row_is_not_begun_anew(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "leveldb")
     plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True).close()
     with pytest.raises(FrontierUnreadable, match="holds no rows, but there was a frontier"):
-        Store(tmp_path)
-
-
-def test_a_database_that_a_former_version_made_is_missed_too(tmp_path: Path) -> None:
-    """It wrote no more than a process id into the lock."""
-    (tmp_path / "frontier.lock").write_text("4711")
-    with pytest.raises(FrontierUnreadable, match="is missing, but there was a frontier"):
         Store(tmp_path)
 
 
@@ -638,11 +549,4 @@ def test_a_snapshot_does_not_see_what_comes_later(tmp_path: Path) -> None:
     assert list(store.scan(b"h", snapshot=snapshot)) == []
     assert [key for key, _ in store.scan(b"h")] == [b"ha"]
     snapshot.close()
-    store.close()
-
-
-def test_size_and_sync_work_on_a_living_store(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.sync()
-    assert store.size() == sum(file.stat().st_size for file in (tmp_path / "leveldb").iterdir()) > 0
     store.close()
