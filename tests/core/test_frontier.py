@@ -15,7 +15,7 @@ from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
-from scrapy_frontier.core.frontier import Fate, Frontier, FrontierOptions, Link
+from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome, without_request
 from scrapy_frontier.core.ranking.scorer import Scorer
@@ -23,7 +23,7 @@ from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.queue_keys import sort_key_id
-from scrapy_frontier.core.store.records import IN_MEMORY, Page
+from scrapy_frontier.core.store.records import Page
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -385,38 +385,6 @@ def test_leases_that_are_out_can_be_made_to_last_as_if_granted_now(tmp_path: Pat
 # -- politeness ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["on_response", "put_back", "skip_visit", "release"])
-def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how: str) -> None:
-    frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
-    frontier.discover([page("one"), page("two")], NOW)
-    lease = take(frontier)
-    assert frontier.will_send(lease, NOW)
-    end = {"release": lambda: frontier.release(lease, FETCHED, NOW)}
-    end.get(how, lambda: getattr(frontier, how)(lease, NOW))()
-    frontier.on_sent(lease, NOW + 5)
-    assert not frontier.will_send(lease, NOW + 5)
-    assert frontier.lease(NOW + 10) is not None
-    frontier.close()
-
-
-def test_jitter_makes_pauses_longer_and_never_shorter(tmp_path: Path) -> None:
-    polite = Politeness(10.0, 30, jitter=0.5)
-    frontier = start(tmp_path, default_politeness=polite, rng=random.Random(1))
-    frontier.discover([page(str(n)) for n in range(30)], NOW)
-    now, pauses = NOW, []
-    take(frontier, now)
-    while frontier.pending:
-        ready = frontier.wake_at()
-        assert ready is not None
-        pauses.append(ready - now)
-        now = ready
-        take(frontier, now)
-    assert min(pauses) >= 10
-    assert max(pauses) <= 15
-    assert max(pauses) - min(pauses) > 3
-    frontier.close()
-
-
 def test_a_clock_set_back_between_runs_silences_a_host_for_no_longer_than_its_delay(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one"), page("two")], NOW)
@@ -504,45 +472,7 @@ def test_hosts_are_loaded_in_slices(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_a_host_met_again_before_it_was_loaded_serves_a_better_page_first(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page(f"old{n}") for n in range(30)], NOW)
-    frontier.close()
-
-    frontier = start(tmp_path, loaded=False)
-    frontier.discover([page("new", priority=1)], NOW)
-    assert take(frontier).page.url == "http://a.example/new"
-    frontier.load(NOW)
-    assert drain(frontier) == [f"old{n}" for n in range(30)]
-    frontier.close()
-
-
 # -- requeue ---------------------------------------------------------------------------------------------
-
-
-def test_a_page_that_is_queued_again_by_a_request_in_memory_may_be_lost_like_any_other(
-    tmp_path: Path,
-) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("one"), page("two")], NOW)
-    drain(frontier)
-    for page_id, name in enumerate(("one", "two")):
-        assert frontier.requeue(page_id, NOW, b"", fingerprint=fingerprint(name), facts=IN_MEMORY)
-    kill_after_commit(frontier)
-
-    frontier = start(tmp_path)
-    (answer,) = frontier.discover([page("two")], NOW)
-    assert (answer.fate, answer.page_id) == (Fate.ABSENT, 1), "this process may have its request"
-    for _ in range(2):
-        frontier.release(take(frontier), Outcome(Event.LOST), NOW)
-    assert ids(frontier.discover([page("one"), page("two")], NOW)) == [0, 1]
-    assert sorted(drain(frontier)) == ["one", "two"]
-    frontier.close()
-
-
-def kill_after_commit(frontier: Frontier) -> None:
-    frontier.commit()
-    kill(frontier)
 
 
 # -- rows nobody can read --------------------------------------------------------------------------------

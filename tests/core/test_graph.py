@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 
 import numpy as np
@@ -111,14 +110,6 @@ def test_a_row_comes_back(source, links):
     assert decode_row(source, encode_row(source, links)) == collapse(links)
 
 
-@given(st.integers(0, (1 << 40) - 1), edges, st.data())
-def test_a_cut_row_is_refused_or_loses_whole_sections(source, links, data):
-    row = encode_row(source, links)
-    cut = row[: data.draw(st.integers(0, max(len(row) - 1, 0)))]
-    with contextlib.suppress(ValueError):
-        assert len(decode_row(source, cut)) < max(len(collapse(links)), 1)
-
-
 @pytest.mark.parametrize(
     "row", [b"\x00", b"\x00\x01", b"\x00\x00\x01", b"\x80\x02\x01\x02", b"\x10\x01\x02", b"\x00\x02\x02"]
 )
@@ -209,12 +200,6 @@ def test_far_ids_need_wide_indices():
     assert rows.read().indices.dtype == np.int32
     part = next(link_rows.decode_rows([(0, encode_row(0, [Edge(5 << 31), Edge((1 << 40) - 1)]))]))
     assert part.targets.tolist() == [5 << 31, (1 << 40) - 1]
-
-
-def test_an_empty_database_is_an_empty_graph():
-    graph = read_graph([], [])
-    assert (graph.pages, len(graph.indices)) == (0, 0)
-    assert read_graph([], [], pages=3).indptr.tolist() == [0, 0, 0, 0]
 
 
 def test_few_loose_rows_wait_until_they_are_a_quarter_of_their_segment():

@@ -20,9 +20,9 @@ from scrapy_frontier.core.pages.scores import RankRun
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.ranking.pagerank import Ranking
 from scrapy_frontier.core.store import keys, queue_keys, records
-from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW, State
+from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
+from scrapy_frontier.core.store.link_rows import NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.settings import SCORERS
 
@@ -104,15 +104,6 @@ def adopt(frontier: Frontier, scores: list[float], rows: int) -> None:
 # -- links -------------------------------------------------------------------------------------------------
 
 
-def test_links_are_written_with_the_end_of_their_page(tmp_path: Path) -> None:
-    frontier = start(tmp_path, None)
-    frontier.discover([link("seed", None)], NOW)
-    read(frontier, "one", "two", flags=INTERNAL)
-    kill(frontier)
-    frontier = start(tmp_path, None)
-    assert find_row(0, frontier._batch.get) == [Edge(1, INTERNAL), Edge(2, INTERNAL)]
-
-
 def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path) -> None:
     frontier = start(tmp_path, None)
     frontier.discover([link("seed", None)], NOW)
@@ -148,18 +139,6 @@ def queue(frontier: Frontier) -> dict[int, float]:
 
 
 # -- pages that are only seen ------------------------------------------------------------------------------
-
-
-def test_a_page_that_is_only_seen_is_known_and_not_queued(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    assert see(frontier, [link("out"), link("out"), link("other")], NOW) == [0, 0, 1]
-    frontier.commit()
-    page = frontier.page(0)
-    assert page is not None
-    assert (page.state, page.reason) == (State.SEEN, "out of scope")
-    assert frontier.pending == 0
-    assert frontier.lease(NOW) is None
-    assert list(Check(opened[-1], None, NOW).run()) == []
 
 
 def test_what_it_was_paid_while_it_was_only_seen_counts_when_it_is_queued(tmp_path: Path) -> None:

@@ -135,18 +135,6 @@ def test_a_page_that_is_read_again_pays_only_what_it_links_newly(name, weights):
     assert 0 < changed[3] <= 3
 
 
-@pytest.mark.parametrize("name", SCORING)
-def test_extreme_weights_and_content_leave_scores_finite(name):
-    scorer = made(name)
-    for page in range(20):
-        scorer.discovered(page, parent=page - 1 if page else None)
-        scorer.content_scored(page, 2.0**24)
-    assert scorer.parsed(0, [1, 2], [0.0, 0.0]) == [], "links that weigh nothing pay nothing"
-    for page in range(19):
-        scorer.parsed(page, [page + 1])
-    assert np.isfinite(scorer.opened(19))
-
-
 def test_only_changes_worth_a_write_are_returned():
     scorer = Cash()
     for node in range(41):

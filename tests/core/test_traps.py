@@ -11,12 +11,6 @@ from scrapy_frontier.core.pages.traps import TrapLimits, repeats, trap
 from scrapy_frontier.core.parse.directives import grows
 
 
-def test_ordinary_urls_are_no_traps() -> None:
-    for path in ("", "/", "/a/a/b", "/2024/01/01/index.html", "/en/docs/en/api", "/x" * 20 + "y"):
-        limits = TrapLimits(repeats=0) if path.startswith("/x/x") else TrapLimits()
-        assert trap("https://example.org" + path, limits) is None
-
-
 def test_a_trap_is_named() -> None:
     limits = TrapLimits(length=200, depth=10, repeats=3)
     assert trap("http://h/?" + "a" * 200, limits) == "length"

@@ -9,9 +9,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-import disk
 import pytest
-from conftest import assert_closed
 from scrapy import Spider
 from server import Answer
 
@@ -267,33 +265,6 @@ class Lazy(PageRank):
         logging.getLogger(__name__).info("rows move")
         time.sleep(1)
         return super().current_scores(nodes)
-
-
-class Filling(PageRank):
-    """Ranks as soon as it knows many pages; as soon as rows move, the disk is full."""
-
-    @property
-    def needs_ranking(self) -> bool:  # type: ignore[override]
-        return self.known > MANY * 3
-
-    def current_scores(self, nodes: Any) -> Any:
-        disk.fill()
-        return super().current_scores(nodes)
-
-
-def test_a_disk_that_is_full_when_rows_move_is_told_in_one_line(
-    web: Web, start: Callable[..., Crawl]
-) -> None:
-    """The ranking meets it first; the crawl stops, and goes on once there is space."""
-    seed, every = tangled_web(web)
-    settings = {**ADDON, "LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 4}
-    first = start(
-        FollowSpider, {**settings, "FRONTIER_SCORER": "test_ranking_crawl.Filling"}, start_urls=[seed]
-    ).wait()
-    assert_closed(first, "frontier_unwritable", "start the same crawl again")
-    again = start(FollowSpider, {**settings, "FRONTIER_SCORER": "pagerank"}, start_urls=[seed]).wait()
-    assert again.reason == "finished"
-    assert set(web.paths()) == {"/", *every}
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
