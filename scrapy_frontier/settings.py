@@ -24,7 +24,7 @@ from .core.hosts.trouble import FIRST_REST, GiveUpRule
 from .core.hosts.turns import DomainRates
 from .core.pages.queue import backoff
 from .core.pages.traps import TrapLimits
-from .core.parse.directives import ChainLimits, Obeyed
+from .core.parse.directives import Obeyed
 from .core.revisits.plans import DEFAULT_SHELF_LIFE, HUB_SPAN, SEEDS, RevisitRule, is_url
 from .core.revisits.policy import Bounds
 
@@ -115,7 +115,7 @@ class FrontierSettings:
             "nofollow" in self.nofollow_rels,
             read.switch("FRONTIER_CANONICAL", True),
         )
-        self.redirects: Final = ChainLimits(allows_private=read.switch("FRONTIER_ALLOW_PRIVATE", False))
+        self.allows_private: Final = read.switch("FRONTIER_ALLOW_PRIVATE", False)
         self.ajax: Final = read.switch("FRONTIER_AJAX", False)
 
         # When pages come back

@@ -1,6 +1,6 @@
-"""What a page says to crawlers: meta robots, X-Robots-Tag, rel=canonical; read once, acted on elsewhere.
+"""Reads the directives of a page, meta robots, X-Robots-Tag and rel=canonical, once for all.
 
-The spider middleware acts on it for items and links, the record of the page tells of it.
+The spider middleware applies them to items and links; the record of the page shows them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _NO_HEAD = Head()
 
 
 class DirectivesMiddleware(Component):
-    """Puts what a page says to crawlers into ``response.meta["frontier_directives"]``, if it says anything.
+    """Puts the directives of a page into ``response.meta["frontier_directives"]``, if it has any.
 
     A dict of plain data: ``noindex`` and ``nofollow`` as bools, ``names`` of all directives without a value
-    as a sorted list, ``canonical`` as a URL, or None where that is the page itself. With ``FRONTIER_NOINDEX
-    = "skip"`` a page with noindex is not given to the callback. Must see bodies decompressed and no page
-    that is to be retried: between Scrapy's middlewares for retries and for meta refresh.
+    as a sorted list, ``canonical`` as a URL, None for the page itself. With ``FRONTIER_NOINDEX = "skip"`` a
+    page with noindex does not reach its callback. Stands between Scrapy's middlewares for retries and for
+    meta refresh: it must see decompressed bodies, and no page that is retried.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -48,9 +48,8 @@ class DirectivesMiddleware(Component):
         self._agents = Agents(crawler.settings)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Read *response*, and note what it says; raises `IgnoreRequest` for a page that asks to be kept
-        nowhere, with ``FRONTIER_NOINDEX = "skip"``. A page that asks for its AJAX form is asked for as
-        that."""
+        """Note the directives of *response*. Raises `IgnoreRequest` for a page with noindex, with
+        ``FRONTIER_NOINDEX = "skip"``. A page that asks for its AJAX form is requested in that form."""
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
         flight = self.flights.get(id(request))
         if self.settings.ajax and flight is not None and self._has_ajax_form(request, response):
@@ -64,7 +63,7 @@ class DirectivesMiddleware(Component):
         return response
 
     def consequences_of(self, request: Request, response: Response) -> Consequences:
-        """What follows from the directives of a *response* that has not come here yet, or never will."""
+        """Return the consequences for a *response* that does not pass here, or not yet."""
         return consequences(self._read(request, response), response.url, self.settings.obeyed)
 
     def _read(self, request: Request, response: Response) -> Directives | None:

@@ -30,7 +30,7 @@ class PrivateNetworkMiddleware(Component):
 
     def is_wanted(self) -> bool:
         """Return true unless ``FRONTIER_ALLOW_PRIVATE`` is set."""
-        return not self.settings.redirects.allows_private
+        return not self.settings.allows_private
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """Return None at once, but for the few requests that another host led to; these are looked up, and

@@ -1,9 +1,7 @@
-"""Redirects and refreshes: Scrapy's own middlewares, with limits to where they may lead.
+"""Follows redirects and refreshes by Scrapy's own middlewares, within limits.
 
-What Scrapy's settings (`REDIRECT_*`, `METAREFRESH_*`) and its meta keys say holds as ever. The target of a
-redirect waits in the frontier for the turn of its own host, under its own robots.txt.
-
-Where redirects and refreshes may lead, and how it is told that one may not.
+Scrapy's settings (`REDIRECT_*`, `METAREFRESH_*`) and meta keys hold. The target waits in the frontier for the
+turn of its own host, under its own robots.txt.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Limited(BaseRedirectMiddleware, Component):
-    """What both middlewares share: the limits of a chain, and how a refusal is told."""
+    """Shared by both middlewares: the limits of a chain, and the report of a refusal."""
 
     def __init__(self, settings: BaseSettings) -> None:
         super().__init__(settings)
@@ -53,20 +51,20 @@ class Limited(BaseRedirectMiddleware, Component):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """As Scrapy makes it. Raises `NotConfigured` for a setting that makes no sense."""
+        """Make the middleware. Raises `NotConfigured` for an invalid setting."""
         middleware = super().from_crawler(crawler)
         middleware.await_crawl(crawler)
         return middleware
 
     def limited(self, target: Request, request: Request, response: Response) -> Request | ChainRefusal:
-        """*target*, to which *request* leads, fit to be followed, without a foreign password and with its
-        depth; or why it is not. Counts nothing."""
+        """Return *target*, to which *request* leads, ready to be followed (without a foreign password, with
+        its depth), or why it is not followed. Counts nothing."""
         url = self.as_asked(target.url, request)
         if url != target.url:
             target = copied(target, url)
         chain = [*request.meta.get("redirect_urls", ()), request.url]
         from_private = is_from_private(request, response)
-        refusing = refusal(chain, target.url, self.settings.redirects, from_private)
+        refusing = refusal(chain, target.url, from_private or self.settings.allows_private)
         if refusing is not None:
             return refusing
         url = without_foreign_userinfo(target.url, request.url)
@@ -75,28 +73,28 @@ class Limited(BaseRedirectMiddleware, Component):
         target.meta[CHAIN] = times(request, "depth")
         target.meta.pop(FROM_PUBLIC, None)
         target.meta.pop(NOT_BEFORE, None)
-        if not is_same_page(target.url, request.url):  # which a sitemap listed, and not where that leads
+        if not is_same_page(target.url, request.url):  # the sitemap listed the source
             target.meta.pop(LASTMOD, None)
         if not from_private and host_of(url) != host_of(request.url):
             target.meta[FROM_PUBLIC] = host_of(url)
         return target
 
     def as_asked(self, url: str, request: Request) -> str:
-        """*url*, to which *request* leads, with its AJAX state where the server sees it, if that is wanted.
-        Not where *request* asked for just that: its site sends such a page on to that for people."""
+        """Return *url*, to which *request* leads, with ``FRONTIER_AJAX`` in its crawlable form; unless
+        *request* asked for that form, and its site redirects to the one for people."""
         form = escaped_fragment(url) if self.settings.ajax else None
         return url if form is None or is_same_page(form, request.url) else form
 
     def to_follow(self, target: Request, request: Request, response: Response) -> Request:
-        """*target* as `limited` makes it fit to be followed. Raises `IgnoreRequest` where it may not be,
-        which is counted and whose text is the reason for the record of the page."""
+        """Return *target* as `limited` does. Raises `IgnoreRequest` with the reason for the record of the
+        page if it is refused, which is counted."""
         found = self.limited(target, request, response)
         if isinstance(found, ChainRefusal):
             raise IgnoreRequest(self.refuse(found, target.url))
         return found
 
     def refreshed(self, found: Refresh, request: Request, response: Response) -> Request | ChainRefusal:
-        """The request that a refresh leads to; or why it is not followed."""
+        """Return the request that a refresh leads to, or why it is not followed."""
         if absolute(found.url) is None:
             return NO_HTTP
         forget_copied_chain(request)
@@ -112,22 +110,21 @@ class Limited(BaseRedirectMiddleware, Component):
         return followed
 
     def refuse(self, refusing: ChainRefusal, target: str) -> str:
-        """Count a refusal in the stats; returns the reason for the record of the page, with the URL of
-        *target* cut."""
+        """Count a refusal; returns the reason for the record of the page."""
         self.crawler.stats.inc_value("frontier/redirects/refused")
         self.crawler.stats.inc_value(f"frontier/redirects/refused/{refusing.name}")
         return not_followed(target, refusing.reason)
 
 
 def leads_back(target: Request) -> bool:
-    """Whether *target* is where its redirects began, for the first time: a site that redirects for a cookie
+    """Whether *target* is the start of its redirects, for the first time: a site that redirects for a cookie
     may lead back by a refresh."""
-    way = target.meta.get("redirect_urls", ())
-    return len(way) > 1 and target.url == way[0] and target.url not in way[1:]
+    chain = target.meta.get("redirect_urls", ())
+    return len(chain) > 1 and target.url == chain[0] and target.url not in chain[1:]
 
 
 def was_to_be_followed(request: Request, response: Response, spider: Spider | None) -> bool:
-    """Whether only the scheme of its target can be why a redirect was not followed."""
+    """Whether a redirect that was not followed can only have failed for the scheme of its target."""
     meta, status = request.meta, response.status
     return (
         "Location" in response.headers
@@ -139,10 +136,8 @@ def was_to_be_followed(request: Request, response: Response, spider: Spider | No
 
 
 def forget_copied_chain(request: Request) -> None:
-    """Take from *request* the chain of another page, which a spider copied with the page's meta.
-
-    A redirect keeps the depth of its source, a link is one deeper.
-    """
+    """Remove the chain of another page from *request*, which a spider copied with that page's meta: a
+    redirect keeps the depth of its source, a link is one deeper."""
     meta = request.meta
     if meta.get(CHAIN, times(request, "depth")) != times(request, "depth"):
         for key in REDIRECTED_BY:

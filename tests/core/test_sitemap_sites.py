@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRow
-from scrapy_frontier.core.frontier import NEUTRAL, Frontier, FrontierOptions, Link
+from scrapy_frontier.core.frontier import NEUTRAL
 from scrapy_frontier.core.hosts.sites import (
-    FILE_BUCKET,
     GUESSES,
     MAX_LEVELS,
-    MAX_REFUSED,
     MAX_SITEMAPS,
     SitemapScope,
     SitemapsToRead,
@@ -24,21 +19,8 @@ from scrapy_frontier.core.hosts.sites import (
     contact,
     is_hint_of_change,
     named_by_robots,
-    refuse,
 )
-from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.ranking.default_scorer import Mixed
-from scrapy_frontier.core.ranking.other_scorers import Cash
-from scrapy_frontier.core.revisits.plans import sitemap_span
-from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.records import SiteSitemaps, Visits, decode_sitemaps, encode_sitemaps
-from scrapy_frontier.core.transitions import Event
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from scrapy_frontier.core.ranking.scorer import Scorer
+from scrapy_frontier.core.store.records import SiteSitemaps, decode_sitemaps, encode_sitemaps
 
 DAY = 86400.0
 A, B = "http://a.example", "http://b.example"
@@ -70,27 +52,7 @@ def test_other_bytes_are_no_row(data: bytes) -> None:
         decode_sitemaps(data)
 
 
-def test_a_row_keeps_how_honest_a_site_was() -> None:
-    sitemaps = SiteSitemaps((f"{A}/s.xml",), True, (), (1.5, 0.25, 3.0, 1.0))
-    assert decode_sitemaps(encode_sitemaps(sitemaps)) == sitemaps
-    assert named_by_robots(sitemaps, ()).sitemaps.hints == sitemaps.hints
-    assert decode_sitemaps(b'{"signals":[1,2]}') == SiteSitemaps()
-
-
 # -- revisits ------------------------------------------------------------------------------------------
-
-
-def test_a_sitemap_comes_back_as_often_as_it_changes() -> None:
-    longest = 30 * DAY
-    assert sitemap_span(None, longest) == DAY
-    assert sitemap_span(None, 3600.0) == 3600.0
-    month = Visits(0, int(30 * DAY), visits=31)
-    spans = [sitemap_span(month._replace(changes=changes), longest) for changes in (0, 1, 10, 30)]
-    assert spans == sorted(spans, reverse=True)
-    assert 5 * DAY < spans[0] <= longest
-    assert spans[-1] < DAY
-    often = Visits(0, 3600, visits=61, changes=61)
-    assert sitemap_span(often, longest) == 3600.0
 
 
 # -- contact -------------------------------------------------------------------------------------------
@@ -102,12 +64,6 @@ def test_contact_takes_what_is_listed_else_the_first_guess() -> None:
     assert contact(SiteSitemaps(), A) == SitemapsToRead(
         (A + GUESSES[0],), (), SiteSitemaps((), True), is_guess=True
     )
-
-
-@given(SITEMAPS, URLS)
-def test_hearing_the_same_twice_changes_nothing(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> None:
-    once = named_by_robots(sitemaps, urls).sitemaps
-    assert named_by_robots(once, urls) == SitemapsToRead((), (), once)
 
 
 @given(SITEMAPS, URLS)
@@ -126,23 +82,6 @@ def test_what_was_refused_is_read_again_when_the_site_gives_its_word() -> None:
     told = named_by_robots(SiteSitemaps(refused=(f"{B}/1.xml", f"{B}/2.xml")), (f"{B}/2.xml",))
     assert told.read_again == (f"{B}/2.xml",)
     assert told.sitemaps == SiteSitemaps((f"{B}/2.xml",), False, (f"{B}/1.xml",))
-
-
-def test_a_robots_txt_with_very_many_sitemaps_is_cut() -> None:
-    told = named_by_robots(
-        SiteSitemaps((), True), tuple(f"{A}/{number}" for number in range(MAX_SITEMAPS + 5))
-    )
-    assert len(told.queue) == len(told.sitemaps.listed) == MAX_SITEMAPS
-
-
-def test_refusals_are_noted_once_and_not_without_end() -> None:
-    sitemaps = SiteSitemaps()
-    for number in range(3 * MAX_REFUSED):
-        sitemaps = refuse(sitemaps, f"{B}/{number // 2}")
-    assert len(sitemaps.refused) == MAX_REFUSED
-    assert refuse(SiteSitemaps(is_contacted=True), B) == SiteSitemaps(
-        is_contacted=True
-    )  # it was asked and is silent
 
 
 # -- tasks -------------------------------------------------------------------------------------------
@@ -221,20 +160,6 @@ def test_another_site_gives_its_word_in_its_robots_txt() -> None:
     assert judged.refused == ["http://c.example", "http://d.example"]
 
 
-def test_a_site_is_asked_once_and_few_are_remembered() -> None:
-    asked: list[str] = []
-
-    def listed_by(site: str) -> tuple[str, ...]:
-        asked.append(site)
-        return ()
-
-    judged = SitemapScope((f"{A}/map.xml",), A, listed_by)
-    for number in range(3 * MAX_REFUSED):
-        assert not judged.accepts(f"http://{number // 2}.example/{number}")
-    assert len(asked) == len(set(asked)) == 1.5 * MAX_REFUSED
-    assert len(judged.refused) == MAX_REFUSED
-
-
 # -- order ---------------------------------------------------------------------------------------------
 
 
@@ -249,26 +174,6 @@ def test_the_highest_priority_of_a_file_stands_with_all_other_pages() -> None:
 def test_priorities_keep_their_order_and_lift_nothing(one: float, other: float, highest: float) -> None:
     lower, higher = (bucket_of(each, highest) for each in sorted((one, other)))
     assert 0 < lower <= higher <= NEUTRAL
-
-
-@pytest.mark.parametrize("scorer", [None, Cash(), Mixed()], ids=["none", "cash", "mixed"])
-def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
-    tmp_path: Path, scorer: Scorer | None
-) -> None:
-    """Nobody links it: a scorer that follows links would have it wait behind every page, in any order."""
-    frontier = Frontier(Store(tmp_path), 0, FrontierOptions(scorer=scorer))
-    index, low, high, sitemap = (
-        Link(bytes([n]) * 20, f"{A}/{n}", "a.example", is_placed=True) for n in range(4)
-    )
-    frontier.discover([replace(index, bucket=FILE_BUCKET)], 0)
-    listed = [(low, bucket_of(0.2, 1.0)), (high, bucket_of(1.0, 1.0)), (sitemap, FILE_BUCKET)]
-    frontier.discover([replace(link, parent=0, bucket=bucket) for link, bucket in listed], 0)
-    leased = [frontier.lease(0) for _ in range(4)]
-    assert [lease and lease.page.url for lease in leased] == [index.url, sitemap.url, high.url, low.url]
-    for lease in filter(None, leased):
-        frontier.release(lease, Outcome(Event.FETCHED, 200), 0)
-    assert frontier._batch.counts.states[State.DONE] == 4
-    frontier.close()
 
 
 @pytest.mark.parametrize(

@@ -255,41 +255,6 @@ def test_requests_go_out_before_a_callback_ends_that_waits_for_them(
     assert sorted(web.paths()) == (["/", "/1", "/2"] if spider is WaitingSpider else ["/", "/wanted"])
 
 
-class CountingSpider(FollowSpider):
-    """Counts the tasks there are while an item is in a pipeline."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield from response.follow_all(css="a")
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
-        yield None
-
-
-class CountingPipeline:
-    def __init__(self, stats: Any) -> None:
-        self.stats = stats
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> CountingPipeline:
-        return cls(crawler.stats)
-
-    def process_item(self, item: Any) -> Any:
-        self.stats.max_value("tasks", len(asyncio.all_tasks()))
-        return item
-
-
-@WAYS
-def test_a_page_costs_a_task_for_each_of_its_items(
-    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
-) -> None:
-    """With Scrapy's own scheduler there are a hundred for each page."""
-    url, count = web.link("/", *(f"/{number}" for number in range(5))), {"CONCURRENT_ITEMS": 100}
-    settings = {**count, "ITEM_PIPELINES": {"test_output.CountingPipeline": 1}}
-    stock, ours = (run(CountingSpider, {**settings, **each}, url=url) for each in (STOCK, way))
-    assert stock.stats["item_scraped_count"] == ours.stats["item_scraped_count"] == 6
-    assert ours.stats["tasks"] < 50 < stock.stats["tasks"]
-
-
 class ManyItemsSpider(FollowSpider):
     """Yields items without end, until one of them is through."""
 

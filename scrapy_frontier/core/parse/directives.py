@@ -1,13 +1,8 @@
-"""What a page asks of crawlers: the robots directives of its headers and metas, and its canonical URL;
-and what follows from that.
+"""Parses the directives of a page (robots rules of headers and metas, canonical URL), derives what to do with
+it, and decides which redirects are followed.
 
-Header lines are read each on its own, never joined. What cannot be read says nothing; nothing here raises
-for what a site wrote. ``now`` is POSIX seconds.
-
-Which redirects are followed: how a chain may go on, and where it may lead.
-
-Plain data in and out. A chain is the URLs of a redirect from its first page to the one that answers now;
-the target is where that answer points.
+Header lines are parsed one by one, never joined. Nothing here raises for what a site wrote; what cannot be
+parsed is ignored. ``now`` is POSIX seconds.
 """
 
 from __future__ import annotations
@@ -45,44 +40,41 @@ _WORDS = frozenset(
         *("indexifembedded", "nositelinkssearchbox"),
     )
 )
-_DENIED = frozenset(("false", "no", "off", "0"))  # what ``noindex: false`` says is that there is none
-_EVERYBODY = ("", "*", "robots")  # "robots" is everybody in a meta, and written in headers for that
+_DENIED = frozenset(("false", "no", "off", "0"))  # ``noindex: false`` is no noindex
+_ALL_AGENTS = ("", "*", "robots")  # "robots" is the name of a meta for all, and written in headers for that
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsDirectives:
-    """What holds for one page and one crawler: the sum of all that headers and metas forbid."""
+    """The directives of one page for one crawler: the union of all headers and metas."""
 
-    # every directive without a value, in lower case; ``none`` taken apart
+    # every directive without a value, in lower case; ``none`` as its two parts
     names: frozenset[str] = frozenset()
     expired: bool = False  # the earliest ``unavailable_after`` has passed
 
     @property
     def noindex(self) -> bool:
-        """Whether the page is not to be kept: it says so, or the time until which it was available has
-        passed."""
+        """Whether the page asks not to be indexed, or is no longer available."""
         return self.expired or "noindex" in self.names
 
     @property
     def nofollow(self) -> bool:
-        """Whether no link of the page is to be followed."""
+        """Whether the page asks that no link of it is followed."""
         return "nofollow" in self.names
 
 
 def robots_directives(
     headers: Iterable[str], metas: Iterable[tuple[str, str]], agent: str | None, now: float
 ) -> RobotsDirectives:
-    """Sum up the X-Robots-Tag lines *headers* and the named *metas* of a page for *agent*, the most
-    restrictive wins.
+    """Return the directives in the X-Robots-Tag lines *headers* and the named *metas* of a page for *agent*.
 
-    Google's specification, with the grammar of Bing and others: ``[agent:] rule, rule, ...`` a line, the
-    agent holds to the end of its line. What is addressed to nobody, to ``*`` or to ``robots`` holds for all;
-    what is addressed to *agent* (a product token or a User-Agent string; None: nobody) is added. ``index``,
-    ``follow`` and ``all`` undo nothing. Known words need no comma between them, and may have a value
-    (``noindex: true``).
+    Google's specification, with the grammar of Bing and others: a line is ``[agent:] rule, rule, ...``, and
+    the agent holds to its end. Rules without an agent, for ``*`` or for ``robots`` hold for all crawlers;
+    those for *agent* (a product token or a User-Agent string) are added. ``index``, ``follow`` and ``all``
+    cancel nothing. Known words need no comma between them, and may have a value (``noindex: true``).
     """
     token = product_token(agent) if agent else ""
-    rules = [rule for line in headers for scope, rule in _scoped(line) if scope in (*_EVERYBODY, token)]
+    rules = [rule for line in headers for scope, rule in _scoped(line) if scope in (*_ALL_AGENTS, token)]
     for name, content in metas:
         if name and name in ("robots", token):
             rules += (rule for _, rule in _scoped(content, agents=False))
@@ -97,12 +89,12 @@ def _scoped(line: str, agents: bool = True) -> Iterator[tuple[str, tuple[str, st
             continue
         name, colon, value = _parted(item)
         if colon and agents and not _is_rule(name):
-            scope = name.partition("/")[0].strip() or ":"  # an empty name addresses nobody
+            scope = name.partition("/")[0].strip() or ":"  # an empty name is no agent
             name, colon, value = _parted(value)
         if colon and name:
             yield scope, (name, value)
         elif name:
-            words = re.findall(r"[^\s;|]+", name)  # lists without commas are common, and clear
+            words = re.findall(r"[^\s;|]+", name)  # lists without commas are common
             for word in words if _WORDS.issuperset(words) else (name,):
                 yield scope, (word, "")
 
@@ -113,20 +105,19 @@ def _parted(item: str) -> tuple[str, str, str]:
 
 
 def _is_rule(name: str) -> bool:
-    """Whether *name* is no agent, whatever stands behind its colon: ``noindex: true`` is a rule."""
+    """Whether *name* before a colon is a rule, and no agent: ``noindex: true`` is one."""
     return name in _WORDS or name in _VALUED or name.startswith("max-")
 
 
-# The first colon of an item is that of a time of day: what is left of a date that a comma cut in two.
+# The first colon of an item is in a time of day: the item is the rest of a date with a comma.
 _CLOCK = re.compile(r"[^:]*(?<!\w)\d{1,2}:\d\d(?!\w)", re.ASCII).match
 _AGENT_WITH_DIGITS = re.compile(r"\s*\d+[A-Za-z_][\w-]*\s*:", re.ASCII)
 _MONTH = re.compile(r"(?i)\s*(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? +\d")
 
 
 def _items(line: str) -> Iterator[str]:
-    """Split at commas, except those inside a date: a piece that begins with a digit or a month and its day
-    goes on with the date before it.
-    """
+    """Split at commas outside of dates: a piece that begins with a digit, or a month and its day, belongs to
+    the date before it."""
     pieces: list[str] = []
     dated = False
     for piece in line.split(","):
@@ -153,11 +144,11 @@ def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
 
 
 def canonical(head: Head, link_headers: Iterable[str], url: str, has_ajax: bool = False) -> str | None:
-    """Return the canonical URL that the page at *url* names, without fragment; None without one or when
-    they disagree. Where it *has_ajax*, a ``#!`` state stands in the query, where servers see it.
+    """Return the canonical URL (RFC 6596) of the page at *url* without its fragment; None if there is none,
+    or several disagree. It may be the page itself.
 
-    RFC 6596. Link elements start from the base of the page, Link headers from *url* (RFC 8288 3.2). The
-    page itself is an answer too.
+    Link elements are relative to the base of the page, Link headers to *url* (RFC 8288 3.2). With *has_ajax*
+    a ``#!`` state is moved to the query.
     """
     named = [head.absolute(href, url) for href in head.canonicals]
     links = (link for line in link_headers for link in parse_link_header(line))
@@ -170,8 +161,8 @@ def canonical(head: Head, link_headers: Iterable[str], url: str, has_ajax: bool 
 
 
 class Directives(TypedDict):
-    """What a page says to crawlers, as the meta of its request has it: ``names`` of all directives without a
-    value, in order; ``canonical`` as a URL, None: itself."""
+    """The directives of a page as plain data for the meta of its request: ``names`` of all directives without
+    a value, sorted; ``canonical`` is None for the page itself."""
 
     noindex: bool
     nofollow: bool
@@ -180,7 +171,7 @@ class Directives(TypedDict):
 
 
 class Obeyed(NamedTuple):
-    """Which directives are obeyed; ``noindex`` by "skip" or "drop-items", or not by "ignore"."""
+    """Which directives are obeyed; ``noindex`` is "skip", "drop-items" or "ignore"."""
 
     noindex: str
     nofollow: bool
@@ -188,11 +179,11 @@ class Obeyed(NamedTuple):
 
 
 class Consequences(NamedTuple):
-    """What follows from the directives of a page, as far as they are obeyed.
+    """What to do with a page for its directives, as far as they are obeyed.
 
-    ``skips``: no callback sees it; ``drops_items``: the callback's items go nowhere; ``is_nofollow``: its
-    links are not followed. ``alias_of`` is its better self; ``canonical`` the URL that it names as canonical,
-    believed or not. None: itself.
+    ``skips``: no callback is called; ``drops_items``: the callback's items are dropped; ``is_nofollow``: its
+    links are not followed. ``alias_of`` is its canonical URL if that is believed, ``canonical`` in any case;
+    None for the page itself.
     """
 
     skips: bool = False
@@ -203,14 +194,14 @@ class Consequences(NamedTuple):
 
     @property
     def notes_of_items(self) -> tuple[str, ...]:
-        """Notes for its record with which nothing of the page need be read."""
+        """Notes for the record of the page about its items."""
         if self.skips:
             return (reasons.SKIPPED(),)
         return (reasons.NOINDEX(),) if self.drops_items else ()
 
     @property
     def notes_of_links(self) -> tuple[str, ...]:
-        """Notes for its record on where it leads."""
+        """Notes for the record of the page about its links."""
         notes = (reasons.NOFOLLOW(),) if self.is_nofollow else ()
         alias = self.alias_of
         return notes if alias is None else (*notes, reasons.ALIAS(url=alias[: reasons.LONGEST_URL]))
@@ -220,7 +211,7 @@ NO_CONSEQUENCES = Consequences()
 
 
 def consequences(directives: Directives | None, url: str, obeyed: Obeyed) -> Consequences:
-    """What follows from *directives* for the page at *url*; None: it has none."""
+    """Return what to do with the page at *url* for its *directives*, None if it has none."""
     if directives is None:
         return NO_CONSEQUENCES
     noindex, named = directives["noindex"], directives["canonical"]
@@ -234,17 +225,8 @@ def consequences(directives: Directives | None, url: str, obeyed: Obeyed) -> Con
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLimits:
-    """``most_hosts`` different hosts in a chain, its first included (0: no limit); ``allows_private``: public
-    pages may lead into private networks."""
-
-    most_hosts: int = 5
-    allows_private: bool = False
-
-
 class ChainRefusal(NamedTuple):
-    """Why a redirect is not followed: a word for the stats, and a reason for people."""
+    """Why a redirect is not followed: a word for the stats, and a reason in words."""
 
     name: str
     reason: str
@@ -256,18 +238,17 @@ LOOP = ChainRefusal("loop", "it goes round in a circle")
 GROWING = ChainRefusal("growing", "each address of the chain holds the one before, and more")
 TOO_MANY_HOSTS = ChainRefusal("hosts", "its chain leads through too many hosts")
 PRIVATE = ChainRefusal("private", "a public page may not lead into a private network")
+_MOST_HOSTS = 5  # different hosts in a chain, the first included
 _STEPS = 5  # of a chain that grows without end
 REFUSALS = (TOO_LONG, NO_HTTP, LOOP, GROWING, TOO_MANY_HOSTS, PRIVATE)
 
 
-def refusal(
-    chain: Sequence[str], target: str, limits: ChainLimits, from_private: bool
-) -> ChainRefusal | None:
-    """Why the last page of *chain* may not lead to *target*, or None.
+def refusal(chain: Sequence[str], target: str, allows_private: bool) -> ChainRefusal | None:
+    """Return why a redirect to *target* is not followed; None if it is.
 
-    A page that was met may be led to again, for many set a cookie on the way round; the third time it is a
-    loop. *from_private* says that the last page came from a private network. How many redirects there
-    were is not counted here.
+    *chain* has the URLs from the first page to the one that redirects. A page may come again, since many
+    sites set a cookie on the way round; the third time it is a loop. With *allows_private* the target may be
+    in a private network. The number of redirects is not counted here.
     """
     if target.partition(":")[0].lower() not in SCHEMES:
         return NO_HTTP
@@ -276,15 +257,15 @@ def refusal(
         return LOOP
     if grows([*chain, target]):
         return GROWING
-    if limits.most_hosts and len({host_of(url) for url in (*chain, target)}) > limits.most_hosts:
+    if len({host_of(url) for url in (*chain, target)}) > _MOST_HOSTS:
         return TOO_MANY_HOSTS
-    if not (limits.allows_private or from_private) and is_private_url(target):
+    if not allows_private and is_private_url(target):
         return PRIVATE
     return None
 
 
 def without_foreign_userinfo(target: str, source: str) -> str:
-    """*target* without the user and password in it, unless it has the origin of *source*."""
+    """Return *target* without its user and password, unless it has the origin of *source*."""
     if "@" not in target or origin_of(target) == origin_of(source):
         return target
     parts = urlsplit(target)
@@ -292,15 +273,15 @@ def without_foreign_userinfo(target: str, source: str) -> str:
 
 
 def is_same_site(one: str, other: str) -> bool:
-    """Whether two URLs have the same host, a ``www.`` in front left aside; scheme and port do not count."""
+    """Whether two URLs have the same host, apart from a leading ``www.``; scheme and port do not count."""
     return host_of(one).removeprefix("www.") == host_of(other).removeprefix("www.")
 
 
 def grows(chain: Sequence[str]) -> bool:
-    """Do the last five URLs of a redirect *chain* each carry the one before in themselves, and more?
+    """Whether each of the last five URLs of a redirect *chain* contains the one before it.
 
-    A login page that wraps its own address, a ``/next/next/next`` without end: same origin, and path and
-    query of each URL stand, as they are or percent-encoded, inside the longer one of the next.
+    As in a login page that wraps its own URL, or an endless ``/next/next/next``: same origin, and path and
+    query of each URL are inside the longer ones of the next, as they are or percent-encoded.
     """
     tail = chain[-_STEPS:]
     return len(tail) == _STEPS and all(_contains(after, before) for before, after in pairwise(tail))
