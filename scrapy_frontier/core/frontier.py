@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .hosts.host import Trouble
     from .hosts.trouble import Cooled, GivenUpPages
     from .pages.edits import FingerprintOf
-    from .parse.directives import Consequences
     from .ranking.scorer import Scorer
     from .store.leveldb import Store
     from .store.records import Page, RequestFacts, RobotsCopy, SiteSitemaps, Totals
@@ -92,7 +91,9 @@ class Frontier:
         self.was_clean = batch.begin_run(now)
         turns = Turns(options.domain_of, options.rates)
         self._troubles = troubles = HostTroubles(batch, options.cooldown, options.give_up_rule, rng)
-        self._hosts = hosts = Hosts(batch, turns, troubles, options.politeness_of, now, self.was_clean)
+        self._hosts = hosts = Hosts(
+            batch, turns, troubles, options.politeness_of, self.was_clean, options.revisits is not None
+        )
         self._politeness = HostPoliteness(batch, hosts, turns, troubles, rng)
         self._turns, self._end = turns, EndOfCrawl(turns, troubles)
         self._sites = RobotsAndSitemaps(batch, options.give_up_rule)
@@ -116,13 +117,15 @@ class Frontier:
     @property
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
-        waiting = self._batch.counts.states[State.QUEUED] - self.withheld
+        counts = self._batch.counts
+        due = counts.queued_again if self._revisits.revisits_pages else 0
+        waiting = counts.states[State.QUEUED] + due - self.withheld
         return waiting - self._leases.of_hosts_not_blocked()
 
     @property
     def withheld(self) -> int:
         """Queued pages of hosts in memory that the operator blocked: `lease` brings none of them."""
-        return sum(host.queued for host in self._hosts.blocked.values())
+        return sum(host.pages for host in self._hosts.blocked.values())
 
     @property
     def leased(self) -> int:
@@ -167,20 +170,6 @@ class Frontier:
     def next_due(self) -> float | None:
         """Return when the first finished page comes back (POSIX seconds), None if none does. One seek."""
         return self._revisits.queue.next_due()
-
-    def validators(self, lease: Lease) -> tuple[bytes, bytes]:
-        """Return the tag and the date to ask for the page with; both empty to ask unconditionally."""
-        return self._revisits.false_304s.validators(lease)
-
-    def judge_304(
-        self,
-        lease: Lease,
-        sent: tuple[bytes, bytes],
-        received: tuple[bytes, bytes],
-        consequences: Consequences,
-    ) -> Outcome:
-        """Decide how a 304 ends *lease*; see `False304s.judge_304`."""
-        return self._revisits.false_304s.judge_304(lease, sent, received, consequences)
 
     def waiting_for_room(self, most: int) -> int:
         """Count the pages that wait for room in a budget, up to *most*; .4 us each."""

@@ -22,7 +22,7 @@ from ..core.pages.queue import backoff
 from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.headers import TOO_BUSY, kept
 from ..core.parse.urls import ajax_form, host_of, origin_text
-from ..core.revisits.policy import Fetched, new_fetched
+from ..core.revisits.policy import Fetched
 from ..core.store.link_rows import INTERNAL
 from ..core.transitions import FETCHED, Event, event_at
 from .codec import Unreadable, copied, visit_payload
@@ -266,7 +266,7 @@ def fetched_of(response: Response) -> Fetched | None:
     tags, dates = dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())
     etag, date = kept(tags, dates) if tags or dates else NOTHING
     is_whole = _BROKEN.isdisjoint(flags)
-    return new_fetched((etag, date, b"", _content_type(kind[-1]), len(response.body), is_whole, False))
+    return Fetched(etag, date, b"", _content_type(kind[-1]), len(response.body), is_whole)
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,6 @@ from ..core.pages.revisit_endings import judge_same
 from ..core.revisits.policy import Conclusion, Result, result_by
 from .callback_requests import listeners
 from .host_trouble import REASON
-from .in_flight import NOTHING, Flight
 from .meta_keys import EVERY_RUN, UNSET
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier, Outcome
     from ..core.revisits.policy import Fetched, VisitEnd
     from ..settings import FrontierSettings
+    from .in_flight import Flight
     from .log import Reporter
 
 _CHANGED, _UNCHANGED, _GONE = Conclusion.CHANGED, Conclusion.UNCHANGED, Conclusion.GONE
@@ -49,7 +49,7 @@ def end_unchanged(flight: Flight, status: int, fetched: Fetched, notes: Sequence
     somebody forces it."""
     if flight.is_forced:
         return
-    fetched = fetched._replace(digest=flight.digest, was_asked=flight.asked_with != NOTHING)
+    fetched = fetched._replace(digest=flight.digest)
     outcome = judge_same(flight.lease, status, fetched, notes)
     if outcome is not None:
         raise flight.ends_silently(outcome)
@@ -60,7 +60,7 @@ def with_result(flight: Flight, outcome: Outcome) -> Outcome:
     revisit showed."""
     fetched, result, page = outcome.fetched, outcome.result, flight.lease.page
     if fetched is not None and flight.digest and not fetched.digest:
-        fetched = fetched._replace(digest=flight.digest, was_asked=flight.asked_with != NOTHING)
+        fetched = fetched._replace(digest=flight.digest)
     if not (flight.lease.comes_back or flight.lease.node != flight.lease.page_id):
         result = None
     elif result is None:
@@ -89,8 +89,8 @@ class Revisits:
         page, result = end.was, end.result
         if result is Result.READ and outcome.fetched is None:
             return  # from Scrapy's HTTP cache: nobody was visited
-        if end.blamed:
-            self._reporter.log_once(f"blamed {end.blamed}", logging.WARNING, _BLAMED, end.blamed)
+        if end.lost_host:
+            self._reporter.log_once(f"blamed {end.lost_host}", logging.WARNING, _BLAMED, end.lost_host)
         if result is Result.UNCHANGED and outcome.status == 304:
             self._tally["frontier/visits/not_modified"] += 1
             if page.visits is not None:

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..core.frontier import Event
+from ..core.pages.revisit_endings import judge_304
 from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.headers import if_none_match, kept
 from ..core.revisits.policy import Result
@@ -64,7 +65,7 @@ class ConditionalMiddleware(Component):
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None or not flight.lease.comes_back or not self._may_ask(flight):
             return
-        etag, last_modified = flight.asked_with = crawl.frontier.validators(flight.lease)
+        etag, last_modified = flight.asked_with = flight.lease.may_send
         if etag:
             request.headers[_TAG] = if_none_match(etag)
         if last_modified:
@@ -92,7 +93,7 @@ class ConditionalMiddleware(Component):
             return response
         received = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
         found = self._consequences_of(request, response)
-        outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, received, found)
+        outcome = judge_304(flight.lease, flight.asked_with, received, found)
         if outcome.event is Event.POSTPONED:
             return postpone(flight, request, outcome.reason)
         if outcome.event is Event.FETCHED:

@@ -158,10 +158,6 @@ DAMAGES: dict[str, tuple[Callable[[Stored], Change], list[str]]] = {
         ["unreadable row", "wrong row", "wrong row", "stray row"],
     ),
     "page with a long key": (lambda kept: {keys.PAGE + LONG_ID: b"\0\1\2"}, ["unreadable row"]),
-    "forbidden row of no page": (
-        lambda kept: {keys.forbidden_prefix("http://h1.example") + keys.id_bytes(900): b""},
-        ["stray row"],
-    ),
     "orders": (lambda kept: {orders_key(HOST): b'{"delay": -4}'}, ["unreadable row"]),
     "orders without end": (lambda kept: {orders_key(HOST): b"[" * 100_000}, ["unreadable row"]),
     "torn links": (lambda kept: {keys.link_key(3): LINKS[:-1]}, ["unreadable row"]),
@@ -175,7 +171,7 @@ DAMAGES: dict[str, tuple[Callable[[Stored], Change], list[str]]] = {
     "robots.txt": (lambda kept: {robots_key("http://h1.example"): ROBOTS[:-4]}, ["unreadable row"]),
     "sitemaps": (lambda kept: {sitemaps_key("http://h1.example"): b"[]"}, ["unreadable row"]),
     "cooldown": (lambda kept: {cooldown_key(HOST): COOLDOWN[:13]}, ["unreadable row"]),
-    "rates": (lambda kept: {keys.rates_key(HOST): b"\x7f\xc0\0\0" * 4}, ["unreadable row"]),
+    "rates": (lambda kept: {keys.rates_key(HOST): b"\x7f\xc0\0\0" * 5}, ["unreadable row"]),
 }
 
 

@@ -60,7 +60,7 @@ KEPT = {
         records.SiteSitemaps(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
     ),
     keys.content_key(7): bytes.fromhex("3e99999a"),
-    keys.rates_key("h1.example"): bytes(15) + b"\1",
+    keys.rates_key("h1.example"): bytes(20),
 }
 
 
@@ -324,7 +324,7 @@ REFUSED: dict[str, Callable[[Path], object]] = {
     "verdict": bent(robots="http://h1.example", verdict="maybe"),
     "robots that are no text": bent(robots=7),
     "sitemaps": bent(sitemaps="http://h1.example", hints=[1]),
-    "numbers": bent(row="rates", value=base64.b64encode(b"\x7f\xc0\0\0" * 4).decode()),
+    "numbers": bent(row="rates", value=base64.b64encode(b"\x7f\xc0\0\0" * 5).decode()),
     "key of numbers": bent(row="content score", key="00"),
 }
 
@@ -394,7 +394,7 @@ def test_a_bent_export_is_taken_and_sound_or_refused(
         (keys.link_key(3), b"\xff"),
         (keys.LINK_ROW + bytes(8), b"\0"),
         (keys.COUNTS, b"?"),
-        (keys.rates_key("h1.example"), b"\x7f\xc0\0\0" * 4),
+        (keys.rates_key("h1.example"), b"\x7f\xc0\0\0" * 5),
     ],
 )
 def test_an_export_is_whole_or_refused(

@@ -127,7 +127,7 @@ GOLDEN_KEYS = {
     "clean mark": (keys.CLEAN, b"mclean".hex()),
     "last ranking": (keys.RANKING, b"mranking".hex()),
     "rates of all": (keys.RATES_OF_ALL, b"mrates".hex()),
-    "time open": (keys.OPENED, b"mopened".hex()),
+    "starts": (keys.STARTS, b"mstarts".hex()),
     "revisits": (keys.REVISIT, b"mrevisit".hex()),
     "index": (keys.INDEX + b"\1\2", "66 0102"),
     "links": (keys.link_key(258), "67 0000000102"),
@@ -144,11 +144,7 @@ GOLDEN_KEYS = {
     "deferred": (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
     "deferred by depth": (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
     "robots": (keys.robots_key("http://h:81"), "72 687474703a2f2f683a3831"),
-    "forbidden": (
-        keys.forbidden_prefix("http://h:81") + keys.id_bytes(7),
-        "65 687474703a2f2f683a3831 00 0000000007",
-    ),
-    "changed": (keys.changed_key("http://h:81"), "65 00 687474703a2f2f683a3831"),
+    "due queue": (queue_keys.due_prefix("a"), "61 61 00"),
     "sitemaps": (keys.sitemaps_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     "orders": (keys.orders_key("a.example"), "6f 612e6578616d706c65"),
     "cooldown": (keys.cooldown_key("a.example"), "74 612e6578616d706c65"),
@@ -162,9 +158,9 @@ GOLDEN_PARTS = {
         queue_keys.sort_key(-1, 0, 7, keys.FIRST_VISIT + 1),
         "80000000 ffff 0000000007 8000000001",
     ),
-    "sort key of a page that comes back": (
-        records.sort_key_of_due(0x0203, 0x0405, 3600 * 7, 258),
-        "ffffffff fdfc 000007 0405 0000000102",
+    "due key": (
+        queue_keys.due_key(0x0203, 0x0405, 3600 * 7, 258),
+        "fdfc 000007 0405 0000000102",
     ),
     "waiting value": (
         queue_keys.pack_sort_key(queue_keys.sort_key(0, 0, 0, 0), "h"),
@@ -196,5 +192,5 @@ def test_the_format_names_the_rows_as_their_golden_bytes_do() -> None:
 
 def test_rows_of_different_kinds_never_mix() -> None:
     assert len(set(PREFIXES)) == len(PREFIXES)
-    assert {prefix[:1] for prefix in PREFIXES if len(prefix) > 1} == {b"m", keys.FORBIDDEN}
+    assert {prefix[:1] for prefix in PREFIXES if len(prefix) > 1} == {b"m"}
     assert b"m" not in PREFIXES

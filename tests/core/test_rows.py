@@ -290,22 +290,20 @@ def test_golden_bytes_of_counts() -> None:
 
 
 def test_golden_bytes_of_rates() -> None:
-    host = "3f800000 40000000 bf000000 3e800000".replace(" ", "")
-    assert records.encode_host_rates((1.0, 2.0, -0.5), 0.25, 0).hex() == host
-    assert records.encode_host_rates((1.0, 2.0, -0.5), 0.25, 3).hex() == host + "03"
-    assert records.decode_host_rates(bytes.fromhex(host + "03")) == (1.0, 2.0, -0.5, 0.25, 3)
-    assert records.decode_host_rates(bytes.fromhex(host)[:12]) == (1.0, 2.0, -0.5, 0.0, 0), "before"
-    assert records.decode_host_rates(b"garbage") == records.decode_host_rates(None) == (0.0,) * 5
-    every = "".join(f"{each:0<16}" for each in ("3ff", "4", "bfe", "3fd", "401", ""))
-    assert records.encode_all_rates((1.0, 2.0, -0.5), 0.25, (4.0, 0.0)).hex() == every
-    assert records.decode_all_rates(bytes.fromhex(every)) == (1.0, 2.0, -0.5, 0.25, 4.0, 0.0)
-    assert records.decode_all_rates(bytes.fromhex(every)[:32]) == (1.0, 2.0, -0.5, 0.25, 0.0, 0.0), "before"
+    host = "3f800000 40000000 bf000000 3e800000 40800000".replace(" ", "")
+    assert records.encode_host_rates((1.0, 2.0, -0.5), (0.25, 4.0)).hex() == host
+    assert records.decode_host_rates(bytes.fromhex(host)) == (1.0, 2.0, -0.5, 0.25, 4.0)
+    every = "".join(f"{each:0<16}" for each in ("3ff", "4", "bfe", "3fd", "401"))
+    assert records.encode_all_rates((1.0, 2.0, -0.5), 0.25, 4.0).hex() == every
+    assert records.decode_all_rates(bytes.fromhex(every)) == (1.0, 2.0, -0.5, 0.25, 4.0)
+    starts = "3ff0000000000000 4000000000000000 41d954fc40100000".replace(" ", "")
+    assert records.encode_starts(1.0, 2.0, 1_700_000_000.25).hex() == starts
+    assert records.decode_starts(bytes.fromhex(starts)) == (1.0, 2.0, 1_700_000_000.25)
+    for garbage in (None, b"garbage", bytes.fromhex("7fc00000") * 5, b"\x7f\xf8" + bytes(38)):
+        assert records.decode_host_rates(garbage) == records.decode_all_rates(garbage) == (0.0,) * 5
 
 
-def test_golden_bytes_of_the_time_open_of_content_scores_and_histories() -> None:
-    opened = "3ff0000000000000 4000000000000000 41d954fc40100000".replace(" ", "")
-    assert records.encode_opened(1.0, 2.0, 1_700_000_000.25).hex() == opened
-    assert records.decode_opened(bytes.fromhex(opened)) == (1.0, 2.0, 1_700_000_000.25)
+def test_golden_bytes_of_content_scores_and_histories() -> None:
     assert records.encode_content(0.5).hex() == "3f000000"
     assert (records.decode_content(b"\x3f\0\0\0"), records.decode_content(b"?")) == (0.5, None)
     assert records.encode_history(2.0, 1.0, 1.0, 3.0).hex() == "04b0 0258 0640 0c80".replace(" ", "")
@@ -313,10 +311,14 @@ def test_golden_bytes_of_the_time_open_of_content_scores_and_histories() -> None
 
 
 def test_golden_bytes_of_due_rows() -> None:
-    due = records.Due(1_700_000_000, 7, is_hub=True, weight=2, rate=0x0304)
+    due = records.Due(1_700_000_000, 7, is_hub=True, weight=2)
     assert records.due_key(due.when, due.page_id).hex() == "6e 6553f100 0000000007".replace(" ", "")
-    assert records.encode_due(due).hex() == "0100020304"
+    assert records.encode_due(due).hex() == "010002"
     assert records.decode_due(records.due_key(due.when, 7), records.encode_due(due)) == due
+    key = queue_keys.due_key(0xFFF0, 0x0203, 1_700_000_000, 7)
+    assert key.hex() == "000f 07349e 0203 0000000007".replace(" ", "")
+    assert (queue_keys.is_due_key(key), queue_keys.weight_in(key)) == (True, 0x0203)
+    assert queue_keys.last_due_key(key, 1).hex() == "ffff 000001 0203 0000000007".replace(" ", "")
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
-"""What is kept of the visits of a page, and that a store of the format before goes on."""
+"""What is kept of the visits of a page."""
 
 from pathlib import Path
 
 import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
-from scrapy_frontier.core.revisits.policy import Fetched, as_given, differ, had_false_304, not_modified, read
+from scrapy_frontier.core.revisits.policy import Fetched, as_given, differ
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.records import NOT_BAD, BadVisits, Validators, Visits
+from scrapy_frontier.core.store.records import Validators, Visits
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000
@@ -83,74 +83,6 @@ def test_a_page_that_is_queued_again_and_read_has_two_visits(tmp_path: Path) -> 
         NOW, NOW + 120, NOW + 120, 0, 2, 1, digest=b"other", content_type="text/html", length=7,
         validators=Validators(b'"2"', b"Mon"),
     )  # fmt: skip
-    frontier.close()
-
-
-def test_a_body_that_broke_off_says_nothing_of_the_page() -> None:
-    before = read(None, PAGE, NOW)
-    after = read(before, Fetched(b'"2"', digest=b"broken", is_body_whole=False), NOW + 60)
-    assert after == before._replace(last=NOW + 60, visits=2)
-
-
-def test_not_modified_keeps_what_the_answer_does_not_name() -> None:
-    before = read(None, PAGE, NOW)._replace(bad=BadVisits(1, 2, NOW + 60))
-    after = not_modified(before, Fetched(etag=b'W/"1"'), NOW + 60)
-    assert after == before._replace(
-        last=NOW + 60, visits=2, bad=NOT_BAD, validators=Validators(b'W/"1"', b"Mon"), trust=0x10
-    )
-    assert not_modified(before, None, NOW + 60).validators == before.validators
-
-
-def test_a_body_that_broke_off_leaves_nothing_to_ask_with() -> None:
-    """A 304 would say that what nobody has is as it was."""
-    assert read(None, PAGE._replace(is_body_whole=False), NOW).validators == Validators()
-
-
-def test_a_lease_has_what_to_ask_with_but_not_every_time(tmp_path: Path) -> None:
-    frontier = opened(tmp_path)
-    page_id = found(frontier)
-    frontier.release(leased(frontier), Outcome(Event.FETCHED, 200, fetched=PAGE), NOW)
-    frontier.requeue(page_id, NOW)
-    lease = leased(frontier)
-    assert lease.may_send == (b'"1"', b"Mon")
-    visits = lease.page.visits
-    asked = []
-    for _ in range(30):
-        assert visits is not None
-        lease.page = lease.page._replace(visits=visits)
-        asked.append(any(lease.may_send))
-        visits = not_modified(visits, None, NOW) if asked[-1] else read(visits, PAGE, NOW)
-    assert 2 <= asked.count(False) <= 3
-    frontier.close()
-
-
-def test_trust_is_kept_and_a_false_304_found_out() -> None:
-    visits = read(None, PAGE, NOW)
-    for _ in range(12):
-        visits = not_modified(visits, None, NOW)
-    visits = read(visits, PAGE._replace(digest=b"other"), NOW)
-    assert had_false_304(visits.trust)
-
-
-def test_a_page_that_differ_is_no_longer_the_first_with_its_old_content(tmp_path: Path) -> None:
-    frontier = opened(tmp_path)
-    first = found(frontier)
-
-    def same(digest: bytes) -> str | None:
-        lease = leased(frontier)
-        other = frontier.same_content(lease.page_id, lease.host, 3 * digest, digest)
-        frontier.release(lease, Outcome(Event.FETCHED, 200, fetched=PAGE._replace(digest=digest)), NOW)
-        return None if other is None else other.url
-
-    assert same(b"older") is None
-    frontier.requeue(first, NOW)
-    assert same(b"newer") is None
-    found(frontier, "http://a.example/1")
-    assert same(b"older") is None, "nobody has that content any more"
-    found(frontier, "http://a.example/2")
-    assert same(b"older") == "http://a.example/1"
-    found(frontier, "http://a.example/3")
-    assert same(b"newer") == "http://a.example/"
     frontier.close()
 
 

@@ -165,7 +165,7 @@ def visit(directory: str, url: str, fingerprint: bytes) -> int:
         wake_at: float | None = frontier.wake_at()
         return int(wake_at or 0)
     assert_type(lease.page, Page)
-    assert_type(frontier.validators(lease), tuple[bytes, bytes])
+    assert_type(lease.may_send, tuple[bytes, bytes])
     assert_type(frontier.recognize(url, lease, weight=0.5), bool)
     released = frontier.release(lease, Outcome(Event.FETCHED, 200, has_links=True), now)
     assert_type(released, Released)

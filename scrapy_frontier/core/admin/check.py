@@ -26,7 +26,6 @@ from ..errors import UnreadableRow, decode_or_none
 from ..hosts.host import host_of_page
 from ..hosts.trouble import FIRST_REST, at_start
 from ..pages.rescoring import BLOCK
-from ..pages.revisit_queue import is_forbidden
 from ..ranking import graph
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, NEUTRAL, State
@@ -75,31 +74,36 @@ NOWHERE = Place(b"", "")
 
 def place_of(page: Page) -> Place:
     """Returns the place that a page has by its own row; `NOWHERE` for most finished pages."""
-    if page.state is State.QUEUED or page.due == records.QUEUED_AGAIN:
+    if page.state is State.QUEUED:
         return Place(keys.QUEUE, host_of_page(page))
     if page.is_deferred:
         is_too_deep = reasons.DEPTH.read(page.reason) is not None
         return Place(keys.DEFERRED, keys.DEPTH_UNIT if is_too_deep else host_of_page(page))
-    return Place(keys.DUE, str(page.due)) if page.due else NOWHERE
+    if page.state not in FINISHED or page.visits is None or not page.visits.due:
+        return NOWHERE
+    if page.is_due:
+        return Place(keys.DUE_QUEUE, host_of_page(page))
+    return Place(keys.DUE, str(page.visits.due))
 
 
 def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes]:
     """Returns key and value of the row that gives a page its place, if it has lost it; *bucket* is its score.
 
-    A backoff is not known any more, nor the hub flag and the rate of a page that comes back.
+    A backoff is not known any more, nor the hub flag of a page that comes back.
     """
     prefix, where = place_of(page)
     if prefix == keys.DUE:
-        due = records.Due(page.due, page_id)
+        due = records.Due(int(where), page_id)
         return records.due_key(due.when, page_id), records.encode_due(due)
     if prefix == keys.DEFERRED:
         too_deep = reasons.DEPTH.read(page.reason)
         digits = re.sub(r"\D", "", str(too_deep["links"]))[:9] if too_deep else ""  # "more than 4 links"
         depth = int(digits) + 1 if digits else 0
         return keys.deferred_key(where, page_id), records.encode_deferred(depth)
+    if prefix == keys.DUE_QUEUE and page.visits is not None:
+        sort_key = queue_keys.due_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
+        return queue_keys.due_prefix(where) + sort_key, b""
     sort_key = queue_keys.sort_key(page.priority, bucket, min(page_id, keys.MAX_ID), page_id)
-    if page.state is not State.QUEUED and page.visits is not None:
-        sort_key = records.sort_key_of_due(NEUTRAL, NEUTRAL, page.visits.last, page_id)
     return queue_keys.queue_prefix(where) + sort_key, b""
 
 
@@ -158,7 +162,7 @@ READERS: dict[bytes, tuple[str, Callable[[bytes], object]]] = {
     keys.SITEMAPS: ("sitemaps", records.decode_sitemaps),
     keys.RATES: ("rates", _numbers(records.decode_host_rates)),
     keys.RATES_OF_ALL: ("rates of all", _numbers(records.decode_all_rates)),
-    keys.OPENED: ("time open", _numbers(records.decode_opened)),
+    keys.STARTS: ("starts", _numbers(records.decode_starts)),
     keys.COLUMN: ("scores", _read_codes),
     keys.CONTENT: ("content score", _read_content),
 }
@@ -256,7 +260,6 @@ class Check:
             self._make_index_rows,
             self._read_places,
             self._make_places,
-            self._read_forbidden,
             self._read_others,
             self._read_links,
             self._compare_hosts,
@@ -362,13 +365,11 @@ class Check:
             host.queued += change
         else:
             host.count_ended(page.state, change, page.status)
-            if page.due == records.QUEUED_AGAIN:  # it counts as queued besides
-                counts.states[State.QUEUED] += change
+            prefix = place_of(page).prefix
+            if prefix == keys.DUE_QUEUE:
                 counts.queued_again += change
-                host.queued += change
                 host.queued_again += change
-            elif page.due:
-                counts.due += change
+            counts.due += change * (prefix == keys.DUE)
 
     # -- index rows ------------------------------------------------------------------------------------
 
@@ -429,7 +430,7 @@ class Check:
     # -- places ----------------------------------------------------------------------------------------
 
     def _read_places(self) -> Iterator[Finding]:
-        for prefix in (keys.QUEUE, keys.WAITING, keys.DUE, keys.DEFERRED):
+        for prefix in (keys.QUEUE, keys.DUE_QUEUE, keys.WAITING, keys.DUE, keys.DEFERRED):
             for key, value in self._scan(prefix):
                 page_id, place = _place_in(key, value)
                 note = self._notes[page_id]
@@ -456,16 +457,6 @@ class Check:
             self._scores = first, records.decode_codes(row or b"").tolist()
         codes = self._scores[1]
         return (codes[page_id - first] if page_id - first < len(codes) else 0) or NEUTRAL
-
-    def _read_forbidden(self) -> Iterator[Finding]:
-        """A page that a robots.txt forbids has a row under its site, so that it comes back with that."""
-        for key, _ in self._scan(keys.FORBIDDEN):
-            if key.startswith(keys.ROBOTS_CHANGED):
-                continue
-            page_id = keys.id_in(key[-keys.ID_BYTES :])
-            page = self._page(page_id) if self._notes[page_id] else None
-            if page is None or not is_forbidden(page):
-                yield self._remove(key, "stray row", f"forbidden row of page {page_id}")
 
     # -- all others ------------------------------------------------------------------------------------
 
@@ -557,7 +548,13 @@ def _worth(page: Page, other_id: PageId) -> int:
     return 1 if page.is_only_seen else 3
 
 
-_PLACE_NAMES = {keys.QUEUE: "queue", keys.WAITING: "waiting", keys.DUE: "due", keys.DEFERRED: "deferred"}
+_PLACE_NAMES = {
+    keys.QUEUE: "queue",
+    keys.DUE_QUEUE: "due queue",
+    keys.WAITING: "waiting",
+    keys.DUE: "due",
+    keys.DEFERRED: "deferred",
+}
 
 
 def _place_in(key: bytes, value: bytes) -> tuple[PageId, Place]:
@@ -568,8 +565,9 @@ def _place_in(key: bytes, value: bytes) -> tuple[PageId, Place]:
         return due.page_id, Place(keys.DUE, str(due.when))
     if prefix == keys.DEFERRED and (deferred := keys.split_deferred_key(key)) is not None:
         return deferred[1], Place(keys.DEFERRED, deferred[0])
-    if prefix in (keys.QUEUE, keys.WAITING):
-        split = queue_keys.split_queue_row if prefix == keys.QUEUE else queue_keys.split_waiting_row
+    if prefix in (keys.QUEUE, keys.DUE_QUEUE, keys.WAITING):
+        split = queue_keys.split_waiting_row if prefix == keys.WAITING else queue_keys.split_queue_row
         if (place := split(key, value)) is not None:
-            return queue_keys.sort_key_id(place.sort_key), Place(keys.QUEUE, place.host)
+            kind = keys.DUE_QUEUE if queue_keys.is_due_key(place.sort_key) else keys.QUEUE
+            return queue_keys.sort_key_id(place.sort_key), Place(kind, place.host)
     return -1, NOWHERE

@@ -51,7 +51,7 @@ def gather(
     """Reads the facts on a page; walks the queue of its host as far as `FAR`. *agent* is the user agent that
     obeys robots.txt, empty if it is not obeyed."""
     name = host_of_page(page)
-    is_queued = page.state is State.QUEUED or page.due == records.QUEUED_AGAIN
+    is_queued = page.state is State.QUEUED or page.is_due
     place = queue_keys.find_place(store, page_id, name, FAR) if is_queued else None
     host = find_host(store, name, pause_of, now)
     redirects = redirects_of(store, page)

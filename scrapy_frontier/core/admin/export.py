@@ -98,7 +98,7 @@ KINDS = (
     Kind("sitemaps", keys.SITEMAPS, records.SiteSitemaps, records.encode_sitemaps, records.decode_sitemaps),
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}
-_NUMBERS = (keys.RATES, keys.RATES_OF_ALL, keys.OPENED, keys.CONTENT, keys.COLUMN)
+_NUMBERS = (keys.RATES, keys.RATES_OF_ALL, keys.STARTS, keys.CONTENT, keys.COLUMN)
 # Rows of numbers, which travel as bytes under the name that `READERS` has for them.
 _PLAIN = {READERS[prefix][0]: prefix for prefix in _NUMBERS}
 

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from ..errors import moment, span
 from ..revisits.change_rates import History, by_counts, likeliest_rate
-from ..revisits.policy import had_false_304, may_send
+from ..revisits.policy import had_false_304
 from ..store.keys import State
-from ..store.records import NO_HISTORY, QUEUED_AGAIN, Visits, decode_history
+from ..store.records import NO_HISTORY, Visits, decode_history
 
 if TYPE_CHECKING:
     from ..store.records import Page
-
-_TRUST = 0x0F  # the bits of it that do not depend on how many visits ended with a 304
 
 
 def named(visits: Visits | None) -> dict[str, object]:
@@ -26,7 +24,7 @@ def named(visits: Visits | None) -> dict[str, object]:
         "last_change": kept.changed or None,
         "visits": kept.visits,
         "changes": kept.changes,
-        "due": kept.due if kept.due > QUEUED_AGAIN else None,
+        "due": kept.due if kept.is_scheduled else None,
         "content_type": kept.content_type or None,
         "length": kept.length or None,
         "etag": etag,
@@ -69,17 +67,14 @@ def what_works(visits: Visits) -> str:
         return "none was given"
     if had_false_304(visits.trust):
         return 'none is sent, because the server said "not modified" of a page that had changed'
-    sent = may_send(visits.trust & _TRUST, 0, *kept)
-    names = [name for name, value in zip(("ETag", "Last-Modified"), sent, strict=True) if value]
-    noise = "its ETag changes although the page does not" if kept.etag and not sent[0] else ""
-    return "; ".join(filter(None, [", ".join(names) or "none is sent", noise]))
+    return ", ".join(name for name, value in zip(("ETag", "Last-Modified"), kept, strict=True) if value)
 
 
 def when_due(visits: Visits | None, now: float) -> str:
     """Says in a sentence when a page comes back, seen from *now* (POSIX seconds); empty if it does not."""
     if visits is None or not visits.due:
         return ""
-    if visits.due <= QUEUED_AGAIN:
+    if visits.is_queued:
         return "It is due, and queued again."
     if visits.due <= now:
         return f"It is due since {moment(visits.due)}: the next crawl that comes back fetches it."

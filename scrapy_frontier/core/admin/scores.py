@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..errors import UnreadableRow
-from ..hosts.host import HEADS, Host, Politeness, is_of_host, queues_with
+from ..hosts.host import HEADS, DueQueue, Host, Politeness, QueueHeads, is_of_host, queues_with
 from ..hosts.turns import Turns
 from ..pages.queue import TOO_LONG_TO_WAIT
 from ..pages.rescoring import BLOCK
@@ -192,12 +192,17 @@ class Preview:
             host = self._turns.hosts[name] = Host(name, row, Politeness(view.delay, 1))
             host.ready_at = view.ready_at
             host.more = True
+            host.due = DueQueue(name) if row.queued_again else None
             self._fill(host)
         return host
 
     def _fill(self, host: Host) -> None:
-        while host.needs_sort_keys():
-            host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
+        queues: list[tuple[QueueHeads, bytes]] = [(host, host.prefix)]
+        if host.due is not None:
+            queues.append((host.due, host.due.prefix))
+        for queue, prefix in queues:
+            while queue.needs_sort_keys():
+                queue.filled(self._store.keys_of(prefix, queue.cursor, HEADS), HEADS, host.leased)
 
     def turns(self) -> Iterator[Turn]:
         """Yields the pages in the order in which they are handed out; O(log hosts) and a lookup each."""
@@ -219,21 +224,25 @@ class Preview:
         """Returns the page that is handed out now, if there is one."""
         while (place := self._next_waiting) is not None and (place.waits_until or 0.0) <= self._now:
             host = self._host(place.host)
-            host.add(place.sort_key)
-            host.add_retry(place.sort_key)
+            if queue_keys.is_due_key(place.sort_key):
+                host.add_due(place.sort_key)
+            else:
+                host.add(place.sort_key)
+                host.add_retry(place.sort_key)
             self._turns.put(host, self._now)
             self._next_waiting = next(self._waiting, None)
         best = self._turns.best(self._now)
         if best is None:
             return None
         found = self._turns.hosts[best]
-        sort_key = found.take()
+        sort_key = found.take() if found.heads else found.take_due()
         found.in_flight = 1
         self._fill(found)
         self._turns.put(found, self._now)
         found.in_flight = 0
         found.ready_at = self._now + found.delay if found.delay else 0.0
-        if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
+        queue = found.due if queue_keys.is_due_key(sort_key) else found
+        if queue is None or not queue.more or sort_key <= queue.cursor:  # it is not met again on the disk
             found.drop_leased(sort_key)
         self._turns.put(found, self._now)
         return queue_keys.sort_key_id(sort_key)

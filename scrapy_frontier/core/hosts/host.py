@@ -15,7 +15,7 @@ from ..store import queue_keys
 from ..store.records import HostRow, KeptHost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ..store.keys import PageId
     from ..store.records import Cooldown, Page
@@ -25,6 +25,7 @@ HEADS = 8  # sort keys read from the disk at a time; two such runs are kept a ho
 # left, the delay counts from its answer, but from no later than this after the hand-out.
 SENDING = 0.03  # seconds
 FOREVER = float("inf")
+_BEHIND_NEW = b"\xff\xff\xff\xff"  # no priority has this code
 RETRY_EVERY = 4  # every such turn of a host goes to a page that was handed out before
 _MOST_RETRIED = 1000  # pages of one host
 NO_ROW = HostRow()  # of a host that is new
@@ -121,7 +122,67 @@ class GivenUpOrigin(NamedTuple):
     until: float
 
 
-class Host(KeptHost):
+_OF_OTHERS: tuple[str, ...] = ()  # the classes that extend it have their own slots
+
+
+class QueueHeads:
+    """The best of a queue on disk, as far as it is in memory.
+
+    ``heads`` are the sort keys of the best pages, sorted. If ``more`` is true, those behind ``cursor`` are on
+    disk only.
+    """
+
+    __slots__ = _OF_OTHERS
+
+    heads: list[bytes]
+    more: bool
+    cursor: bytes
+
+    def add(self, sort_key: bytes) -> bool:
+        """Take in the sort key of a queued page; true when it is the new head."""
+        if self.more and sort_key > self.cursor:
+            return False
+        heads = self.heads
+        if not heads or sort_key > heads[-1]:
+            heads.append(sort_key)
+        else:
+            insort(heads, sort_key)
+        if len(heads) > 2 * HEADS:  # leave the rest to the disk
+            self.more = True
+            self.cursor = heads[HEADS - 1]
+            del heads[HEADS:]
+        return heads[0] is sort_key
+
+    def needs_sort_keys(self) -> bool:
+        """Whether pages on disk could come before the first head we know, so that `HostTable.fill` has to
+        read."""
+        return self.more and (not self.heads or self.heads[0] > self.cursor)
+
+    def filled(self, sort_keys: list[bytes], limit: int, leased: Collection[bytes]) -> None:
+        """Take in what was read behind the cursor when *limit* sort keys were asked for; not those that are
+        *leased*."""
+        self.more = len(sort_keys) == limit
+        if sort_keys:
+            self.cursor = sort_keys[-1]
+            self.heads.extend(sort_key for sort_key in sort_keys if sort_key not in leased)
+            self.heads.sort()
+
+
+class DueQueue(QueueHeads):
+    """The finished pages of a host whose time to come back has come. ``credit`` counts the visits that they
+    are behind new pages of the host (`RevisitShare`)."""
+
+    __slots__ = ("credit", "cursor", "heads", "more", "prefix")
+
+    def __init__(self, host: str) -> None:
+        self.prefix = queue_keys.due_prefix(host)
+        self.heads: list[bytes] = []
+        self.more = True
+        self.cursor = b""
+        self.credit = 0.0
+
+
+class Host(KeptHost, QueueHeads):
     """A host with queued pages or requests under way: its row, and its clock. Times in POSIX seconds.
 
     Its queue, a sort key a page:
@@ -160,6 +221,7 @@ class Host(KeptHost):
         "cooldown",
         "cursor",
         "delay",
+        "due",
         "given_up",
         "heads",
         "held_for",
@@ -201,6 +263,7 @@ class Host(KeptHost):
         self.given_up = _NONE_GIVEN_UP
         self.reset_clock()
         self.heads: list[bytes] = []
+        self.due: DueQueue | None = None
         self.leased: set[bytes] | frozenset[bytes] = _NO_KEYS
         self.retried = _NO_RETRIES
         self.turns = 0
@@ -257,20 +320,34 @@ class Host(KeptHost):
 
     # -- its queue -------------------------------------------------------------------------------------
 
-    def add(self, sort_key: bytes) -> bool:
-        """Take in the sort key of a queued page; true if it is the new head."""
-        if self.more and sort_key > self.cursor:
-            return False
-        heads = self.heads
-        if not heads or sort_key > heads[-1]:
-            heads.append(sort_key)
-        else:
-            insort(heads, sort_key)
-        if len(heads) > 2 * HEADS:  # leave the rest to the disk
-            self.more = True
-            self.cursor = heads[HEADS - 1]
-            del heads[HEADS:]
-        return heads[0] is sort_key
+    @property
+    def pages(self) -> int:
+        """How many of its pages this run can hand out, or has handed out."""
+        return self.queued if self.due is None else self.queued + self.queued_again
+
+    @property
+    def head(self) -> bytes | None:
+        """The sort key of its best page, None if it has none. One that comes back is behind all new ones, of
+        other hosts too."""
+        if self.heads:
+            return self.heads[0]
+        due = self.due
+        return _BEHIND_NEW + due.heads[0] if due is not None and due.heads else None
+
+    def take_due(self) -> bytes:
+        """Remove the head of its due queue for a lease, and return it: it is ``leased`` from now on. There
+        must be one."""
+        assert self.due is not None
+        sort_key = self.due.heads.pop(0)
+        self.leased |= {sort_key}
+        return sort_key
+
+    def add_due(self, sort_key: bytes) -> None:
+        """Take in the sort key of a page in its due queue, which counts it already."""
+        if self.due is None:
+            self.due = DueQueue(self.name)
+            self.due.more = self.queued_again > 1  # others are on the disk
+        self.due.add(sort_key)
 
     def next_sort_key(self) -> bytes:
         """The sort key that `take` removes next; there must be a head.
@@ -289,10 +366,10 @@ class Host(KeptHost):
             return self.heads[0]
         return next(candidates, self.heads[0])
 
-    def take(self, sort_key: bytes | None = None) -> bytes:
-        """Remove `next_sort_key`, or *sort_key* out of turn, for a lease, and return it: it is ``leased``
-        from now on. Without one there must be a head."""
-        sort_key = sort_key or self.next_sort_key()
+    def take(self) -> bytes:
+        """Remove `next_sort_key` for a lease, and return it: it is ``leased`` from now on. There must be a
+        head."""
+        sort_key = self.next_sort_key()
         self.turns = (self.turns + 1) % RETRY_EVERY
         if sort_key in self.heads:
             self.heads.remove(sort_key)
@@ -300,9 +377,13 @@ class Host(KeptHost):
         return sort_key
 
     def put_back(self, sort_key: bytes) -> None:
-        """Undo the last `take`, of *sort_key*: its page is queued as before, and the turn is not counted."""
-        self.turns -= 1
+        """Undo the last `take` or `take_due`, of *sort_key*: its page is queued as before, and the turn is
+        not counted."""
         self.leased -= {sort_key}
+        if queue_keys.is_due_key(sort_key):
+            self.add_due(sort_key)
+            return
+        self.turns -= 1
         self.add(sort_key)
 
     def add_retry(self, sort_key: bytes) -> None:
@@ -315,8 +396,11 @@ class Host(KeptHost):
     def drop(self, sort_key: bytes) -> None:
         """Forget a page that is queued no more: it is neither leased, nor a retry, nor a head."""
         self.drop_leased(sort_key)
-        if sort_key in self.heads:
-            self.heads.remove(sort_key)
+        heads = self.heads
+        if queue_keys.is_due_key(sort_key):
+            heads = [] if self.due is None else self.due.heads
+        if sort_key in heads:
+            heads.remove(sort_key)
 
     def drop_leased(self, sort_key: bytes) -> None:
         """Forget that a page is leased or a retry: its queue row goes."""
@@ -340,18 +424,6 @@ class Host(KeptHost):
             if not self.more or new <= self.cursor:
                 self.add(new)
         return not heads or heads[0] is not head or self.needs_sort_keys()
-
-    def needs_sort_keys(self) -> bool:
-        """Whether pages on disk could come before the first head in memory: `Hosts.fill` has to read."""
-        return self.more and (not self.heads or self.heads[0] > self.cursor)
-
-    def filled(self, sort_keys: list[bytes], limit: int) -> None:
-        """Take in what was read behind the cursor when *limit* sort keys were asked for."""
-        self.more = len(sort_keys) == limit
-        if sort_keys:
-            self.cursor = sort_keys[-1]
-            self.heads.extend(sort_key for sort_key in sort_keys if sort_key not in self.leased)
-            self.heads.sort()
 
 
 def host_of_page(page: Page) -> str:

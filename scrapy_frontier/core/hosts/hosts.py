@@ -11,14 +11,27 @@ from typing import TYPE_CHECKING
 
 from ..errors import decode_or_none
 from ..store import keys, queue_keys, records
-from ..store.records import COMES_BACK, HostRow, Orders, all_orders
-from .host import DELAYED, HEADS, IDLE, NO_ROW, OPERATOR, READY, Host, Politeness, by_settings, host_of_page
+from ..store.records import HostRow, Orders, all_orders
+from .host import (
+    DELAYED,
+    HEADS,
+    IDLE,
+    NO_ROW,
+    OPERATOR,
+    READY,
+    DueQueue,
+    Host,
+    QueueHeads,
+    by_settings,
+    host_of_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..store.batch import Batch
     from ..store.records import Page
+    from .host import Politeness
     from .trouble import HostTroubles
     from .turns import Turns
 
@@ -30,7 +43,8 @@ _LOOKED_AT_ONCE = 64  # hosts looked at by one call, 1 us each
 class Hosts:
     """Loads hosts from their rows in the store of *batch* into *turns*.
 
-    After a kill (not *was_clean*) a host may have been visited up to *opened_at* without its row saying so.
+    After a kill (not *was_clean*) a host may have been visited until then without its row saying so.
+    If pages come back in this run (*serves_due*), their hosts are ``with_due``, in the order of their turns.
     ``blocked``: by the operator, by name; one that left the memory since has nothing queued.
     """
 
@@ -40,15 +54,17 @@ class Hosts:
         turns: Turns,
         troubles: HostTroubles,
         politeness_of: Callable[[str], Politeness],
-        opened_at: float,
         was_clean: bool,
+        serves_due: bool,
     ) -> None:
         self._batch = batch
         self._turns = turns
         self._troubles = troubles
         self._politeness_of = politeness_of
-        self._opened_at = opened_at
+        self._opened_at = opened_at = batch.opened_at
         self._was_clean = was_clean
+        self._serves_due = serves_due
+        self.with_due: dict[str, None] = {}
         self.by_name = turns.hosts
         self.blocked: dict[str, Host] = {}
         self._orders = dict(all_orders(batch.store))
@@ -83,7 +99,7 @@ class Hosts:
             if name in self.by_name or self._is_compact(name):
                 continue
             row = self._row(name, value)
-            if row.queued:
+            if row.queued or (self._serves_due and row.queued_again):
                 self._turns.put(self._enter(name, row), now)
             else:
                 self._turns.assume_visited(name, min(row.visited, self._opened_at), now)
@@ -134,12 +150,15 @@ class Hosts:
     def _counted(self, name: str) -> HostRow:
         """What other rows say of a host whose own row cannot be read: how many pages it has to come. O(these,
         and all that wait)."""
-        store, prefix = self._batch.store, queue_keys.queue_prefix(name)
+        store = self._batch.store
         waiting = (place.sort_key for place in queue_keys.waiting_places(store) if place.host == name)
         row = HostRow(visited=self._opened_at)
-        for sort_key in chain((key[len(prefix) :] for key, _ in store.scan(prefix)), waiting):
-            row.queued += 1
-            row.queued_again += sort_key.startswith(COMES_BACK)
+        queued = (place.sort_key for place in queue_keys.queued_places(store, name))
+        for sort_key in chain(queued, waiting):
+            if queue_keys.is_due_key(sort_key):
+                row.queued_again += 1
+            else:
+                row.queued += 1
         for unit in keys.deferred_units(name):
             for key, _ in store.scan(keys.deferred_prefix(unit)):
                 page = self._batch.read_page(queue_keys.sort_key_id(key))
@@ -169,18 +188,31 @@ class Hosts:
         self.by_name[name] = host
         if is_visit_assumed and host.delay:
             self._batch.touch(host)
-        if host.queued:
+        if self._serves_due and host.queued_again:
+            host.due = DueQueue(name)
+        if host.has_pages:
             self.fill(host)
         return host
 
     def fill(self, host: Host) -> None:
-        """Read the best of its queue from the disk, if pages there could come before those in memory; commits
-        first what it changed. One seek for eight pages, none if nothing is missing."""
-        if host.needs_sort_keys():
-            if self._batch.is_touched(host):
-                self._batch.commit()
-            while host.needs_sort_keys():
-                host.filled(self._batch.store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
+        """Read the best of its queues from the disk, if pages there could come before those in memory;
+        commits first what it changed. One seek for eight pages, none if nothing is missing."""
+        self._fill(host, host, host.prefix)
+        if host.due is not None:
+            self._fill(host, host.due, host.due.prefix)
+            self.with_due.setdefault(host.name)
+
+    def _fill(self, host: Host, queue: QueueHeads, prefix: bytes) -> None:
+        if queue.needs_sort_keys() and self._batch.is_touched(host):
+            self._batch.commit()
+        while queue.needs_sort_keys():
+            queue.filled(self._batch.store.keys_of(prefix, queue.cursor, HEADS), HEADS, host.leased)
+
+    def put_due(self, host: Host, sort_key: bytes) -> None:
+        """Take in the sort key of a page that is in the due queue of *host*, if due pages are served."""
+        if self._serves_due:
+            host.add_due(sort_key)
+            self.with_due.setdefault(host.name)
 
     # -- what the operator ordered ---------------------------------------------------------------------
 
@@ -237,7 +269,7 @@ class Hosts:
         """Let go of a host with nothing queued and nothing under way, once its delay has passed; its row, in
         the open batch, says what there is to know. Nothing for any other."""
         self._latest = max(self._latest, now)
-        if host.state is IDLE and not host.in_flight and not host.queued:
+        if host.state is IDLE and not host.in_flight and not host.pages:
             self._batch.write_host(host)
             self._turns.drop(host, now)
 

@@ -18,7 +18,7 @@ from ..errors import decode_or_none
 from ..parse.urls import origin_of
 from ..store import keys, records
 from ..store.keys import NEUTRAL, STEPS_A_DOUBLING, TOP
-from ..store.records import RobotsCopy, SiteSitemaps, Verdict
+from ..store.records import RobotsCopy, SiteSitemaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,8 +192,6 @@ class RobotsAndSitemaps:
     def __init__(self, batch: Batch, rule: GiveUpRule | None) -> None:
         self._batch = batch
         self._rule = rule
-        self.has_changed = bool(batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1))
-        self._judged_to: dict[str, bytes] = {}  # by site, the last page that was taken since it changed
 
     def robots_copy(self, origin: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
@@ -211,41 +209,11 @@ class RobotsAndSitemaps:
         return copy._replace(ask_at=min(copy.ask_at, now + self._rule.pause(copy.failures)))
 
     def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
-        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns.
-
-        Where it is another file than before, or none any more, the pages it forbade are to be judged again.
-        Raises `FrontierUnwritable`.
-        """
+        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns. Raises
+        `FrontierUnwritable`."""
         self._batch.check()
-        before = self.robots_copy(origin)
-        is_known = before is not None and before.verdict is not Verdict.POSTPONE
-        if before is not None and is_known and (before.verdict, before.body) != (copy.verdict, copy.body):
-            self.judge_again(origin)
         self._batch.rows[keys.robots_key(origin)] = records.encode_copy(copy)
         self._batch.commit()
-
-    def judge_again(self, origin: str) -> None:
-        """Have the pages that the robots.txt of *origin* forbade judged again, in the open batch."""
-        self._batch.rows[keys.changed_key(origin)] = b""
-        self._judged_to.pop(origin, None)
-        self.has_changed = True
-
-    def changed(self) -> tuple[str, bytes] | None:
-        """A site whose robots.txt has become another one, until it is `judged`, and the last of its pages
-        that was taken for that; b"" for none. To be called with nothing open."""
-        found = self._batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1) if self.has_changed else []
-        self.has_changed = bool(found)
-        origin = found[0].decode() if found else ""
-        return (origin, self._judged_to.get(origin, b"")) if found else None
-
-    def judged(self, origin: str, to: bytes | None) -> None:
-        """The pages that the robots.txt of *origin* forbade are taken to be judged again *to* that one; None:
-        all, and its mark goes, in the open batch."""
-        if to is not None:
-            self._judged_to[origin] = to
-            return
-        self._judged_to.pop(origin, None)
-        self._batch.rows[keys.changed_key(origin)] = None
 
     def sitemaps_of(self, origin: str) -> SiteSitemaps:
         """What is known of the sitemaps of *origin*; one lookup. Where its row cannot be read it is

@@ -231,7 +231,7 @@ class HostTroubles:
         host.given_up = {**host.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
         host.held_until = 0.0
         _end_rest_at(host, now)
-        self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.queued))
+        self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.pages))
 
     def drain_given_up(self) -> tuple[GivenUpPages, ...]:
         """What was given up since this was asked last."""
@@ -247,7 +247,7 @@ class HostTroubles:
         found = []
         for host in hosts:
             held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
-            if not host.heads or host.is_blocked:
+            if host.head is None or host.is_blocked:
                 continue
             if held_for is not None and now < host.held_until < FOREVER and held_for.times >= rule.attempts:
                 self.give_up(host, held_for, host.held_until, now)
@@ -265,11 +265,15 @@ class HostTroubles:
     def give_up_all(self, hosts: Iterable[Host], now: float) -> list[Host]:
         """Give up all pages that are left; the hosts that changed, for which `Turns.put` has to follow.
         O(hosts)."""
-        found = [host for host in hosts if host.heads and not host.is_blocked and "" not in host.given_up]
+        found = [
+            host
+            for host in hosts
+            if host.head is not None and not host.is_blocked and "" not in host.given_up
+        ]
         for host in found:
             trouble = _why_shut(host, now)
             host.given_up = {**host.given_up, "": GivenUpOrigin(trouble, FOREVER)}
-            self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.queued))
+            self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.pages))
         return found
 
 
@@ -332,7 +336,7 @@ def _doing(host: Host, now: float) -> str:
     """What keeps *host* from being asked for a page; empty if nothing does."""
     until = _shut_until(host, now)
     if not until:
-        return "" if host.heads else "between two attempts"
+        return "" if host.head is not None else "between two attempts"
     if host.cooldown is not None and host.cooldown.until == until:
         return "resting after trouble"
     if host.held_until == until:
@@ -404,7 +408,7 @@ class EndOfCrawl:
     def left_over(self, now: float, otherwise: float, queued: int) -> Left:
         """The pages that stay *queued* if the crawl ends at *now*; those of a host that is not shut wait
         until *otherwise*. Blocked hosts do not count. O(hosts)."""
-        found = [host for host in self._turns.hosts.values() if host.queued and not host.is_blocked]
+        found = [host for host in self._turns.hosts.values() if host.pages and not host.is_blocked]
         compact = len(self._turns.compact)
         first = min((_shut_until(host, now) or otherwise for host in found), default=now)
         doing = tuple(sorted({_doing(host, now) for host in found} - {""}))
@@ -412,7 +416,8 @@ class EndOfCrawl:
         return Left(queued, compact + len(found), names, min(first, otherwise) if compact else first, doing)
 
     def _askable(self) -> Iterable[Host]:
-        return (host for host in self._turns.hosts.values() if host.heads and not host.is_blocked)
+        hosts = self._turns.hosts.values()
+        return (host for host in hosts if host.head is not None and not host.is_blocked)
 
     def _first_to_open(self, now: float) -> float | None:
         """When the first host with pages opens, `FOREVER` if there is none; None if one may be asked already,

@@ -282,7 +282,8 @@ class Domain:
 
 
 def _host_offer(host: Host) -> _HostOffer:
-    head = host.heads[0]
+    head = host.head
+    assert head is not None  # it is ready
     return head[:SCORE_BYTES], host.in_flight, head, host.name
 
 
@@ -290,7 +291,7 @@ def _holds(offer: _HostOffer, by_name: Mapping[str, Host]) -> bool:
     host = by_name.get(offer[3])
     if host is None or host.state is not READY or host.in_flight != offer[1]:
         return False
-    return bool(host.heads) and host.heads[0] == offer[2]
+    return host.head == offer[2]
 
 
 def _stands(place: tuple[int, int, str], by_name: Mapping[str, Host]) -> bool:
@@ -343,7 +344,7 @@ class Turns:
         """Give *host* the place it deserves at *now*; to be called after every change of it. One request more
         under way counts as a turn of its domain. O(log hosts)."""
         until = 0.0
-        if not host.heads:
+        if host.head is None:
             host.state, until = IDLE, host.wakes_at
         elif host.is_blocked:
             host.state = BLOCKED

@@ -14,7 +14,7 @@ from ..errors import decode_or_none
 from ..hosts.host import host_of_page, is_of_host, queues_with
 from ..store import keys, queue_keys, records
 from ..store.keys import State
-from ..store.records import NO_FACTS, QUEUED_AGAIN, HostRow
+from ..store.records import NO_FACTS, HostRow
 from ..transitions import TABLE, Event
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Edits:
         self._uncount_page(host, page_id, page)
         self._revisits.queue.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
-        visits = None if page.visits is None else page.visits._replace(due=0)
+        visits = None if page.visits is None else page.visits._replace(due=0, is_queued=False)
         queued = records.Page(  # how it ended is forgotten
             page.url,
             priority=priority,
@@ -234,8 +234,7 @@ class Edits:
                 continue
             page = self._batch.read_page(page_id)  # the scan shows what was there when it began
             if page is not None and page.state is not State.QUEUED and is_of_host(page, name):
-                came_back = page.visits is not None and page.visits.due == QUEUED_AGAIN  # since then
-                here = queue_keys.find_place(store, page_id, host_of_page(page)) if came_back else None
+                here = queue_keys.find_place(store, page_id, host_of_page(page)) if page.is_due else None
                 yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
 
     def _place_now(self, place: QueuePlace, page_id: PageId) -> QueuePlace | None:
@@ -275,11 +274,12 @@ class Edits:
         if place is not None:
             batch.rows[place.key] = None
             host.drop(place.sort_key)
-            batch.count_queued(host, -1)
             if is_ended:  # one that comes back
                 batch.count_queued_again(host, -1)
+            else:
+                batch.count_queued(host, -1)
         if is_ended:
-            self._revisits.queue.forget(page_id, page, now)
+            self._revisits.queue.remove(page_id, page)
             self._uncount_page(host, page_id, page)
         batch.clamp(host)
         self._touched.add(host.name)

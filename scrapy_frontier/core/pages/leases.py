@@ -12,7 +12,7 @@ from ..hosts.politeness import HostSlot
 from ..revisits.policy import differ, may_send
 from ..store.keys import FIRST_VISIT, NEUTRAL, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
-from ..store.records import NO_FACTS, Page
+from ..store.records import NO_FACTS, NO_VALIDATORS, Page
 from ..transitions import EXPIRED, RETRIED, Event
 from . import traps
 
@@ -153,9 +153,7 @@ class Lease(HostSlot):
         """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
         they are not believed, or it is time for a full visit (`validator_trust.may_send`)."""
         visits = self.page.visits
-        if visits is None or self.node is None:
-            return b"", b""
-        return may_send(visits.trust, self.node, *visits.validators)
+        return NO_VALIDATORS if visits is None else may_send(visits)
 
     def is_last_of(self, attempts: int) -> bool:
         """Whether this is the last attempt, of a page whose request may be tried so many *attempts*, more

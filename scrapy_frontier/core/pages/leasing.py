@@ -124,13 +124,13 @@ class Leases:
             batch.commit()
         spilled = 0
         while (host := self._hosts.best(now)) is not None:
-            host, sort_key = (host, None) if share is None else share.turn(host)
-            if sort_key is None and budgets.is_limited and waiting.spill(host, now):
+            host, is_due = (host, False) if share is None else share.turn(host)
+            if not is_due and budgets.is_limited and waiting.spill(host, now):
                 spilled += 1
                 if spilled == PAGES_AT_A_TIME:
                     break
                 continue
-            lease = self._take(host, sort_key, now)
+            lease = self._take(host, is_due, now)
             if lease is not None:
                 return lease
         self.is_spilling = spilled == PAGES_AT_A_TIME
@@ -153,9 +153,9 @@ class Leases:
         self._revisits.wake(now)
         self._hosts.compact_some()
 
-    def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
+    def _take(self, host: Host, is_due: bool, now: float) -> Lease | None:
         revisits = self._revisits
-        sort_key = host.take(sort_key)
+        sort_key = host.take_due() if is_due else host.take()
         try:
             page_id, page = records.queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRow:
@@ -163,17 +163,13 @@ class Leases:
             self._waiting.freed(host)
             self._hosts.put_or_forget(host, now)
             return None
-        if page.state is not QUEUED and not revisits.revisits_pages:
-            revisits.put_off(host, sort_key, page, now)
-            self._hosts.put_or_forget(host, now)
-            return None
         lease = self._grant(page_id, page, host, sort_key, now)
         if page_id in self._waiting.cut_short:
             self._waiting.handed_out(page_id)
             lease.is_last = True
         if revisits.share is not None:
-            revisits.share.handed_out(host, sort_key)
-        if host.more and not (host.heads and host.heads[0] <= host.cursor):
+            revisits.share.handed_out(host, is_due)
+        if is_due or (host.more and not (host.heads and host.heads[0] <= host.cursor)):
             self._hosts.fill(host)
         self._politeness.visit(host, now)
         if lease.given_up is not None:
@@ -303,7 +299,7 @@ class Leases:
         batch, waiting = self._batch, self._waiting
         if waiting.budgets.units:
             waiting.freed(host)
-        if not host.queued:
+        if not host.pages:
             self._hosts.forget_if_idle(host, now)
         batch.counts.attempts += outcome.event not in UNCOUNTED
         if not batch.ends:

@@ -14,7 +14,7 @@ from ..hosts.budgets import Budgets
 from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys, records
 from ..store.keys import NEUTRAL, State
-from ..store.records import COMES_BACK, LONGEST_ASKED
+from ..store.records import LONGEST_ASKED
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Limits, OverBudget
@@ -75,6 +75,11 @@ class Waiting:
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
         hosts)."""
+        if queue_keys.is_due_key(sort_key):
+            self._batch.queue_due(host, sort_key)
+            self._hosts.put_due(host, sort_key)
+            self._hosts.put(host, now)
+            return
         self._batch.queue(host, sort_key)
         self._scores.queued(host.name, sort_key)
         host.add(sort_key)
@@ -82,9 +87,10 @@ class Waiting:
 
     def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
         """`put` for a page that was handed out before: one in `RETRY_EVERY` turns of its host goes to
-        these."""
+        these, if they are new."""
         self.put(host, sort_key, now)
-        host.add_retry(sort_key)
+        if not queue_keys.is_due_key(sort_key):
+            host.add_retry(sort_key)
 
     def put_behind(self, host: Host, sort_key: bytes, priority: int, now: float) -> None:
         """`put_back` for a page that might be the next one for ever: from the second time on, before it is
@@ -94,9 +100,9 @@ class Waiting:
         if page_id not in self.came_again:
             self.came_again.add(page_id)
             self.put_back(host, sort_key, now)
-        elif records.is_sort_key_of_due(sort_key):
-            self._due_turn = max(self._due_turn, records.turn_in(sort_key)) + 1
-            self.put(host, records.last_sort_key_of_due(sort_key, self._due_turn), now)
+        elif queue_keys.is_due_key(sort_key):
+            self._due_turn += 1
+            self.put(host, queue_keys.last_due_key(sort_key, self._due_turn), now)
         else:  # as one of the next lower priority; those that an earlier run put there are behind, too
             before = queue_keys.read_sort_key(sort_key).arrival
             self._turn = max(self._turn, before, self._batch.arrival) + 1
@@ -127,8 +133,7 @@ class Waiting:
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:
-            if sort_key.startswith(COMES_BACK):  # as what it counts until now its row alone knew
-                self._batch.count_queued_again(host, -1)
+            if queue_keys.is_due_key(sort_key):  # as what it counts until now its row alone knew
                 self._batch.count_ended(host, State.DONE, -1)
             self._batch.count_ended(host, State.FAILED)
             self._scores.closed(page_id)
@@ -159,7 +164,7 @@ class Waiting:
         page_id = queue_keys.sort_key_id(sort_key)
         key = queue_keys.waiting_key(until, page_id)
         self._batch.rows[key] = queue_keys.pack_sort_key(sort_key, host.name)
-        self._batch.count_queued(host, 1)
+        self._count(host, sort_key, 1)
         self.next = min(self.next, until)
 
     def queue_again(self, host: Host, sort_key: bytes, priority: int, outcome: Outcome, now: float) -> None:
@@ -219,9 +224,15 @@ class Waiting:
         sort_key, name = found
         host = self._hosts.get(name)
         self._batch.rows[key] = None
-        self._batch.count_queued(host, -1)
+        self._count(host, sort_key, -1)
         self.put_back(host, sort_key, now)
         return queue_keys.sort_key_id(sort_key)
+
+    def _count(self, host: Host, sort_key: bytes, change: int) -> None:
+        if queue_keys.is_due_key(sort_key):
+            self._batch.count_queued_again(host, change)
+        else:
+            self._batch.count_queued(host, change)
 
     # -- budgets ---------------------------------------------------------------------------------------
 
@@ -344,7 +355,7 @@ class Waiting:
         over = self.budgets.spent(host)
         sort_key = host.next_sort_key()
         page_id = queue_keys.sort_key_id(sort_key)
-        if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
+        if over is None or page_id >= keys.FIRST_VISIT:
             return False
         host.drop(sort_key)
         try:

@@ -21,7 +21,7 @@ from ..store import keys, queue_keys, records
 from ..store.keys import State, bucket, clamped
 from ..store.link_rows import NOFOLLOW
 from ..store.queue_keys import MAX_PRIORITY, OWN_ARRIVAL
-from ..store.records import COMES_BACK, last_ranking
+from ..store.records import last_ranking
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Rescoring(Scores):
     def queued(self, host: str, sort_key: bytes) -> None:
         """Remember where the row is, unless it is of a further visit or of a page that comes back."""
         page_id = queue_keys.sort_key_id(sort_key)
-        if page_id >= keys.FIRST_VISIT or sort_key.startswith(COMES_BACK):
+        if page_id >= keys.FIRST_VISIT:
             return
         is_own = len(sort_key) == OWN_ARRIVAL.size
         self._set(page_id, max(queue_keys.sort_key_bucket(sort_key), LEAST_BUCKET) if is_own else _ELSEWHERE)
@@ -328,7 +328,7 @@ class Rescoring(Scores):
         nodes, kept = [], []
         for place in places:
             page_id = self._pages_at_start if place is None else queue_keys.sort_key_id(place.sort_key)
-            if place is None or page_id >= self._pages_at_start or place.sort_key.startswith(COMES_BACK):
+            if place is None or page_id >= self._pages_at_start or queue_keys.is_due_key(place.sort_key):
                 continue
             self.queued(place.host, place.sort_key)
             if place.waits_until is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..revisits.budget import RevisitBudget, RevisitShare
-from ..revisits.plans import LearntChangeRates, Plans, RevisitRule
-from .revisit_endings import False304s, RevisitEndings
-from .revisit_queue import ForbiddenPages, RecomputeDue, RevisitQueue
+from ..revisits.learnt import LearntRates
+from ..revisits.plans import Plans, RevisitRule
+from ..revisits.share import RevisitShare
+from .revisit_endings import RevisitEndings
+from .revisit_queue import RecomputeDue, RevisitQueue
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
@@ -32,31 +33,22 @@ class Revisits:
         sites: RobotsAndSitemaps,
         rule: RevisitRule | None,
     ) -> None:
-        now = batch.opened_at
         self.revisits_pages = rule is not None
         rule = rule or RevisitRule()
-        forbidden = ForbiddenPages(batch, sites)
-        learnt = LearntChangeRates(batch, sites, rule)
-        plans = Plans(rule, batch.read_page)
-        budget = RevisitBudget(batch, scores.score_of, rule, plans, learnt, now)
+        rates = LearntRates(batch, sites, rule, batch.opened_at)
         self.share = RevisitShare(batch, hosts, rule.share) if self.revisits_pages else None
         self.queue = RevisitQueue(
             batch,
             hosts,
-            forbidden,
-            learnt,
-            budget,
-            self.share,
+            waiting,
+            rates,
+            Plans(rule, batch.read_page),
             scores.score_of,
-            rule,
             self.revisits_pages,
-            now,
+            batch.opened_at,
         )
-        self.recompute = RecomputeDue(batch, self.queue, forbidden)
-        self.false_304s = False304s()
-        self._endings = RevisitEndings(
-            batch, hosts, waiting, scores, self.queue, learnt, budget, forbidden, self.false_304s
-        )
+        self.recompute = RecomputeDue(batch, self.queue)
+        self._endings = RevisitEndings(batch, hosts, waiting, scores, self.queue, rates)
 
     @property
     def notes_ends(self) -> bool:
@@ -67,10 +59,6 @@ class Revisits:
         """Queue the pages that are due, a handful at a time."""
         if self.revisits_pages:
             self.queue.wake(now)
-
-    def put_off(self, host: Host, sort_key: bytes, page: Page, now: float) -> None:
-        """See `RevisitQueue.put_off`."""
-        self.queue.put_off(host, sort_key, page, now)
 
     def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
         """See `RevisitQueue.first_ended`."""

@@ -17,7 +17,7 @@ from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, Unre
 from . import keys, records
 from .keys import QUEUED, SEEN, State
 from .link_rows import encode_links
-from .queue_keys import sort_key_head
+from .queue_keys import due_prefix, is_due_key, sort_key_head
 from .records import COUNTS, URL_SIZE, Counts, encode_host, queued_head
 
 if TYPE_CHECKING:
@@ -202,8 +202,18 @@ class Batch:
         self.rows[host.prefix + sort_key] = b""
         self.count_queued(host, 1)
 
+    def queue_due(self, host: KeptHost, sort_key: bytes) -> None:
+        """Put the row of a page into the due queue of *host*, and count it; its page row is the caller's."""
+        self.rows[due_prefix(host.name) + sort_key] = b""
+        self.count_queued_again(host, 1)
+
     def unqueue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Have the queue row of a page go, and count it no more; its page row is the caller's."""
+        """Have the row of a page in a queue of *host* go, and count it no more; its page row is the
+        caller's."""
+        if is_due_key(sort_key):
+            self.rows[due_prefix(host.name) + sort_key] = None
+            self.count_queued_again(host, -1)
+            return
         self.rows[host.prefix + sort_key] = None
         self.count_queued(host, -1)
 
@@ -251,7 +261,7 @@ class Batch:
         self.touch(host)
 
     def count_queued_again(self, host: KeptHost, change: int) -> None:
-        """Of the pages queued on *host* so many more are finished ones that come back."""
+        """So many finished pages of *host* more stand in its due queue, or wait to."""
         host.queued_again += change
         self.counts.queued_again += change
         self.touch(host)

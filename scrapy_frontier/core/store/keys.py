@@ -11,6 +11,7 @@ column      ``v`` name ``\0`` first page id (5)        order of discovery
 content     ``c`` page id (5)                           --
 page        ``p`` page id (5)                           order of discovery
 queue       ``q`` host ``\0`` sort key                 per host: best first, then oldest
+due queue   ``a`` host ``\0`` due key                 per host: most valuable first
 waiting     ``w`` microseconds (8) page id (5)          soonest first
 due         ``n`` second (4) page id (5)                soonest first
 host        ``h`` host                                  --
@@ -20,15 +21,14 @@ orders      ``o`` host                                  --
 body        ``b`` host ``\0`` digest (16)              --
 deferred    ``d`` unit ``\0`` page id (5)               per unit: order of discovery
 robots      ``r`` scheme://host:port                    --
-forbidden   ``e`` scheme://host:port ``\0`` page id (5) per site: order of discovery
-changed     ``e`` ``\0`` scheme://host:port            --
 sitemaps    ``l`` scheme://host:port                    --
 cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
 
 A *unit* is what a budget holds for (`deferred_units`): a host, or all pages by depth.
 A *sort key* is priority (4, inverted), score bucket (2, inverted), arrival (5) and, where that is not the
-page's own id, the page id (5): `queue_keys` makes it. ``docs/internals/format.md`` describes the values.
+page's own id, the page id (5); a *due key* is place (2), hour (3), weight (2), page id (5): `queue_keys`
+makes both. ``docs/internals/format.md`` describes the values.
 
 The states of a page. The numbers are on disk: never reuse one.
 
@@ -103,11 +103,12 @@ CLEAN = b"mclean"
 RANKING = b"mranking"
 REVISIT = b"mrevisit"
 RATES_OF_ALL = b"mrates"
-OPENED = b"mopened"
+STARTS = b"mstarts"
 
 INDEX = b"f"
 PAGE = b"p"
 QUEUE = b"q"
+DUE_QUEUE = b"a"
 WAITING = b"w"
 DUE = b"n"
 RATES = b"u"
@@ -120,8 +121,6 @@ LINK_ROW = b"g"
 SEGMENT_ROW = b"s"
 ORDERS = b"o"
 ROBOTS = b"r"
-FORBIDDEN = b"e"
-ROBOTS_CHANGED = FORBIDDEN + b"\0"
 SITEMAPS = b"l"
 COOLDOWN = b"t"
 
@@ -221,16 +220,6 @@ def orders_key(host: str) -> bytes:
 def robots_key(origin: str) -> bytes:
     """Key of the copy of the robots.txt of *origin* (scheme://host:port)."""
     return ROBOTS + origin.encode(errors="replace")
-
-
-def forbidden_prefix(origin: str) -> bytes:
-    """Where the rows of the pages begin that the robots.txt of *origin* (scheme://host:port) forbids."""
-    return FORBIDDEN + origin.encode(errors="replace") + b"\0"
-
-
-def changed_key(origin: str) -> bytes:
-    """Key of the mark of a site whose robots.txt has changed: its forbidden pages are to be judged again."""
-    return ROBOTS_CHANGED + origin.encode(errors="replace")
 
 
 def sitemaps_key(origin: str) -> bytes:

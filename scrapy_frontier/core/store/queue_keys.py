@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRow, decode_or_none
 from . import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from .keys import PageId
     from .leveldb import Store
@@ -28,6 +29,40 @@ SCORE_BYTES = _SCORE.size  # priority and score, at the head of a sort key
 def queue_prefix(host: str) -> bytes:
     """Where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
     return keys.QUEUE + host.encode() + b"\0"
+
+
+def due_prefix(host: str) -> bytes:
+    """Where the rows of a host's due queue begin: finished pages whose time to come back has come."""
+    return keys.DUE_QUEUE + host.encode() + b"\0"
+
+
+_DUE_KEY = 12  # value and hour, weight, page id: no other sort key is as long
+_HOUR = 3600
+
+
+def due_key(value: int, weight: int, visited: int, page_id: PageId) -> bytes:
+    """The sort key of a page in the due queue of its host: largest *value* (a `keys.bucket`) first,
+    then those *visited* longest ago (POSIX seconds). The *weight* is carried along."""
+    hour = min(visited // _HOUR, 0xFFFFFF)
+    parts = (keys.TOP - value).to_bytes(2, "big"), hour.to_bytes(3, "big"), weight.to_bytes(2, "big")
+    return b"".join(parts) + keys.id_bytes(page_id)
+
+
+def last_due_key(sort_key: bytes, turn: int) -> bytes:
+    """The sort key of the same page behind all in the due queue but those with a higher *turn*."""
+    return b"\xff\xff" + min(turn, 0xFFFFFF).to_bytes(3, "big") + sort_key[5:]
+
+
+def is_due_key(sort_key: bytes) -> bool:
+    """Whether a sort key is one of a due queue."""
+    return len(sort_key) == _DUE_KEY
+
+
+def weight_in(sort_key: bytes) -> int:
+    """The weight of a page that was handed out: in a due key, or the score bucket of a page that was new."""
+    if is_due_key(sort_key):
+        return int.from_bytes(sort_key[5:7], "big")
+    return keys.TOP - int.from_bytes(sort_key[4:6], "big")
 
 
 def sort_key(priority: int, bucket: int, arrival: int, page_id: PageId) -> bytes:
@@ -80,14 +115,6 @@ def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
         raise UnreadableRow(f"a waiting row cannot be read: {error}") from error
 
 
-def waiting_rows(rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes, str]]:
-    """Key, sort key and host of each of the waiting *rows*, but for those that cannot be read: `check` sees
-    to these."""
-    return [
-        (key, *found) for key, value in rows if (found := decode_or_none(unpack_sort_key, value)) is not None
-    ]
-
-
 def waiting_key(when: float, page_id: PageId) -> bytes:
     """The key of the waiting row of a page whose backoff ends at *when* (POSIX seconds), to the
     microsecond."""
@@ -138,15 +165,16 @@ def read_sort_key(sort_key: bytes) -> SortKey:
 
 
 def is_sort_key(sort_key: bytes) -> bool:
-    """Whether it has the length of a sort key: 11 bytes, or 16 with an id of its own."""
-    return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES)
+    """Whether it has the length of a sort key: 11 bytes, or 16 with an id of its own; 12 in a due queue."""
+    return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES, _DUE_KEY)
 
 
 def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
     """The place that a queue row gives, whatever is ahead of it; None for a row that is none."""
     name, _, sort_key = key[1:].partition(b"\0")
+    is_one = is_sort_key(sort_key) and is_due_key(sort_key) == key.startswith(keys.DUE_QUEUE)
     try:
-        return QueuePlace(key, sort_key, name.decode()) if is_sort_key(sort_key) else None
+        return QueuePlace(key, sort_key, name.decode()) if is_one else None
     except UnicodeDecodeError:
         return None
 
@@ -163,12 +191,12 @@ def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
 
 
 def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
-    """The queue of *host*, best page first, as it is on the disk; pages under way stand there too. Some us a
-    row."""
-    prefix = queue_prefix(host)
-    for ahead, (key, _) in enumerate(store.scan(prefix)):
-        if is_sort_key(key[len(prefix) :]):
-            yield QueuePlace(key, key[len(prefix) :], host, ahead)
+    """The queue of *host* and its due queue, each best page first, as they are on the disk; pages under way
+    stand there too. Some us a row."""
+    rows = chain(store.scan(queue_prefix(host)), store.scan(due_prefix(host)))
+    for ahead, (key, value) in enumerate(rows):
+        if place := split_queue_row(key, value):
+            yield place._replace(ahead=ahead)
 
 
 def behind_waiting(when: float) -> bytes:

@@ -35,18 +35,18 @@ import struct
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache, partial
-from math import log2
+from functools import lru_cache
+from math import isfinite, log2
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 
 from ..errors import UnreadableRow, decode_or_none
 from . import keys, varint
-from .keys import EXCLUDED, FAILED, FINISHED, GONE, ORDERS, TOP, State, cooldown_key, orders_key
+from .keys import EXCLUDED, FAILED, FINISHED, GONE, ORDERS, State, cooldown_key, orders_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         int, int, int, int, int, int, bytes, bytes, str, int, "BadVisits", "Validators", int, bool
     ]
 
-_FULL, _ETAG, _LAST_MODIFIED, _HINTED = 1, 2, 4, 8
+_FULL, _ETAG, _LAST_MODIFIED, _HINTED, _QUEUED = 1, 2, 4, 8, 16
 _DOCUMENT = struct.Struct(">BHB")  # content type, length (its upper 16 bits, its lower 8)
 # Last visit, first visit, last change, due, visits, changes, history, digest, trust; met and bad visits,
 # since when.
@@ -114,8 +114,8 @@ class Visits(NamedTuple):
 
     Whole POSIX seconds: ``first`` and ``last`` are visits that were answered with the page or with "not
     modified", ``changed`` is the last that found it changed (0: none); the first and the last change are kept
-    to the minute. ``due`` is when it comes back, 0 where it does not, `due_rows.QUEUED_AGAIN` while it stands
-    in a queue for that. ``visits`` and ``changes`` count, to 65,535; ``history`` is what
+    to the minute. ``due`` is when it comes back, 0 where it does not; it ``is_queued`` once that time has
+    come, in the due queue of its host. ``visits`` and ``changes`` count, to 65,535; ``history`` is what
     `rate_rows.encode_history` makes. ``digest`` has five bytes, or none. ``length`` of the body is in bytes,
     at most 16 MiB. ``trust`` is a byte of `revisits.validator_trust`. ``is_hinted``: a sitemap has told of a
     change since.
@@ -135,10 +135,14 @@ class Visits(NamedTuple):
     validators: Validators = NO_VALIDATORS
     trust: int = 0
     is_hinted: bool = False
+    is_queued: bool = False
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether it has a due row: it comes back, and its time has not come."""
+        return self.due > 0 and not self.is_queued
 
 
-# `Visits` of a tuple of all fields, in half the time.
-new_visits: Callable[[VisitFields], Visits] = partial(tuple.__new__, Visits)
 NO_VISITS = Visits(0, 0, visits=0)  # of a page that comes back and was never seen
 
 
@@ -146,8 +150,8 @@ def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
     """The bytes of *visits* in a page row, 5 at the least and 40 at most, and its validators. *discovered*
     and *ended* are the times in that row, which are not written twice."""
     first, last, changed, due, count, changes, history, digest = visits[:8]
-    content_type, length, bad, (etag, last_modified), _, is_hinted = visits[8:]
-    flags = _HINTED if is_hinted else 0
+    content_type, length, bad, (etag, last_modified), _, is_hinted, is_queued = visits[8:]
+    flags = _HINTED * is_hinted | _QUEUED * is_queued
     flags |= _ETAG if 0 < len(etag) <= _LONGEST else 0
     flags |= _LAST_MODIFIED if 0 < len(last_modified) <= _LONGEST else 0
     if length > _MOST_24:
@@ -218,7 +222,9 @@ def decode_visits(value: bytes, offset: int, discovered: int, ended: int) -> tup
     bad = BadVisits(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
     times = discovered + 60 * int.from_bytes(first, "big"), last, last - 60 * (ago - 1) if ago else 0, due
     seen = count, changes, history, digest if digest != bytes(DIGEST) else b""
-    return Visits(*times, *seen, *about, bad, validators, trust, bool(flags & _HINTED)), offset
+    return Visits(
+        *times, *seen, *about, bad, validators, trust, bool(flags & _HINTED), bool(flags & _QUEUED)
+    ), offset
 
 
 def _validator_text(value: bytes, offset: int) -> tuple[bytes, int]:
@@ -313,9 +319,9 @@ class Page(NamedTuple):
         return self.facts.is_in_memory and not self.visit_payload
 
     @property
-    def due(self) -> int:
-        """When it comes back, as `Visits.due` says; 0 where it was never visited."""
-        return 0 if self.visits is None else self.visits.due
+    def is_due(self) -> bool:
+        """Whether its time to come back has come: it stands in a due queue, finished as it is."""
+        return self.visits is not None and self.visits.is_queued
 
 
 def encode_page(page: Page) -> bytes:
@@ -512,25 +518,19 @@ def decode_codes(value: bytes) -> NDArray[np.uint16]:
     return np.frombuffer(value[: len(value) // 2 * 2], _CODE).astype(np.uint16)
 
 
-# What comes back stands behind all that is new, whatever the priority of that: no priority has this code.
-_LAST = b"\xff\xff"  # no place at all
-COMES_BACK = b"\xff\xff\xff\xff"
-QUEUED_AGAIN = 1  # `Visits.due` of a page that was due, and stands in a queue
-_VALUE = struct.Struct(">BHH")
+_VALUE = struct.Struct(">BH")
 _IS_HUB = 1
-_HOUR = 3600
 _UNDER_WAY = b" "
 
 
 class Due(NamedTuple):
-    """A page that comes back at ``when`` (POSIX seconds): whether it is a hub; its weight and how often it
-    changes, as `score_codes.code` makes them (0: not known)."""
+    """A page that comes back at ``when`` (POSIX seconds): whether it is a hub, and its weight as `keys.code`
+    has it (0: not known)."""
 
     when: int
     page_id: PageId
     is_hub: bool = False
     weight: int = 0
-    rate: int = 0
 
 
 def due_key(when: int, page_id: PageId) -> bytes:
@@ -544,14 +544,14 @@ def due_time(key: bytes) -> int:
 
 
 def encode_due(due: Due) -> bytes:
-    """The value of a due row: 5 bytes of flags, weight and rate; see ``format.md``."""
-    return _VALUE.pack(_IS_HUB * due.is_hub, due.weight, due.rate)
+    """The value of a due row: 3 bytes of flags and weight; see ``format.md``."""
+    return _VALUE.pack(_IS_HUB * due.is_hub, due.weight)
 
 
 def decode_due(key: bytes, value: bytes) -> Due:
-    """A due row; not a hub, and weight and rate 0, where the value cannot be read."""
-    flags, weight, rate = _VALUE.unpack(value) if len(value) == _VALUE.size else (0, 0, 0)
-    return Due(due_time(key), int.from_bytes(key[5:], "big"), bool(flags & _IS_HUB), weight, rate)
+    """A due row; not a hub, and of no known weight, where the value cannot be read."""
+    flags, weight = _VALUE.unpack(value) if len(value) == _VALUE.size else (0, 0)
+    return Due(due_time(key), int.from_bytes(key[5:], "big"), bool(flags & _IS_HUB), weight)
 
 
 def encode_rule(rule: bytes, after: bytes | None) -> bytes:
@@ -572,38 +572,6 @@ def is_due_key(key: bytes) -> bool:
     return len(key) == 1 + 4 + keys.ID_BYTES
 
 
-def sort_key_of_due(place: int, weight: int, visited: int, page_id: PageId) -> bytes:
-    """The sort key of a page that was due: those with the largest *place* first, then those *visited*
-    longest ago. The *weight* is carried along."""
-    behind = min(visited // _HOUR, 0xFFFFFF).to_bytes(3, "big") + weight.to_bytes(2, "big")
-    return COMES_BACK + (TOP - place).to_bytes(2, "big") + behind + keys.id_bytes(page_id)
-
-
-def last_sort_key_of_due(sort_key: bytes, turn: int) -> bytes:
-    """The sort key behind all pages that were due but those with a higher *turn*, which is above
-    `turn_in`."""
-    turns = min(turn, 0xFFFFFF).to_bytes(3, "big")
-    return COMES_BACK + _LAST + turns + sort_key[9:]
-
-
-def turn_in(sort_key: bytes) -> int:
-    """The turn in a sort key that is behind all others, or the hour of its visit in one that is not: behind
-    all that are due for nothing, too."""
-    return int.from_bytes(sort_key[6:9], "big")
-
-
-def is_sort_key_of_due(sort_key: bytes) -> bool:
-    """Whether the page with that sort key stands in its queue as one that came back."""
-    return sort_key.startswith(COMES_BACK)
-
-
-def weight_in(sort_key: bytes) -> int:
-    """The weight of a page that was handed out: carried along, or the score bucket of a page that was new."""
-    if is_sort_key_of_due(sort_key):
-        return int.from_bytes(sort_key[9:11], "big")
-    return TOP - int.from_bytes(sort_key[4:6], "big")
-
-
 _HOST = struct.Struct(">IIIdIIII")
 COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")  # of its pages
 _LAST_SECOND = 1e12  # what is later is no time
@@ -613,7 +581,7 @@ _LAST_SECOND = 1e12  # what is later is no time
 class HostRow:
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
     wait for room in a budget, how many of those done are excluded ones, how many of those excluded were
-    answered all the same, and how many of those queued are finished pages that come back."""
+    answered all the same, and how many finished pages stand in its due queue (``queued_again``)."""
 
     queued: int = 0
     done: int = 0
@@ -643,8 +611,13 @@ class HostRow:
 
     @property
     def pending(self) -> int:
-        """Pages that count against a budget of queued pages: not those that came back."""
-        return self.queued - self.queued_again
+        """Pages that count against a budget of queued pages: those that come back do not."""
+        return self.queued
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether any page is queued, new or due."""
+        return bool(self.queued or self.queued_again)
 
 
 class KeptHost(HostRow):
@@ -788,7 +761,7 @@ _COUNTS = struct.Struct(f">QQQ{len(State)}QQQQ")
 class Totals(NamedTuple):
     """What a frontier holds, of all runs together: pages by the name of their state, every page that was ever
     given an id, attempts, and hosts with a row. Finished pages that are ``due``, at whatever time, and those
-    that were and are queued: ``queued_again``."""
+    that stand in due queues: ``queued_again``."""
 
     states: dict[str, int]
     known: int
@@ -808,9 +781,9 @@ class Totals(NamedTuple):
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
-    Further visits of a page (``dont_filter``) count while they are queued, and no longer. Of the queued ones
-    so many are ``queued_again``: finished pages, which count as that too, until their visit ends. ``due``
-    counts those that come back later.
+    Further visits of a page (``dont_filter``) count while they are queued, and no longer. Of the finished
+    pages so many are ``queued_again``, in due queues, until their visits end; ``due`` counts those that come
+    back later.
     """
 
     next_page: int
@@ -827,9 +800,8 @@ class Counts:
         return cls(0, 0, 0, [0] * len(State))
 
     def totals(self) -> Totals:
-        """What there is, for people: of the queued pages those that came back are counted apart."""
+        """What there is, for people."""
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
-        states["queued"] -= self.queued_again
         return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.queued_again)
 
 
@@ -886,46 +858,44 @@ def last_ranking(store: Store) -> LastRanking | None:
     return found if isinstance(found, dict) else None
 
 
-_RATED_HOST = struct.Struct(">ffff")
-_BLAMED_HOST = struct.Struct(">ffffB")
-HOST_SIZES = (12, _RATED_HOST.size, _BLAMED_HOST.size)  # bytes; the shortest has no delay
-_ALL = struct.Struct(">dddddd")
-_ALL_SIZES = (32, _ALL.size)
-_OPENED = struct.Struct(">ddd")
+_RATED_HOST = struct.Struct(">fffff")
+RATES_SIZE = _RATED_HOST.size
+_ALL = struct.Struct(">ddddd")
+_STARTS = struct.Struct(">ddd")
 _CONTENT = struct.Struct(">f")
 _HISTORY = struct.Struct(">HHHH")
 _HISTORY_COUNTS = 600.0  # what fades by a hundredth with each visit stays below 101
 _HISTORY_SPANS = 1600.0  # steps a doubling: 60,000 years fit, to within 0.03 %
 
 
-def encode_host_rates(rates: Iterable[float], delay: float, blame: int) -> bytes:
-    """The three numbers of *rates*; the *delay* in seconds at the last visit; *blame*, 0 to 8."""
-    return _BLAMED_HOST.pack(*rates, delay, blame) if blame else _RATED_HOST.pack(*rates, delay)
+def encode_host_rates(rates: Iterable[float], losses: Iterable[float]) -> bytes:
+    """The three numbers of *rates* and the two of *losses*."""
+    return _RATED_HOST.pack(*rates, *losses)
 
 
-def decode_host_rates(stored: bytes | None) -> tuple[float, float, float, float, int]:
-    """Three numbers, delay, blame; what an older row lacks is 0, all of one that cannot be read."""
-    return _BLAMED_HOST.unpack(_whole(_BLAMED_HOST, stored, HOST_SIZES))
+def decode_host_rates(stored: bytes | None) -> tuple[float, ...]:
+    """The five numbers of `encode_host_rates`; zeros if there is no row, or none that can be read."""
+    return _RATED_HOST.unpack(_whole(_RATED_HOST, stored))
 
 
-def encode_all_rates(rates: Iterable[float], multiplier: float, drift: Iterable[float]) -> bytes:
-    """The three numbers of *rates*, what a visit has to be worth, the two of *drift*."""
-    return _ALL.pack(*rates, multiplier, *drift)
+def encode_all_rates(rates: Iterable[float], multiplier: float, revisits: float) -> bytes:
+    """The three numbers of *rates*, what a visit has to be worth, and how many *revisits* taught that."""
+    return _ALL.pack(*rates, multiplier, revisits)
 
 
-def decode_all_rates(stored: bytes | None) -> tuple[float, float, float, float, float, float]:
-    """The six numbers of `encode_all_rates`, read as `decode_host_rates` reads."""
-    return _ALL.unpack(_whole(_ALL, stored, _ALL_SIZES))
+def decode_all_rates(stored: bytes | None) -> tuple[float, ...]:
+    """The five numbers of `encode_all_rates`, read as `decode_host_rates` reads."""
+    return _ALL.unpack(_whole(_ALL, stored))
 
 
-def encode_opened(running: float, wall: float, noted: float) -> bytes:
-    """Seconds the crawl ran, seconds that passed, and when that was noted (POSIX seconds)."""
-    return _OPENED.pack(running, wall, noted)
+def encode_starts(seconds: float, squares: float, last: float) -> bytes:
+    """The three numbers of `revisits.learnt.Starts`."""
+    return _STARTS.pack(seconds, squares, last)
 
 
-def decode_opened(stored: bytes | None) -> tuple[float, float, float]:
-    """The three numbers of `encode_opened`, read as `decode_host_rates` reads."""
-    return _OPENED.unpack(_whole(_OPENED, stored, (_OPENED.size,)))
+def decode_starts(stored: bytes | None) -> tuple[float, ...]:
+    """The three numbers of `encode_starts`, read as `decode_host_rates` reads."""
+    return _STARTS.unpack(_whole(_STARTS, stored))
 
 
 def encode_content(score: float) -> bytes:
@@ -955,9 +925,10 @@ def decode_history(value: bytes) -> tuple[float, float, float, float]:
     return *counts, 2.0 ** (quiet / _HISTORY_SPANS) - 1.0, 2.0 ** (busy / _HISTORY_SPANS) - 1.0
 
 
-def _whole(layout: struct.Struct, stored: bytes | None, sizes: tuple[int, ...]) -> bytes:
-    known = stored if stored is not None and len(stored) in sizes else b""
-    return known.ljust(layout.size, b"\0")
+def _whole(layout: struct.Struct, stored: bytes | None) -> bytes:
+    """*stored* if it is finite numbers of that *layout*, else as many zeros."""
+    is_whole = stored is not None and len(stored) == layout.size and all(map(isfinite, layout.unpack(stored)))
+    return stored if is_whole and stored is not None else bytes(layout.size)
 
 
 class Verdict(IntEnum):

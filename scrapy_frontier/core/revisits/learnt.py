@@ -1,0 +1,182 @@
+"""What visits have taught: how often the pages of hosts change, what a visit has to be worth, who is to
+blame.
+
+Owns the rows of rates (``u`` host, and one of all pages).
+"""
+
+from __future__ import annotations
+
+from math import exp, inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..parse.urls import origin_of
+from ..store import keys, records
+from . import change_rates
+from .change_rates import DAY, HintAccuracy, History, HostChangeRates, Known
+from .plans import ADAPTIVE
+from .policy import FIRST_REVISITS, FIRST_SHARE, Adaptive, Losses, crawl_value, due_value, next_multiplier
+
+if TYPE_CHECKING:
+    from ..hosts.sites import RobotsAndSitemaps
+    from ..store.batch import Batch
+    from ..store.records import Page, Visits
+    from .plans import Plan, RevisitRule
+    from .policy import Result
+
+_MOST_HOSTS = 10_000  # in memory
+_FADING = 30 * DAY
+_NO_HINTS = HintAccuracy()
+
+
+class Starts(NamedTuple):
+    """When a crawl is started: ``seconds`` between its starts and their ``squares``, both fading with time;
+    and the ``last`` start (POSIX seconds, 0: none)."""
+
+    seconds: float = 0.0
+    squares: float = 0.0
+    last: float = 0.0
+
+    def at(self, now: float) -> Starts:
+        """Return the starts with one more, *now*."""
+        passed = max(now - self.last, 0.0) if self.last else 0.0
+        kept = exp(-passed / _FADING)
+        return Starts(kept * self.seconds + passed, kept * self.squares + passed * passed, now)
+
+    @property
+    def between(self) -> float:
+        """The seconds between two starts, as a clock sees it: the mean over time, so that restarts count for
+        nothing. At first a day."""
+        return (self.squares + DAY * DAY) / (self.seconds + DAY)
+
+
+class LearntRates:
+    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were.
+
+    Rates of up to 10,000 hosts stay in memory, others cost a lookup each. What is learnt goes into the open
+    batch.
+    """
+
+    def __init__(self, batch: Batch, sites: RobotsAndSitemaps, rule: RevisitRule, now: float) -> None:
+        self._batch = batch
+        self._sites = sites
+        self._rule = rule
+        self.is_adaptive = rule.policy == ADAPTIVE
+        self._shelf_life = rule.shelf_life if rule.shelf_life < inf else 7 * DAY
+        self._hosts: dict[str, tuple[HostChangeRates, Losses]] = {}
+        numbers = records.decode_all_rates(batch.get(keys.RATES_OF_ALL))
+        self._everywhere = HostChangeRates(*numbers[:3])
+        self._multiplier, self._revisits = numbers[3:]
+        self._bounds = rule.bounds
+        if self.is_adaptive and not rule.waits:  # a page is visited once a run: not more often is planned
+            starts = Starts(*records.decode_starts(batch.get(keys.STARTS))).at(now)
+            batch.rows[keys.STARTS] = records.encode_starts(*starts)
+            between = min(starts.between, self._shelf_life, rule.bounds.longest)
+            self._bounds = rule.bounds._replace(shortest=max(rule.bounds.shortest, between))
+
+    def _of(self, host: str) -> tuple[HostChangeRates, Losses]:
+        found = self._hosts.get(host)
+        if found is None:
+            numbers = records.decode_host_rates(self._batch.get(keys.rates_key(host)))
+            if len(self._hosts) >= _MOST_HOSTS:
+                self._hosts.clear()
+            found = self._hosts[host] = HostChangeRates(*numbers[:3]), Losses(*numbers[3:])
+        return found
+
+    def _put(self, host: str, rates: HostChangeRates, losses: Losses) -> None:
+        self._hosts[host] = rates, losses
+        self._batch.rows[keys.rates_key(host)] = records.encode_host_rates(rates, losses)
+
+    # -- what visits teach -----------------------------------------------------------------------------
+
+    def visited(self, host: str, result: Result, page: Page, visits: Visits) -> Losses:
+        """Count a revisit of *page* on *host*, as it was before; return how many of its pages are gone."""
+        rates, before = self._of(host)
+        losses = before.after(result, page.state, visits.bad)
+        if losses != before:
+            self._put(host, rates, losses)
+        return losses
+
+    def observed(self, host: str, page: Page, after: Visits, has_changed: bool, now: float) -> Visits:
+        """Return the visits *after* a revisit that showed whether *page* has changed, with what that teaches.
+        *page* is as it was before."""
+        before = page.visits
+        assert before is not None
+        rates, losses = self._of(host)
+        hints, span = self.hints_of(page), max(now - before.last, 1.0)
+        known = Known(History(*records.decode_history(before.history)), rates, self._everywhere, hints)
+        is_listed, unknown = page.lastmod is not None, 1.0 / self._shelf_life
+        found = change_rates.observed(known, span, has_changed, is_listed, before.is_hinted, unknown)
+        self._put(host, found.host, losses)
+        self._everywhere = found.everywhere
+        if found.hints != hints:
+            origin = origin_of(page.url) or ""
+            sitemaps = self._sites.sitemaps_of(origin)
+            self._sites.keep_sitemaps(origin, sitemaps._replace(hints=tuple(found.hints)))
+        self._keep()
+        return after._replace(history=records.encode_history(*found.history))
+
+    def came_back(self, host: str, before: Visits, after: Visits, span: float, weight: float) -> None:
+        """Have the multiplier follow a revisit of a page that no one names a span for; the next one is *span*
+        seconds later."""
+        if not before.visits or self._rule.shelf_life == inf:
+            return
+        self._revisits += 1.0
+        if self._revisits <= FIRST_REVISITS:
+            value = FIRST_SHARE * crawl_value(weight, self.rate_of(host, after), self._shelf_life)
+            share = 1.0 / self._revisits
+            self._multiplier = value**share * (self._multiplier ** (1.0 - share) if share < 1.0 else 1.0)
+        else:
+            pages = min(self._batch.counts.due + self._batch.counts.queued_again, int(self._revisits))
+            elapsed, planned = (max(when - before.last, 0.0) for when in (after.last, before.due))
+            about = elapsed, planned, span, self._shelf_life, pages
+            self._multiplier = next_multiplier(self._multiplier, *about)
+        self._keep()
+
+    def _keep(self) -> None:
+        about = self._everywhere, self._multiplier, self._revisits
+        self._batch.rows[keys.RATES_OF_ALL] = records.encode_all_rates(*about)
+
+    # -- what is known ---------------------------------------------------------------------------------
+
+    def rate_of(self, host: str, visits: Visits) -> float:
+        """Return how often a page of *host* changes, by what its *visits* showed; above 0."""
+        history = History(*records.decode_history(visits.history))
+        expected = change_rates.expected_rate(self._of(host)[0], self._everywhere, 1.0 / self._shelf_life)
+        return change_rates.rate(history, expected)
+
+    def hints_of(self, page: Page) -> HintAccuracy:
+        """Return how far the sitemaps of its site are to be trusted that list *page*; nothing follows from
+        the silence of others. A lookup for a page that is listed."""
+        if page.lastmod is None:
+            return _NO_HINTS
+        return HintAccuracy(*self._sites.sitemaps_of(origin_of(page.url) or "").hints)
+
+    def span(self, host: str, page: Page, visits: Visits, weight: float) -> float:
+        """Return the seconds until a page of *host* comes back by "adaptive"."""
+        if visits.visits < 2 or not self._multiplier:  # nothing is known of it
+            return self._shelf_life
+        policy = Adaptive(self._multiplier, self._bounds)
+        return policy.span(weight, self.rate_of(host, visits), self.hints_of(page).recall)
+
+    def is_due_by_hint(
+        self, host: str, page: Page, visits: Visits, plan: Plan, weight: float, now: float
+    ) -> bool:
+        """Return whether a sitemap that tells of a change makes the page due: one to be trusted, if a visit
+        is worth it."""
+        hints = self.hints_of(page)
+        if not self.is_adaptive or not hints.is_trusted or plan.is_fixed:
+            return hints.is_trusted
+        policy, rate = Adaptive(self._multiplier, self._bounds), self.rate_of(host, visits)
+        return policy.is_due_by_hint(weight, rate, hints.precision, now - visits.last)
+
+    def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
+        """Return what puts due pages in order, the larger, the sooner: in days of a page of weight 1.
+
+        By "interval" that is weight times age. A page that is listed costs a lookup.
+        """
+        age = now - visits.last
+        if not self.is_adaptive:
+            return weight * max(age, 0.0) / DAY
+        hints = self.hints_of(page)
+        precision = hints.precision if visits.is_hinted else 0.0
+        return due_value(weight, self.rate_of(host, visits), age, hints.recall, precision) / DAY

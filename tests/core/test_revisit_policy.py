@@ -1,0 +1,344 @@
+"""The decisions on revisits, of plain values: rates, values, the multiplier, validators, 304s, results."""
+
+from __future__ import annotations
+
+import random
+from math import exp, inf, log
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core import reasons
+from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.revisit_endings import judge_304, judge_same
+from scrapy_frontier.core.parse.directives import NO_CONSEQUENCES, Consequences
+from scrapy_frontier.core.revisits import change_rates
+from scrapy_frontier.core.revisits.change_rates import HintAccuracy, History, HostChangeRates, Known
+from scrapy_frontier.core.revisits.learnt import Starts
+from scrapy_frontier.core.revisits.policy import (
+    FULL_AFTER,
+    Adaptive,
+    Bounds,
+    Fetched,
+    Losses,
+    Result,
+    after_content,
+    after_unmodified,
+    best_span,
+    crawl_value,
+    due_at,
+    due_value,
+    had_false_304,
+    may_send,
+    next_multiplier,
+    not_modified,
+    read,
+    result_by,
+    share,
+)
+from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import NO_VALIDATORS, NOT_BAD, BadVisits, Page, Validators, Visits
+from scrapy_frontier.core.transitions import Event
+
+HOUR, DAY = 3600.0, 86400.0
+NOW = 1_700_000_000
+
+# -- how often pages change ------------------------------------------------------------------------------
+
+
+def changing(days: float, spans: list[float], rng: random.Random) -> History:
+    """The history of a page that changes every so many days on average, visited at these spans."""
+    history = History()
+    for span in spans:
+        history = change_rates.after_visit(history, span, rng.random() > exp(-span / DAY / days))
+    return history
+
+
+@pytest.mark.parametrize("days", [0.5, 3.0, 30.0])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_the_estimate_finds_the_rate(days: float, is_even: bool) -> None:
+    rng = random.Random(1)
+    logs = []
+    for _ in range(300):
+        spans = [days * DAY * (1.0 if is_even else rng.uniform(0.2, 3.0)) for _ in range(60)]
+        logs.append(log(change_rates.rate(changing(days, spans, rng), 1 / (days * DAY)) * days * DAY))
+    assert abs(sum(logs) / len(logs)) < 0.15
+
+
+@given(st.floats(0, 1e9), st.booleans(), st.floats(1e-12, 1e3))
+def test_a_rate_is_positive_and_finite(span: float, has_changed: bool, expected: float) -> None:
+    history = change_rates.after_visit(History(), span, has_changed)
+    assert 0 < change_rates.rate(history, expected) < inf
+    assert change_rates.rate(History(), 1 / DAY) == 1 / DAY
+
+
+def test_what_a_page_showed_fades_and_what_a_hint_dated_counts() -> None:
+    seldom = History()
+    for _ in range(50):
+        seldom = change_rates.after_visit(seldom, DAY, has_changed=False)
+    often = seldom
+    for _ in range(12):
+        often = change_rates.after_visit(often, DAY, has_changed=True)
+    assert change_rates.rate(often, 1 / DAY) > 10 * change_rates.rate(seldom, 1 / DAY)
+    told = change_rates.after_visit(seldom, 10 * DAY, has_changed=True, quiet=9 * DAY)
+    untold = change_rates.after_visit(seldom, 10 * DAY, has_changed=True)
+    assert told.quiet > untold.quiet
+
+
+def test_a_page_without_visits_is_expected_to_change_as_its_host_does() -> None:
+    host, everywhere, unknown = HostChangeRates(), HostChangeRates(), 1 / (7 * DAY)
+    assert change_rates.expected_rate(host, everywhere, unknown) == pytest.approx(unknown)
+    for _ in range(200):
+        everywhere = change_rates.learned(everywhere, 1 / (30 * DAY), DAY)
+        host = change_rates.learned(host, 1 / DAY, DAY)
+    assert change_rates.expected_rate(HostChangeRates(), everywhere, unknown) < 1 / (20 * DAY)
+    assert 1 / (1.5 * DAY) < change_rates.expected_rate(host, everywhere, unknown) < 1.5 / DAY
+
+
+@pytest.mark.parametrize(("is_honest", "trusted"), [(True, True), (False, False)])
+def test_hints_are_believed_as_far_as_they_proved_true(is_honest: bool, trusted: bool) -> None:
+    """One that stamps now on everything is right as often as anything changes."""
+    known, rng = Known(), random.Random(2)
+    for _ in range(200):
+        has_changed = rng.random() < 0.3
+        is_hinted = has_changed if is_honest else True
+        known = change_rates.observed(known, DAY, has_changed, True, is_hinted, 1 / DAY)
+    assert known.hints.is_trusted is trusted
+    assert known.hints.recall > 0.9 if trusted else known.hints.recall == 0
+    assert HintAccuracy().is_trusted
+
+
+# -- what a visit is worth -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recall", [0.0, 0.5, 0.95])
+@pytest.mark.parametrize("changes", [1e-6, 1e-3, 0.1, 1.0, 10.0, 100.0])
+def test_the_share_is_the_integral_of_what_a_visit_restores(changes: float, recall: float) -> None:
+    """The growth of the value is the chance that the page has become stale, and nobody told."""
+    steps = 20_000
+    grown = sum(
+        exp(-(1 - recall) * at) - exp(-at) for at in ((n + 0.5) * changes / steps for n in range(steps))
+    )
+    silent = changes / steps * grown * (1 - recall) / recall if recall else None
+    if silent is None:
+        silent = sum((n + 0.5) * changes / steps * exp(-(n + 0.5) * changes / steps) for n in range(steps))
+        silent *= changes / steps
+    assert share(changes, recall) == pytest.approx(silent, rel=2e-2)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-8, 1e-2), st.floats(1e-4, 0.99), st.sampled_from([0.0, 0.3, 0.9]))
+def test_the_best_span_is_when_a_visit_is_worth_the_multiplier(
+    weight: float, rate: float, part: float, recall: float
+) -> None:
+    multiplier = part * weight / rate
+    span = best_span(weight, rate, multiplier, recall)
+    assert crawl_value(weight, rate, span, recall) == pytest.approx(multiplier, rel=1e-6)
+    assert best_span(weight, rate, 1.01 * weight / rate, recall) == inf
+    assert best_span(0.0, rate, multiplier) == inf
+
+
+def test_spans_are_within_bounds_and_due_times_a_little_early() -> None:
+    assert Adaptive(1e9, Bounds(60.0, DAY)).span(1.0, 1 / DAY) == DAY
+    assert Adaptive(0.0, Bounds(60.0, DAY)).span(1.0, 1 / DAY) == 60
+    assert NOW + DAY / 2 < due_at(NOW, DAY) <= NOW + DAY - 2 * HOUR
+    assert due_at(NOW, DAY, waits=True) == NOW + DAY
+
+
+def test_a_hint_makes_due_what_is_worth_it_and_rested() -> None:
+    policy = Adaptive(0.6 * DAY, Bounds(HOUR, 45 * DAY))
+    assert policy.is_due_by_hint(1.0, 1 / DAY, 0.9, 2 * HOUR)
+    assert not policy.is_due_by_hint(1.0, 1 / DAY, 0.9, HOUR / 2), "visited just now"
+    assert not policy.is_due_by_hint(1.0, 3 / DAY, 0.9, 2 * HOUR), "changes too fast for what it weighs"
+    assert not policy.is_due_by_hint(9.0, 1 / DAY, 0.4, 2 * HOUR), "a site whose hints are not to be trusted"
+    assert due_value(1.0, 1 / DAY, DAY, 0.0, 0.4) == due_value(1.0, 1 / DAY, DAY)
+    assert due_value(1.0, 1 / DAY, DAY, 0.0, 0.9) == pytest.approx(0.9 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "planned", "span", "factor"),
+    [
+        (7, 7, 7, 1.0),
+        (1, 1, 1, exp(2 / 100 * 6 / 7)),
+        (14, 14, 14, exp(-2 / 100)),
+        (7, 7, 21, exp(-2 / 100)),
+        (14, 7, 7, exp(-2 / 100)),  # late: the visit that was meant does not count
+        (300, 7, 7, exp(-2 / 100 * 2)),  # the crawl stood still
+        (40, 45, 45, exp(-2 / 100 * 3)),
+    ],
+)
+def test_the_multiplier_follows_the_time_between_visits(
+    elapsed: float, planned: float, span: float, factor: float
+) -> None:
+    """Of a hundred pages with a shelf life of a week."""
+    times = (each * DAY for each in (elapsed, planned, span, 7))
+    assert next_multiplier(1.0, *times, 100) == pytest.approx(factor)
+
+
+def test_starts_are_counted_by_the_clock() -> None:
+    starts = Starts()
+    assert starts.between == DAY
+    for week in range(30):
+        starts = starts.at(NOW + week * 7 * DAY)
+        starts = starts.at(NOW + week * 7 * DAY + 20.0)  # stopped, and started again
+    assert starts.between == pytest.approx(7 * DAY, rel=0.1)
+    assert starts.at(NOW).last == NOW, "a clock that was set back"
+
+
+# -- how far a server is believed ------------------------------------------------------------------------
+
+TAG = Validators(b'"1"', b"Mon")
+
+
+@pytest.mark.parametrize(
+    ("has_changed", "new", "is_false"),
+    [
+        (False, TAG, False),
+        (True, Validators(b'"2"', b"Mon"), False),
+        (True, TAG, True),
+        (True, Validators(b'W/"1"', b"Tue"), True),
+        (True, Validators(b"", b"Mon"), False),
+    ],
+)
+def test_a_304_was_false_if_the_content_has_changed_and_the_tag_has_not(
+    has_changed: bool, new: Validators, is_false: bool
+) -> None:
+    trust = 0
+    for number in range(FULL_AFTER + 2):
+        visits = Visits(1, 1, validators=TAG, trust=trust)
+        assert may_send(visits) == (TAG if number < FULL_AFTER else NO_VALIDATORS)
+        trust = after_unmodified(trust)
+    trust = after_content(trust, has_changed, TAG, new)
+    assert had_false_304(trust) is is_false
+    assert may_send(Visits(1, 1, validators=TAG, trust=trust)) == (NO_VALIDATORS if is_false else TAG)
+    assert had_false_304(after_content(after_unmodified(trust), False, TAG, TAG)) is is_false, "for good"
+
+
+def test_a_date_alone_is_compared_where_there_is_no_tag() -> None:
+    monday, tuesday = Validators(b"", b"Mon"), Validators(b"", b"Tue")
+    assert had_false_304(after_content(0, True, monday, monday))
+    assert not had_false_304(after_content(0, True, monday, tuesday))
+    assert not had_false_304(after_content(0, True, NO_VALIDATORS, NO_VALIDATORS))
+
+
+# -- what a 304 and the same content come to -------------------------------------------------------------
+
+SAME = b"0000\x02"  # a digest
+NOINDEX, ALIAS = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/b")
+FAILED = Outcome(Event.FAILED, 304, "HTTP 304")
+IN_FULL = Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
+
+
+def lease(comes_back: bool = True, is_last: bool = False) -> Lease:
+    state = State.DONE if comes_back else State.QUEUED
+    visits = Visits(1, 1, visits=1, digest=SAME, validators=TAG)
+    page = Page("http://a.example/", state, status=200, target=5, reason=ALIAS, visits=visits)
+    return Lease("a.example", page, 0.0, 7, 0.0, {}, None, comes_back=comes_back, is_last=is_last, node=7)
+
+
+def fetched_as_before(result: Result, reason: str, validators: Validators = NO_VALIDATORS) -> Outcome:
+    return Outcome(Event.FETCHED, 304, reason, 5, result=result, fetched=Fetched(*validators))
+
+
+NO_LINKS = Consequences(drops_items=True, is_nofollow=True)
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "found", "is_last", "outcome"),
+    [
+        (TAG, NO_VALIDATORS, NO_CONSEQUENCES, False, fetched_as_before(Result.UNCHANGED, ALIAS)),
+        (TAG, TAG, NO_CONSEQUENCES, False, fetched_as_before(Result.UNCHANGED, ALIAS, TAG)),
+        (TAG, (b'"2"', b""), NO_CONSEQUENCES, False, IN_FULL),
+        (TAG, (b'"2"', b""), NO_CONSEQUENCES, True, FAILED),
+        (NO_VALIDATORS, TAG, NO_CONSEQUENCES, False, FAILED),
+        (
+            *(TAG, NO_VALIDATORS, Consequences(drops_items=True), False),
+            fetched_as_before(Result.NOINDEX, f"{NOINDEX}; {ALIAS}"),
+        ),
+        (TAG, NO_VALIDATORS, NO_LINKS, False, IN_FULL),
+        (TAG, NO_VALIDATORS, NO_LINKS, True, fetched_as_before(Result.NOINDEX, f"{NOINDEX}; {ALIAS}")),
+        (
+            *(TAG, NO_VALIDATORS, Consequences(alias_of="http://a.example/b"), False),
+            fetched_as_before(Result.UNCHANGED, ALIAS),
+        ),
+        (TAG, NO_VALIDATORS, Consequences(alias_of="http://a.example/"), False, IN_FULL),
+    ],
+)
+def test_what_a_304_comes_to(
+    sent: Validators, received: Validators, found: Consequences, is_last: bool, outcome: Outcome
+) -> None:
+    assert judge_304(lease(is_last=is_last), sent, received, found) == outcome
+
+
+@pytest.mark.parametrize(
+    ("digest", "has_changed"), [(SAME, False), (b"1111\x02", True), (b"", None), (b"0000\x03", None)]
+)
+def test_content_is_as_it_was_or_another_or_nobody_can_tell(digest: bytes, has_changed: bool | None) -> None:
+    assert lease().has_changed(digest) is has_changed
+    assert lease(comes_back=False).has_changed(digest) is None, "it has not ended yet"
+    fetched = Fetched(etag=b"new", digest=digest)
+    same = Outcome(Event.FETCHED, 203, ALIAS, 5, result=Result.UNCHANGED, fetched=fetched)
+    for notes in ((ALIAS,), None):  # None: a sitemap, whose record has other notes
+        assert judge_same(lease(), 203, fetched, notes) == (same if has_changed is False else None)
+    for notes in ((), (NOINDEX, ALIAS), (reasons.ALIAS(url="http://a.example/c"),)):
+        assert judge_same(lease(), 203, fetched, notes) is None, "its directives say something new"
+
+
+def test_what_is_kept_of_a_visit() -> None:
+    page = Fetched(b'"1"', b"Mon", b"diges", "text/html", 7)
+    before = read(None, page, NOW)._replace(bad=BadVisits(1, 2, NOW), due=5, is_queued=True)
+    after = not_modified(before, Fetched(etag=b'W/"1"'), NOW + 60)
+    assert after == before._replace(
+        last=NOW + 60, visits=2, bad=NOT_BAD, due=0, is_queued=False, trust=1,
+        validators=Validators(b'W/"1"', b"Mon"),
+    )  # fmt: skip
+    broken = Fetched(b'"2"', digest=b"broken", is_body_whole=False)
+    assert read(before, broken, NOW + 60) == before._replace(last=NOW + 60, visits=2)
+    assert read(None, broken, NOW).validators == NO_VALIDATORS
+
+
+# -- what a visit met ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "more", "result"),
+    [
+        (Event.FETCHED, 200, {}, Result.READ),
+        (Event.FETCHED, 304, {}, Result.READ),
+        (Event.FETCHED, 302, {"was": 200}, Result.ERROR),
+        (Event.FETCHED, 302, {"was": 302}, Result.READ),
+        (Event.FETCHED, 200, {"notes": NOINDEX}, Result.NOINDEX),
+        (Event.FETCHED, 200, {"notes": f"{NOINDEX}; {ALIAS}"}, Result.NOINDEX),
+        (Event.FETCHED, 200, {"notes": ALIAS}, Result.ALIAS),
+        (Event.GONE, 404, {}, Result.MISSING),
+        (Event.GONE, 410, {}, Result.GONE),
+        (Event.REDIRECTED, 301, {}, Result.MOVED),
+        (Event.REDIRECTED, 308, {}, Result.MOVED),
+        (Event.REDIRECTED, 302, {}, Result.ELSEWHERE),
+        (Event.EXCLUDED, 0, {}, Result.FORBIDDEN),
+        (Event.EXCLUDED, 0, {"by_robots": False}, Result.ERROR),
+        (Event.EXCLUDED, 200, {"notes": reasons.SKIPPED()}, Result.NOINDEX),
+        (Event.FAILED, 500, {}, Result.ERROR),
+        (Event.FAILED, 200, {"by_spider": True}, Result.CALLBACK_FAILED),
+        (Event.EXPIRED, 0, {}, Result.ERROR),
+    ],
+)
+def test_what_a_visit_met(event: Event, status: int, more: dict[str, object], result: Result) -> None:
+    assert result_by(event, status, **more) is result  # type: ignore[arg-type]
+
+
+def test_a_host_is_to_blame_while_most_of_its_pages_are_gone() -> None:
+    losses = Losses()
+    for number in range(8):
+        assert not losses.are_many, number
+        losses = losses.after(Result.MISSING, State.DONE, NOT_BAD)
+    assert losses.are_many
+    for result, state, bad in (
+        (Result.ERROR, State.DONE, NOT_BAD),
+        (Result.MISSING, State.GONE, NOT_BAD),
+        (Result.MISSING, State.DONE, BadVisits(1, Result.MISSING, NOW)),
+    ):
+        assert losses.after(result, state, bad) == losses, "that says nothing"
+    for _ in range(12):
+        losses = losses.after(Result.UNCHANGED, State.DONE, NOT_BAD)
+    assert not losses.are_many
