@@ -1,10 +1,6 @@
-"""What can go wrong with a frontier, told to the person who must act.
+"""Errors of a frontier, and sizes and times as texts.
 
-Each message names the thing, its state and the remedy. ``reason`` is the word a crawl closes with.
-
-Sizes as people read them.
-
-Times as people read them.
+The message of each error names the thing, its state and the remedy.
 """
 
 from __future__ import annotations
@@ -20,10 +16,7 @@ _Stored = TypeVar("_Stored")
 
 
 class FrontierError(Exception):
-    """Something is wrong with the frontier as a whole; the crawl cannot use it.
-
-    ``reason`` is the word that such a crawl closes with. Nothing was deleted because of it.
-    """
+    """The crawl cannot use its frontier, and closes with the ``reason``. Nothing was deleted."""
 
     reason = "frontier_error"
 

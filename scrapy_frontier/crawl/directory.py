@@ -1,15 +1,8 @@
-"""All that a crawl asks of its store itself: how it is opened, whose it is, and what its files need in a
-thread, to be synced and to be deleted quickly.
+"""The directory of a frontier: which spider has which in a JOBDIR, how the store is opened, and its upkeep.
 
-Schemes of what only this machine, or its keys, may read: which of them the spider asked for in a frontier.
-
-A row may come from a stranger (``docs/internals/format.md``), so it cannot say that itself.
-
-The frontiers in a JOBDIR: ``frontier`` of the spider that came first, ``frontier-NAME`` of any other.
-
-A project may name one JOBDIR for all its spiders (under Scrapyd it can do no other), and what one spider
-knows is no reason for another to leave it out. The file ``spider`` in ``frontier`` says whose that is: it can
-be read while a crawl has the database open.
+A JOBDIR holds ``frontier``, of the spider that came first, and ``frontier-NAME`` of any other: a project may
+name one JOBDIR for all its spiders, as under Scrapyd, and what one spider fetched another may want. The file
+``spider`` in ``frontier`` names its spider, and can be read while a crawl has the database open.
 """
 
 from __future__ import annotations
@@ -20,12 +13,10 @@ import os
 import threading
 import time
 import weakref
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from ..core.errors import FrontierUnreadable, FrontierUnwritable
-from ..core.store import keys
 from ..core.store.leveldb import CRAWL, MappedFiles, full_disk, is_full, no_directory
 from ..core.store.leveldb import has_database as has_database
 
@@ -43,18 +34,17 @@ _LONGEST_NAME = 240  # bytes; file systems take 255
 
 
 class Home(NamedTuple):
-    """A frontier in a JOBDIR, and the name of its spider, empty where nobody says it."""
+    """A frontier in a JOBDIR, and the name of its spider, if that is known."""
 
     directory: Path
     spider: str
 
 
 def claim(jobdir: Path, spider: str) -> Path:
-    """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
+    """Returns the directory of the frontier of *spider* in *jobdir*, which need not exist, and claims it.
 
-    Raises `FrontierUnreadable` where nothing can be read or written in *jobdir*, or that is a frontier
-    itself, or the name is too long for a directory in it, `FrontierUnwritable` where the disk is full; and
-    what `Store` raises where only a database of an older version says whose it is.
+    Raises `FrontierUnreadable` if *jobdir* cannot be read or written or is a frontier itself, or the name is
+    too long, and `FrontierUnwritable` if the disk is full.
     """
     first = jobdir / _FIRST
     try:
@@ -81,15 +71,14 @@ def _refuse_frontier(jobdir: Path, first: Path) -> None:
 
 
 def find(jobdir: Path, spider: str) -> Path:
-    """Where `claim` would put the frontier of *spider*, with nothing claimed, written or logged. Raises
-    `OSError`, `FrontierUnreadable` for a name too long, and what `Store` raises."""
+    """Returns what `claim` would, and writes nothing. Raises `OSError`, and `FrontierUnreadable` for a name
+    that is too long."""
     first = jobdir / _FIRST
-    owner = _read(first) or _owner_in_store(first)
-    return first if owner in ("", spider) else _own(jobdir, spider)
+    return first if _read(first) in ("", spider) else _own(jobdir, spider)
 
 
 def homes(jobdir: Path) -> list[Home]:
-    """The frontiers that *jobdir* holds, that of the spider that came first before all others. Opens none."""
+    """Returns the frontiers in *jobdir*, that of the first spider before all others. Opens none."""
     first = jobdir / _FIRST
     found = [Home(first, _read(first))] if has_database(first) else []
     for path in filter(has_database, sorted(jobdir.glob(f"{_FIRST}-*"))):
@@ -99,9 +88,7 @@ def homes(jobdir: Path) -> list[Home]:
 
 def _own(jobdir: Path, spider: str) -> Path:
     name = quote(spider, safe="", errors="replace")
-    if len(name) > _LONGEST_NAME:  # a letter that is not ASCII takes three times its bytes: a third fits
-        name = "".join(quote(letter, safe="") if letter.isascii() else letter for letter in unquote(name))
-    if len(name.encode()) > _LONGEST_NAME:
+    if len(name) > _LONGEST_NAME:
         raise FrontierUnreadable(
             f"the name of spider {spider!r} is too long for a directory of its own in {jobdir}, where "
             "another spider was first: nothing was made; set FRONTIER_DIR, or use another JOBDIR"
@@ -110,7 +97,7 @@ def _own(jobdir: Path, spider: str) -> Path:
 
 
 def _read(first: Path) -> str:
-    """The spider that claimed *first*; empty where nobody did."""
+    """Returns the spider that claimed *first*; "" if none did."""
     try:
         return (first / _OWNER).read_text(encoding="utf-8", errors="replace").rstrip("\n")
     except FileNotFoundError:
@@ -118,24 +105,18 @@ def _read(first: Path) -> str:
 
 
 def _claim(first: Path, spider: str) -> str:
-    """Whose *first* is from now on: of spiders that start at the same time, one's alone."""
+    """Claims *first* for *spider*, unless another did, and returns its owner."""
     first.mkdir(parents=True, exist_ok=True)
     with open(first / _OWNER, "a+", encoding="utf-8", errors="replace", opener=_without_links) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         owner = _read(first)
         if not owner:
-            owner = _owner_in_store(first) or spider
-            file.write(f"{owner}\n")
-    return owner
+            file.write(f"{spider}\n")
+    return owner or spider
 
 
 def _without_links(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
-def _owner_in_store(first: Path) -> str:
-    """The spider that a database says it belongs to; empty where there is none."""
-    return spider_in(first) if has_database(first) else ""
 
 
 SYNC_INTERVAL = 5.0  # seconds between two syncs to the disk: what a power cut may cost
@@ -146,26 +127,18 @@ FILES_LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while the
 def open_store(
     directory: str | Path, scheme: str = "", restored_scheme: str = "", user: str = CRAWL
 ) -> Store:
-    """The database in *directory*; takes and raises what `Store` does. Loads plyvel when it is called
-    first."""
+    """Opens the database in *directory*; takes and raises what `Store` does. Loads plyvel."""
     from ..core.store.leveldb import Store
 
     return Store(directory, scheme, restored_scheme, user)
 
 
-def spider_in(directory: Path) -> str:
-    """The spider that the database in *directory* says it belongs to; empty where nobody used it so far.
-    Opens and closes it; raises what `Store` does."""
-    with closing(open_store(directory)) as store:
-        return (store.get(keys.SPIDER) or b"").decode(errors="replace")
-
-
 class Upkeep:
-    """Looks after the files of *store* until `stop`, or until nobody has the store any more.
+    """A thread that looks after the files of *store* until `stop`, or until the store is garbage.
 
-    Sees whether the directory is still there, and the same: else the store is not written to any more. Has
-    the operating system write them to the disk every *sync_interval* seconds, never if that is 0. What
-    fails is told once, and tried again.
+    It checks that the directory is still there, and the same: else the store is written no more. It syncs the
+    files to the disk every *sync_interval* seconds, never if that is 0; a sync that fails is tried again, and
+    logged once.
     """
 
     def __init__(self, store: Store, sync_interval: float) -> None:
@@ -180,8 +153,8 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread end, and return when it has: it may be waiting for the disk. Before the store is
-        closed: that its directory is the same is seen once more."""
+        """Ends the thread, and waits for it: it may be waiting for the disk. To be called before the store is
+        closed: its directory is checked once more."""
         self._stopped.set()
         self._thread.join()
         store = self._find()
@@ -190,8 +163,8 @@ class Upkeep:
 
 
 def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
-    """What `Upkeep` does in its thread, until *stopped*, or *find* finds no store, or its directory is lost.
-    Raises nothing for the disk's sake."""
+    """Runs the thread of `Upkeep` until *stopped*, or *find* finds no store, or its directory is lost. Raises
+    no `OSError`."""
     store = find()
     if store is None:
         return
@@ -199,7 +172,7 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
     synced_at, has_failed, pause = time.monotonic(), False, FILES_LOOK
     with MappedFiles(directory / "leveldb") as files:
         while store is not None:
-            if not store.look():  # whoever writes next is told
+            if not store.look():  # the next write raises
                 return
             try:
                 pause = FILES_LOOK if files.look() else min(2 * pause, FILES_LOOK_IDLE)
@@ -207,13 +180,13 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
                     synced_at = time.monotonic()
                     store.sync()
             except OSError as error:  # no descriptor is free, say: it may work the next time
-                if not store.look():  # it went meanwhile
+                if not store.look():  # removed meanwhile
                     return
                 if not has_failed:
                     words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
                     logger.error(words, directory, error)
                 has_failed, pause = True, FILES_LOOK
-            del store  # whoever drops it without closing it shall be rid of it
+            del store  # the thread keeps no store alive
             until_sync = max(synced_at + sync_interval - time.monotonic(), 0.0)
             if stopped.wait(min(pause, until_sync)):
                 return
