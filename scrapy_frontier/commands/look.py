@@ -17,7 +17,6 @@ from ..core.admin import explain, facts, page_visits, scores
 from ..core.errors import UnreadableRow, moment, size, span
 from ..core.parse.urls import without_session
 from ..crawl.codec import meta_in
-from ..crawl.politeness_key import registered_domain
 from .output import Column, progress
 
 if TYPE_CHECKING:
@@ -206,8 +205,8 @@ def queue(call: Call) -> None:
         return _until(turn.when, now), turn.page.priority, turn.page.url
 
     with project.open() as store:
-        preview = scores.Preview(store, now, project.pauses(store), call.host(store), registered_domain)
-        call.output.listing(islice(preview.turns(), limit), document, _QUEUE_COLUMNS, row)
+        turns = scores.upcoming(store, now, project.pauses(store), call.host(store))
+        call.output.listing(islice(turns, limit), document, _QUEUE_COLUMNS, row)
 
 
 def _due(call: Call, limit: int | None) -> None:

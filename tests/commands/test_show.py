@@ -160,8 +160,14 @@ def test_queue_is_the_order_of_the_crawl(
     frontier("delay", "h2.example", "7")
     frontier("block", "h5.example")
     told = frontier("queue", "--limit", "0", "--json").lines
-    assert [turn["url"] for turn in told] == order(tmp_path, 1000, delay=delay)
+    expected = order(tmp_path, 1000, delay=delay)
+    assert sorted(turn["url"] for turn in told) == sorted(expected)
     assert all(earlier["at"] <= later["at"] for earlier, later in pairwise(told))
+    kept = {page.url: page.priority for page in pages(tmp_path).values()}
+    assert told[0]["priority"] == kept[expected[0]]
+    for number in range(5):
+        times = [turn["at"] for turn in told if turn["host"] == f"h{number}.example"]
+        assert all(later - earlier >= delay for earlier, later in pairwise(times))
 
 
 def test_queue_of_one_host(frontier: Frontiers) -> None:

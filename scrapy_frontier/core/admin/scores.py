@@ -1,22 +1,21 @@
 """What matters in a stopped frontier, and what comes next in it.
 
 `scores` reads or computes the scores of all pages: about 1 for an average page, an array over page ids.
-`Preview` plays the crawl's own hosts and turns over virtual time; responses count as immediate, so its times
-are the earliest possible. It takes about a kilobyte a host with queued pages.
+`upcoming` plays a crawl over virtual time; responses count as immediate, so its times are the earliest
+possible. It takes about a kilobyte a host.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain, takewhile
+from heapq import heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..errors import UnreadableRow
-from ..hosts.host import HEADS, DueQueue, Host, Politeness, QueueHeads, is_of_host, queues_with
-from ..hosts.turns import Turns
-from ..pages.queue import TOO_LONG_TO_WAIT
+from ..hosts.host import is_of_host
 from ..pages.rescoring import BLOCK
 from ..ranking import graph
 from ..ranking.pagerank import hits, pagerank
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from .facts import PauseOf
 
 _HITS_TOLERANCE = 1e-4
+_ROWS_AT_A_TIME = 16  # of a host's queue
 
 
 class Scores(NamedTuple):
@@ -156,100 +156,89 @@ class Turn(NamedTuple):
     page: Page
 
 
-class Preview:
-    """The turns of a crawl that starts *now*, read from *store* alone; iterate over `turns` once.
+class _HostQueue:
+    """The pages of one host that are still to come, best first and new ones before those that are due, and its
+    delay."""
 
-    With *only* just pages of that host, in whatever queue, which takes a pass over all pages. *pause_of*
-    gives the pause of a host, *domain_of* its registered domain. Pages of blocked hosts do not come, nor
-    unreadable ones.
-    """
+    def __init__(self, store: Store, view: facts.HostView) -> None:
+        self.delay, self.ready_at = view.delay, view.ready_at
+        self._store = store
+        self._prefixes = [queue_keys.due_prefix(view.host), queue_keys.queue_prefix(view.host)]  # next last
+        self._read: list[bytes] = []  # of its rows, the next one last
+        self._cursor = b""
+        self._heads: list[tuple[bool, bytes, bool]] = []  # heap: is due, sort key, is a row
+        self._fill()
 
-    def __init__(
-        self, store: Store, now: float, pause_of: PauseOf, only: str | None, domain_of: Callable[[str], str]
-    ) -> None:
-        self._store, self._began, self._pause_of, self._only = store, now, pause_of, only
-        self._now = now
-        self._names: set[str] | None = None  # of the queues that are played, if not all
-        if only is not None:
-            self._names = {only} | queues_with((page for _, page in facts.pages(store)), only)
-        self._blocked = {host for host, orders in records.all_orders(store) if orders.blocked is not None}
-        self._turns = Turns(domain_of)
-        self._waiting = (place for place in _waiting(store, now) if self._is_wanted(place.host))
-        self._next_waiting = next(self._waiting, None)
-        views = facts.hosts(store, pause_of, now)
-        queued = (view.host for view in views if view.queued or view.queued_again)
-        for name in filter(self._is_wanted, queued if self._names is None else sorted(self._names)):
-            self._turns.put(self._host(name), now)
+    def _fill(self) -> None:
+        while not self._read and self._prefixes:
+            self._read = self._store.keys_of(self._prefixes[-1], self._cursor, _ROWS_AT_A_TIME)[::-1]
+            if not self._read:
+                self._prefixes.pop()
+                self._cursor = b""
+        if self._read:
+            self._cursor = self._read.pop()
+            heappush(self._heads, (queue_keys.is_due_key(self._cursor), self._cursor, True))
 
-    def _is_wanted(self, name: str) -> bool:
-        return name not in self._blocked and (self._names is None or name in self._names)
+    def __bool__(self) -> bool:
+        return bool(self._heads)
 
-    def _host(self, name: str) -> Host:
-        host = self._turns.hosts.get(name)
-        if host is None:
-            view = facts.find_host(self._store, name, self._pause_of, self._began)
-            row = facts.host_row(self._store, name)
-            host = self._turns.hosts[name] = Host(name, row, Politeness(view.delay, 1))
-            host.ready_at = view.ready_at
-            host.more = True
-            host.due = DueQueue(name) if row.queued_again else None
-            self._fill(host)
-        return host
+    @property
+    def score(self) -> tuple[bool, bytes]:
+        """Whether the best page is due, then its priority and score, as the keys of a queue order them."""
+        is_due, sort_key, _ = self._heads[0]
+        return is_due, sort_key[: queue_keys.SCORE_BYTES]
 
-    def _fill(self, host: Host) -> None:
-        queues: list[tuple[QueueHeads, bytes]] = [(host, host.prefix)]
-        if host.due is not None:
-            queues.append((host.due, host.due.prefix))
-        for queue, prefix in queues:
-            while queue.needs_sort_keys():
-                queue.filled(self._store.keys_of(prefix, queue.cursor, HEADS), HEADS, host.leased)
+    def add(self, sort_key: bytes) -> None:
+        """Adds a page whose backoff has ended."""
+        heappush(self._heads, (queue_keys.is_due_key(sort_key), sort_key, False))
 
-    def turns(self) -> Iterator[Turn]:
-        """Yields the pages in the order in which they are handed out; O(log hosts) and a lookup each."""
-        while (taken := self._take()) is not None or self._advance():
-            page = None if taken is None else facts.legible_page(self._store, taken)
-            if taken is None or page is None:
-                continue
-            if self._only is None or is_of_host(page, self._only):
-                yield Turn(self._now, taken, page)
-
-    def _advance(self) -> bool:
-        """Moves to the next moment at which a page can be handed out; false if there is none."""
-        times = self._turns.next_time(), self._next_waiting and self._next_waiting.waits_until
-        first = min((when for when in times if when is not None), default=None)
-        self._now = max(self._now, first or 0.0)
-        return first is not None
-
-    def _take(self) -> int | None:
-        """Returns the page that is handed out now, if there is one."""
-        while (place := self._next_waiting) is not None and (place.waits_until or 0.0) <= self._now:
-            host = self._host(place.host)
-            if queue_keys.is_due_key(place.sort_key):
-                host.add_due(place.sort_key)
-            else:
-                host.add(place.sort_key)
-                host.add_retry(place.sort_key)
-            self._turns.put(host, self._now)
-            self._next_waiting = next(self._waiting, None)
-        best = self._turns.best(self._now)
-        if best is None:
-            return None
-        found = self._turns.hosts[best]
-        sort_key = found.take() if found.heads else found.take_due()
-        found.in_flight = 1
-        self._fill(found)
-        self._turns.put(found, self._now)
-        found.in_flight = 0
-        found.ready_at = self._now + found.delay if found.delay else 0.0
-        queue = found.due if queue_keys.is_due_key(sort_key) else found
-        if queue is None or not queue.more or sort_key <= queue.cursor:  # it is not met again on the disk
-            found.drop_leased(sort_key)
-        self._turns.put(found, self._now)
+    def take(self) -> PageId:
+        """Removes the best page and returns its id."""
+        _, sort_key, is_row = heappop(self._heads)
+        if is_row:
+            self._fill()
         return queue_keys.sort_key_id(sort_key)
 
 
-def _waiting(store: Store, now: float) -> Iterator[queue_keys.QueuePlace]:
-    """Yields pages in a backoff, soonest first; a wait that is longer than any can be ends now."""
-    last = queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT)
-    yield from (place._replace(waits_until=now) for place in queue_keys.waiting_places(store, last))
-    yield from takewhile(lambda place: place.key[1:] <= last, queue_keys.waiting_places(store))
+def upcoming(store: Store, now: float, pause_of: PauseOf, only: str | None = None) -> Iterator[Turn]:
+    """Yields the pages in the order in which a crawl that starts *now* hands them out; a lookup each.
+
+    The best page of the hosts that may be visited comes first, of equals that of the host that waits longest;
+    then its host waits for its delay. Pages of blocked hosts do not come. With *only* just pages of that
+    host, in whatever queue, which takes a pass over all pages.
+    """
+    names = None if only is None else {only} | facts.queues_of(store, only)
+    hosts: dict[str, _HostQueue] = {}
+    later: list[tuple[float, str]] = []  # heap: when a host with pages may be visited
+    ready: list[tuple[tuple[bool, bytes], float, str]] = []  # heap: the hosts that may be, by their best page
+    for view in facts.hosts(store, pause_of, now):
+        has_pages = view.queued or view.queued_again
+        if has_pages and view.blocked is None and (names is None or view.host in names):
+            host = hosts[view.host] = _HostQueue(store, view)
+            if host:
+                heappush(later, (host.ready_at, view.host))
+    backoffs = (place for place in queue_keys.waiting_places(store) if place.host in hosts)
+    backoff = next(backoffs, None)
+    while later or ready or backoff:
+        while backoff is not None and (backoff.waits_until or 0.0) <= now:
+            host = hosts[backoff.host]
+            if not host:
+                heappush(later, (host.ready_at, backoff.host))
+            host.add(backoff.sort_key)
+            backoff = next(backoffs, None)
+        while later and later[0][0] <= now:
+            since, name = heappop(later)
+            heappush(ready, (hosts[name].score, since, name))
+        if not ready:
+            times = [later[0][0]] if later else []
+            now = min(times + ([backoff.waits_until or 0.0] if backoff else []), default=now)
+            continue
+        _, _, name = heappop(ready)
+        host = hosts[name]
+        page_id = host.take()
+        host.ready_at = now + host.delay
+        if host:
+            heappush(later, (host.ready_at, name))
+        page = facts.legible_page(store, page_id)
+        if page is not None and (only is None or is_of_host(page, only)):
+            yield Turn(now, page_id, page)
