@@ -111,7 +111,7 @@ def kept_scores(store: Store, pages: int) -> Floats:
         queued = (key.partition(b"\0")[2] for key, _ in store.scan(keys.QUEUE))
         for sort_key in chain(queued, (place.sort_key for place in queue_keys.waiting_places(store))):
             page_id = queue_keys.sort_key_id(sort_key)
-            if page_id < pages:
+            if page_id < pages and not queue_keys.is_due_key(sort_key):
                 codes[page_id] = queue_keys.sort_key_bucket(sort_key)
     return scores_of(codes)
 
@@ -157,8 +157,7 @@ class Turn(NamedTuple):
 
 
 class _HostQueue:
-    """The pages of one host that are still to come, best first and new ones before those that are due, and its
-    delay."""
+    """The pages of one host that are still to come, best first, new ones before due ones; and its delay."""
 
     def __init__(self, store: Store, view: facts.HostView) -> None:
         self.delay, self.ready_at = view.delay, view.ready_at
