@@ -19,7 +19,7 @@ from ..core.pages.leases import Outcome
 from ..core.transitions import FETCHED, Event
 from . import scrapy_internals
 from .host_trouble import CACHED
-from .in_flight import CONDITIONAL, Flight, describe, outcome_of
+from .in_flight import CONDITIONAL, Flight, describe, is_seed, outcome_of
 from .meta_keys import SITEMAP, SLOT, UNSET, AutomaticSlot
 from .revisits import with_result
 
@@ -229,6 +229,8 @@ class Watch:
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             crawl.commit_timer.start()
+        if is_seed(flight.request) and not released.is_queued:
+            crawl.enqueuer.seed_ended(lease.page_id)
         if released.visit is not None:
             crawl.revisits.report(outcome, released.visit)
         if outcome.reason:

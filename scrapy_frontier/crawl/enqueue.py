@@ -81,7 +81,7 @@ class RequestEnqueuer:
     seeds_left: int = field(default=0, init=False)
     first_left: str = field(default="", init=False)
     unfiltered: dict[bytes, set[Any]] = field(default_factory=dict, init=False)
-    _tried_again: set[PageId] = field(default_factory=set, init=False)  # failed seeds, once in a run each
+    _tried: set[PageId] = field(default_factory=set, init=False)  # seeds of earlier runs, tried in this run
     _logged: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self, settings: FrontierSettings) -> None:
@@ -230,10 +230,10 @@ class RequestEnqueuer:
         if known is None or page is None:
             return False
         is_wanted = page.state in FINISHED and is_forced(request.meta, page)
-        if not is_wanted and self._dupefilter.is_on and is_seed(request) and known not in self._tried_again:
+        if not is_wanted and self._dupefilter.is_on and is_seed(request) and known not in self._tried:
             is_earlier = not self._frontier.is_of_this_run(known)
             if is_earlier and seed_policy.has_failed(page, self._frontier.page):
-                self._tried_again.add(known)
+                self._tried.add(known)
                 is_wanted = True
         if not is_wanted:
             return False
@@ -244,6 +244,11 @@ class RequestEnqueuer:
             return False
         self._requests.queued(known, request, is_stored)
         return True
+
+    def seed_ended(self, page_id: PageId) -> None:
+        """A page of a seed ended: it is not tried again in this run."""
+        if not self._frontier.is_of_this_run(page_id):
+            self._tried.add(page_id)
 
     def _is_wanted_again(
         self, request: Request, fingerprint: bytes, known: PageId | None, flight: Flight | None
