@@ -224,9 +224,3 @@ def test_seeds_are_crawled_within_their_hosts(tmp_path: Path, other_web: type[_H
     assert summary[0].startswith("Finished after ")
     assert ": 4 pages of 1 host," in summary[0]
     assert max(map(len, run.output)) <= 80
-
-
-def test_no_way_through_the_web_is_so_long_that_the_depth_limit_cuts_it() -> None:
-    """Only the calendar ends there: whatever comes first, the pages are the same."""
-    web = Web(settings.DEMO_PORT)
-    assert walk(web, obedient=False) == walk(web, obedient=False, depth_first=True)

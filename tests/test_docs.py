@@ -20,7 +20,6 @@ from scrapy.settings import Settings
 
 from scrapy_frontier import Scorer, addon, signals
 from scrapy_frontier.core.pages.traps import TRAPS
-from scrapy_frontier.core.parse.directives import REFUSALS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.store.keys import State
@@ -239,11 +238,6 @@ def test_every_signal_is_told_with_its_arguments() -> None:
     assert set(told) == ours
     (row,) = re.findall(r"^\| `reason` \| `str` \| (.*) \|$", told["page_gone"], re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", row)) == set(revisits._HOW_GONE.values())
-
-
-def test_the_refusals_of_redirects_are_listed() -> None:
-    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| ([^|]*) \|", page("stats"), re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row)) == {refusal.name for refusal in REFUSALS}
 
 
 def test_what_the_addon_changes_is_listed() -> None:

@@ -6,7 +6,6 @@ import os
 import shutil
 import threading
 import time
-import weakref
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import DATABASE, Store
-from scrapy_frontier.crawl.directory import FILES_LOOK, Upkeep, look_after
+from scrapy_frontier.crawl.directory import FILES_LOOK, Upkeep
 
 NOW = 1_700_000_000.0
 PATIENCE = 30.0  # seconds; far more than it takes
@@ -61,24 +60,6 @@ def test_a_sync_that_fails_is_tried_again_and_told_once(
     store.close()
     assert len(caplog.records) == 1
     assert os.strerror(errno.EMFILE) in caplog.text
-
-
-def test_no_two_syncs_are_further_apart_than_the_interval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, synced = [0.0], []
-
-    class Ticking(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            now[0] += max(timeout or 0.0, 0.01)
-            return now[0] > 100.0
-
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    store = Counted(tmp_path)
-    monkeypatch.setattr(store, "sync", lambda: synced.append(now[0]))
-    look_after(weakref.ref(store), 7.0, Ticking())
-    store.close()
-    assert synced == pytest.approx([7.0 * number for number in range(1, 15)])
 
 
 def test_what_was_synced_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

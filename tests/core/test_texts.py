@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -37,18 +36,6 @@ def test_what_is_met_again_stays_and_the_rest_is_forgotten(monkeypatch: pytest.M
         assert len(pages.latest) < 10
     assert pages.find(f"{URL}/once") is None
     assert pages.find(f"{URL}/102") == 102
-
-
-def test_a_page_that_is_only_seen_may_be_queued_later(tmp_path: Path) -> None:
-    with closing(Frontier(Store(tmp_path), 0.0)) as frontier:
-        link = Link(b"1" * 20, URL, "example.com", text=URL)
-        frontier.discover([replace(link, only_seen="nofollow")], 0.0)
-        assert frontier.recognize(URL, only_seen=True)
-        assert not frontier.recognize(URL)
-        assert not frontier.is_recent(URL)
-        frontier.discover([link], 0.0)
-        assert frontier.recognize(URL)
-        assert frontier.is_recent(URL)
 
 
 def test_what_is_recent_is_recognized_also_when_texts_were_forgotten(

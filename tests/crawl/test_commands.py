@@ -179,21 +179,6 @@ def test_what_tries_a_host_out_hears_that_it_refuses(project: Project, command: 
     assert "Connection was refused" in found.stderr + found.stdout
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_what_tries_a_page_out_hears_of_a_busy_host_at_once(project: Project, web: Web, status: int) -> None:
-    """In a crawl its host rests for a minute, and longer after each try."""
-    with (project.directory / "project/settings.py").open("a") as settings:
-        settings.write("ADDONS = {'scrapy_frontier.Addon': 500}\nRETRY_TIMES = 1\n")
-    web.on("/busy", status=status, body="too busy")
-    began = time.monotonic()
-    assert_fine(
-        project.scrapy("shell", web.url("/busy"), "-c", "(response.status, response.text)"), "too busy"
-    )
-    assert web.paths().count("/busy") == 2
-    assert "too busy" in project.scrapy("fetch", web.url("/busy")).stdout
-    assert time.monotonic() - began < 50  # two pauses take two minutes
-
-
 def try_bench(project: Project) -> None:
     """Its spider would take the pages of the project's crawl, and fail them for want of their callbacks."""
     with open(Path(tempfile.gettempdir()) / "scrapy-bench.lock", "w") as one_at_a_time:  # all want one port
@@ -222,15 +207,6 @@ def test_commands_work_while_a_crawl_holds_the_store(
     assert project.stored() == before
     assert project.crawl is not None
     assert project.crawl.poll() is None
-
-
-def test_temporary_frontiers_are_removed(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    assert project.scrapy("fetch", "--nolog", project.url).returncode == 0
-    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 @pytest.mark.parametrize("process", ["", "FORCE_CRAWLER_PROCESS=1"])

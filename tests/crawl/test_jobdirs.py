@@ -100,33 +100,6 @@ def test_spiders_that_share_a_jobdir_run_at_the_same_time(
     assert [items(crawl.wait()) for crawl in crawls] == [PAGES, PAGES]
 
 
-class ByNameSpider(OneSpider):
-    """Has the links of its seed go to a callback of its own."""
-
-    name = "by name"
-
-    def parse(self, response: Response) -> Any:
-        assert isinstance(response, HtmlResponse)
-        yield from response.follow_all(css="a", callback=self.parse_link)
-
-    def parse_link(self, response: Response) -> Any:
-        yield {"url": response.url}
-
-
-def test_pages_that_a_spider_of_a_shared_frontier_had_no_callback_for_come_back(
-    web: Web, run: Callable[..., Crawl], tmp_path: Path
-) -> None:
-    url = put_up(web)
-    brief = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
-    first = run(ByNameSpider, brief, start_urls=[url])
-    other = run(OneSpider, start_urls=[web.url("/other", 1)])
-    assert "pages whose callback is missing here end as failed, until `scrapy frontier requeue`" in other.log
-    assert "has no callback 'parse_link'" in other.log
-    command = [sys.executable, "-m", "scrapy", "frontier", "requeue", "--dir", "frontier"]
-    subprocess.run(command, env=environment(), cwd=tmp_path, check=True, capture_output=True)
-    assert items(first) + items(run(ByNameSpider, start_urls=[url])) == PAGES - 1
-
-
 def test_a_name_too_long_for_a_directory_is_refused(tmp_path: Path) -> None:
     assert claim(tmp_path, "one") == tmp_path / "frontier"
     with pytest.raises(FrontierUnreadable, match=r"too long for a directory of its .*set FRONTIER_DIR"):

@@ -6,12 +6,11 @@ import math
 import random
 import re
 import signal
-import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import environment, wait_until
+from conftest import environment
 from nursery import nursery
 from scrapy import Request, Spider, signals
 from scrapy.http import HtmlResponse, Response
@@ -240,27 +239,6 @@ def test_backoff_and_attempts_outlive_the_crawl(
     assert (page.state, page.attempts) == (State.FAILED, 3)
 
 
-class EagerSpider(Spider):
-    """Asks for eleven retries, where others get nine at most."""
-
-    name = "eager"
-    url = ""
-
-    async def start(self) -> Any:
-        yield Request(self.url, meta={"max_retry_times": 11})
-
-
-@pytest.mark.parametrize(("settings", "most"), [({}, 12), ({"FRONTIER_MAX_ATTEMPTS": 3}, 3)])
-def test_a_request_may_ask_for_more_retries_but_where_the_user_set_the_most(
-    web: Web, run: Callable[..., Crawl], settings: dict[str, Any], most: int
-) -> None:
-    url = web.on("/", status=500)
-    crawl = run(EagerSpider, {**settings, "FIRST_BACKOFF": 0.0001}, url=url)
-    assert len(web.visits) == most
-    if not settings:
-        assert "(failed 12 times)" in crawl.log
-
-
 def test_priority_order_outlives_the_crawl(web: Web, start: Callable[..., Crawl]) -> None:
     """What was queued by priority in one run comes by priority in the next."""
     settings = {"CONCURRENT_REQUESTS": 1}
@@ -293,55 +271,3 @@ class PrioritySpider(Spider):
 
     def parse_linked(self, response: Response) -> None:
         pass
-
-
-class BringsBackSpider(Spider):
-    """Asks for *slow* before all else; links *page*, by a request that only its process can have, or
-    by an ordinary one."""
-
-    name = "brings-back"
-    slow = page = way = ""
-
-    async def start(self) -> AsyncIterator[Request]:
-        yield Request(self.slow, priority=9)
-        for url in self.start_urls:
-            yield Request(url)
-
-    def parse(self, response: Response) -> Any:
-        if self.way == "lock":
-            yield Request(self.page, self.parse_page, cb_kwargs={"lock": threading.Lock()})
-        elif self.way == "link":
-            yield Request(self.page, self.parse_page)
-        yield Request(response.urljoin(f"/after-{self.way}"), self.parse_page)
-
-    def parse_page(self, response: Response, lock: object = None) -> None:
-        pass
-
-
-@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
-@pytest.mark.parametrize("way", ["link", "seed"])
-def test_what_brings_a_page_back_outlives_its_process_where_the_first_request_did_not(
-    web: Web, start: Callable[..., Crawl], way: str, is_killed: bool
-) -> None:
-    is_over = threading.Event()
-    given = {"slow": web.on("/slow", host=1, until=is_over.is_set), "page": web.url("/page", 1)}
-    settings = {"CONCURRENT_REQUESTS": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}  # so the page has to wait
-    crawl = start(BringsBackSpider, settings, start_urls=[web.url("/")], way="lock", **given)
-    wait_until(lambda: "/after-lock" in web.paths())
-    crawl.kill()
-    assert "Unable to serialize" in crawl.log
-
-    urls = [web.url("/again"), *([given["page"]] if way == "seed" else [])]
-    crawl = start(BringsBackSpider, settings, start_urls=urls, way=way, **given)
-    wait_until(lambda: f"/after-{way}" in web.paths())
-    if is_killed:
-        crawl.kill()
-    else:
-        crawl.process.send_signal(signal.SIGINT)
-        crawl.wait_for("Received SIG")
-    is_over.set()
-    crawl.wait()
-
-    assert "/page" not in web.paths()
-    assert start(BringsBackSpider, settings, start_urls=[], **given).wait().reason == "finished"
-    assert web.paths().count("/page") == 1

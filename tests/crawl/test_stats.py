@@ -60,21 +60,16 @@ class TellingSpider(Spider):
     """Goes on as long as the stats are brought up to date some times; has a request that cannot be stored."""
 
     name = "telling"
-    is_cleared = False
 
-    def __init__(self, url: str, clears: bool = False) -> None:
+    def __init__(self, url: str) -> None:
         super().__init__()
-        self.url, self.clears = url, clears
+        self.url = url
 
     async def start(self) -> AsyncIterator[Any]:
         yield Request(self.url + "0")
 
     def parse(self, response: Response) -> Iterator[Request]:
         number = int(response.url.rpartition("/")[2])
-        if self.clears and number == 5:
-            assert self.crawler.stats is not None
-            self.crawler.stats.clear_stats()
-            self.crawler.stats.inc_value("dupefilter/filtered", 100)
         yield Request(self.url + "0")
         if number < 9:
             yield Request(self.url + str(number + 1))
@@ -97,18 +92,6 @@ def test_what_only_grows_is_counted_by_what_came_since(
     assert all(number > 0 for name in COUNTERS for number in counted[name])
     assert set(GAUGES) <= set(crawl.stats["gauges"])
     assert "Traceback" not in crawl.log
-
-
-def test_what_the_spider_clears_counts_anew(web: Web, run: Callable[..., Crawl]) -> None:
-    crawl = run(TellingSpider, {"DOWNLOAD_DELAY": 0.15}, url=web.url("/"), clears=True)
-    assert 4 <= crawl.stats["scheduler/dequeued"] < 8
-    assert crawl.stats["dupefilter/filtered"] == 110
-
-
-def test_a_restart_begins_at_nothing(web: Web, run: Callable[..., Crawl]) -> None:
-    crawls = [run(TellingSpider, url=web.url("/")) for _ in range(2)]
-    assert [crawl.stats["scheduler/dequeued"] for crawl in crawls] == [11, 0]
-    assert [crawl.stats["dupefilter/filtered"] for crawl in crawls] == [10, 1]
 
 
 def test_a_collector_that_keeps_nothing_does_no_harm(web: Web, run: Callable[..., Crawl]) -> None:

@@ -153,21 +153,6 @@ def test_a_hostile_export_fetches_and_calls_the_spiders_own_callbacks_and_no_mor
     assert "Traceback" not in crawl.log
 
 
-def test_an_import_makes_requests_of_the_classes_that_the_spiders_import(tmp_path: Path) -> None:
-    """Who a page is may depend on its class; a row's own word imports nothing."""
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
-    (tmp_path / "mine.py").write_text("SPIDER_MODULES = ['my_spiders']\n")
-    (tmp_path / "my_spiders.py").write_text(
-        "from scrapy import Request\n\nclass Labelled(Request):\n    pass\n"
-    )
-    known = {"class": "my_spiders.Labelled"}
-    said = imported(
-        tmp_path, {"http://a.example/1": known, "http://a.example/2": NOT_ALLOWED["class-not-imported"]}
-    )
-    assert "1 pages have a request that this project cannot rebuild" in said
-    assert not (tmp_path / "burgled").exists()
-
-
 class FileSpider(Spider):
     """Reads a file that it names itself, and one that a row names."""
 
@@ -242,18 +227,3 @@ def test_odd_meta_ends_no_more_than_its_page(
     assert found[web.url("/ours")].state is State.DONE
     assert found[web.url("/ours")].reason == ""
     assert [url for url, page in found.items() if page.state is State.QUEUED] == []
-
-
-def test_a_row_cannot_ask_for_a_time_that_is_none(
-    web: Web, tmp_path: Path, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """A redirect's Retry-After is kept in meta; a page waits for a day at most for what stands there."""
-    name = "frontier_not_before"
-    imported(tmp_path, {web.url(f"/{number}"): {"meta": {name: value}} for number, value in enumerate(ODD)})
-    crawl = run(TrustingSpider, ADDON)
-    assert crawl.reason == "finished"
-    assert "nobody foresaw" not in crawl.log
-    states = [page.state for page in pages().values()]
-    assert states.count(State.QUEUED) == 1  # the infinite one
-    assert states.count(State.FAILED) == 1  # a whole number that is no time of any clock
-    assert states.count(State.DONE) == len(ODD) - 2
