@@ -1,8 +1,7 @@
 """URLs that look like traps: too long, too deep, or repeating themselves.
 
-The checks look at URLs alone, so that they can be asked before a URL costs a row. All are linear in the
-length of the URL but `repeats`, which bounds what it reads. Redirects that grow are `redirect_chains`', one
-more URL for each session `urls.without_session`'s.
+The checks look at the URL alone, before it costs a row. All are linear in its length but `repeats`, which
+bounds what it reads.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TRAPS = LONG_URL, DEEP_PATH, REPEATED_RUN = "length", "depth", "repeated_segments"  # kinds of refusals
-WORDS = {  # by kind: what a page that led to one says of that
+WORDS = {  # by kind: the reason of a page that led to one
     LONG_URL: "its address is too long",
     DEEP_PATH: "its path has too many segments",
     REPEATED_RUN: "its path repeats itself",
@@ -27,7 +26,7 @@ WORDS = {  # by kind: what a page that led to one says of that
 
 @dataclass(frozen=True)
 class TrapLimits:
-    """Where a URL stops looking like a page: characters, path segments, runs. Zero switches a check off."""
+    """The most characters, path segments and repetitions of a URL that is no trap; 0 switches a check off."""
 
     # characters; the longest URL Internet Explorer took, and so the longest a public page has
     length: int = 2083
@@ -36,18 +35,17 @@ class TrapLimits:
 
     @cached_property
     def slashes(self) -> int:
-        """With fewer no URL is a trap for what its path looks like."""
+        """The least slashes of a URL that is a trap for its path."""
         return 2 + min(self.repeats, self.depth + 1 if self.depth else self.repeats)
 
     @cached_property
     def longest(self) -> int:
-        """Characters of a URL that is no trap for its length; with that check off as many as there are."""
+        """The most characters of a URL that is no trap for its length."""
         return self.length or sys.maxsize
 
 
 def trap(url: str, limits: TrapLimits) -> str | None:
-    """Return why *url* looks like a trap, one of `TRAPS`; None when it does not, which takes a
-    microsecond."""
+    """Return why *url* looks like a trap, one of `TRAPS`; None if it does not, which takes a microsecond."""
     if len(url) > limits.longest:
         return LONG_URL
     # An absolute URL has three pieces more than its path has segments, four where it ends with a slash.
@@ -64,12 +62,11 @@ def trap(url: str, limits: TrapLimits) -> str | None:
 
 
 def repeats(segments: Sequence[str]) -> int:
-    """Return how often the most repeated run of *segments* stands in a row: ``/a/b/a/b/a/b`` gives 3.
+    """Return how often a run of *segments* is repeated at most: ``/a/b/a/b/a/b`` gives 3.
 
-    Quadratic in the number of segments at worst; callers bound that by the depth limit. Reads at most 64
-    segments.
+    Quadratic in the number of segments, of which it reads 64.
     """
-    head = segments[:64]  # with the depth check switched off, a long path must stay cheap
+    head = segments[:64]  # with the depth check off a long path must stay cheap
     best = min(len(head), 1)
     for period in range(1, len(head) // 2 + 1):
         equal = 0

@@ -1,12 +1,11 @@
 """The link graph in the database, and back as arrays.
 
-The nodes are page ids. The links of a page are first an adjacency *row* of their own (`link_rows`), written
-in the same batch as the page's end; later `repack` moves the rows of 4096 consecutive ids into one *segment*
-(`link_segments`), where a link takes a third of the bytes. Where a page has both, the row is newer and
-counts.
+The nodes are page ids. The links of a page are first a *row* of their own (`link_rows`), written in the same
+batch as the page's end. Later `repack` moves the rows of 4096 consecutive ids into one *segment*, in which a
+link takes a third of the bytes. If a page has both, the row is newer and counts.
 
-Nothing here does I/O: rows come as (key, value) pairs in the order of their keys, which is what a scan of
-a snapshot gives; `docs/internals/format.md` names them.
+Nothing here does I/O: rows come as (key, value) pairs in the order of their keys, as a scan of a snapshot
+yields them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _WEIGHTS = np.array(WEIGHTS, np.float32)
 
 
 class Graph(NamedTuple):
-    """Page i links to ``indices[indptr[i]:indptr[i + 1]]``; no target twice.
+    """A graph as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``; no target twice.
 
     Shapes n + 1 and m; ``flags`` (uint8) and ``weights`` (float32, None where all are 1) are aligned with
     ``indices``, which are int32 while ids allow. A page's links come in groups of equal flags, ascending.
@@ -56,10 +55,9 @@ class Graph(NamedTuple):
 
 
 class Repacked(NamedTuple):
-    """One segment to write: put ``value`` (empty: delete) under ``key`` and delete the rows now in it.
+    """A segment to write: put ``value`` under ``key`` (empty: delete it) and delete the ``rows`` now in it.
 
-    ``rows`` are (key, value) as they were read. Put and deletes belong into one batch; a row whose value
-    has changed since must stay: it is newer than the segment, and counts.
+    The rows are (key, value) as they were read. A row whose value has changed since must stay.
     """
 
     key: bytes
@@ -77,7 +75,7 @@ class Links(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """All that is stored of the links of `SEGMENT` pages from ``first`` on: a segment and (page, row)."""
+    """What is stored of the links of `SEGMENT` pages from ``first`` on: a segment, and rows by page."""
 
     first: int
     segment: bytes
@@ -85,9 +83,9 @@ class Chunk(NamedTuple):
 
 
 def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
-    """The stored edges of one page, ascending; about 1 ms if it is packed.
+    """Return the stored edges of one page, ascending; about 1 ms if it is packed.
 
-    *get* returns the value of a key or None. Raises `ValueError` on damaged bytes.
+    *get* returns the value of a key or None. Raises `ValueError` for damaged bytes.
     """
     row = get(link_key(source))
     if row is not None:
@@ -125,10 +123,10 @@ def highest_id(key: bytes, value: bytes) -> int:
 def repack(
     loose: Iterable[Row], get: Callable[[bytes], bytes | None], everything: bool = False
 ) -> Iterator[Repacked]:
-    """Segments worth writing anew, one at a time; all with loose rows if *everything*.
+    """Yield the segments worth writing anew; all with loose rows if *everything*.
 
-    A segment is worth it once its loose rows are a quarter of the pages in it, so that a link is packed
-    about five times in its life however the crawl jumps. About 5 million links a second, 10 ms a step.
+    A segment is worth it when its loose rows are a quarter of the pages in it: then a link is packed about
+    five times in its life. About 5 million links a second, 10 ms a segment.
     """
     for first, group in groupby(loose, _segment_of):
         rows = list(group)
@@ -141,11 +139,10 @@ def repack(
 
 
 def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0) -> Graph:
-    """The graph in the rows *loose* and the segments *packed* of one snapshot, as arrays.
+    """Read the graph from the rows *loose* and the segments *packed* of one snapshot.
 
-    The graph has *pages* nodes, or as many as its ids demand. 25 to 40 million links a second from packed
-    rows, in steps of one segment so that a thread can do it beside an event loop. Raises `ValueError` on
-    damaged bytes.
+    It has *pages* nodes, or as many as its ids demand. 25 to 40 million links a second from packed rows.
+    Raises `ValueError` for damaged bytes.
     """
     found = (link_rows.newest(*chunk) for chunk in chunks(loose, packed))
     return _assemble([part for parts in found for part in parts], pages)
@@ -179,7 +176,7 @@ def _assemble(parts: list[Part], pages: int) -> Graph:
 
 
 def chunks(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Chunk]:
-    """What is stored, in order of the pages: for those who need not have the whole graph at once."""
+    """Yield what is stored, a chunk at a time in the order of pages."""
     groups = groupby(loose, _segment_of)
     rows = (Chunk(first, b"", [(key_id(key), row) for key, row in group]) for first, group in groups)
     segments = (Chunk(key_id(key), segment, []) for key, segment in packed)
@@ -189,13 +186,15 @@ def chunks(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Chunk]:
 
 
 def _segment_of(row: Row) -> int:
-    """The first page of the segment that a row belongs into."""
+    """Return the first page of the segment that a row belongs to."""
     return key_id(row[0]) // SEGMENT * SEGMENT
 
 
 def links_in(chunk: Chunk, pages: int = 1 << 8 * ID_BYTES) -> Links:
-    """The links of a chunk; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
-    to a page from *pages* on."""
+    """Return the links of a chunk; 5 to 10 million a second.
+
+    Raises `ValueError` for damaged bytes, and for a link to a page from *pages* on.
+    """
     first, parts = chunk.first, link_rows.newest(*chunk)
     if not parts:
         nothing = np.zeros(0, np.int64)
@@ -215,8 +214,7 @@ def _weights_of(part: Part) -> NDArray[np.float32]:
 
 
 def ranking_weights(graph: Graph) -> NDArray[np.float32] | None:
-    """What each link counts in a ranking, aligned with ``indices``: its score, 0 for nofollow. A new array;
-    None where each counts as much: then a ranking needs none."""
+    """Return the weight of each link in a ranking: its score, 0 for nofollow; None if all weigh the same."""
     are_cut = graph.flags & NOFOLLOW > 0
     if graph.weights is None and not are_cut.any():
         return None
