@@ -532,4 +532,3 @@ def test_golden_bytes_of_columns() -> None:
     assert records.decode_codes(b"\x00\x01\xa0\x00\xff").tolist() == [1, 0xA000]
     assert records.split_column_key(records.column_key("cash", 4096)) == ("cash", 4096)
     assert records.split_column_key(keys.COLUMN + b"cash") is None
-    assert queue_keys.with_bucket(queue_keys.sort_key(1, 0, 7, 7), 5) == queue_keys.sort_key(1, 5, 7, 7)

@@ -1,6 +1,6 @@
-"""Known pages taken from where they are: queued again, made due, given another request, or forgotten.
+"""Edits of known pages: queued again, made due, given another request, or forgotten.
 
-Each step keeps pages, queues, index, host rows and counts in agreement, in one batch; many are written a
+Each step keeps pages, queues, index, host rows and counts in agreement, in one batch. Many are written a
 thousand at a time, so that memory stays flat and an interruption leaves a sound store.
 """
 
@@ -49,7 +49,7 @@ class _Doomed(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Edits:
-    """Takes known pages from where they are: to be fetched again, or sooner, or otherwise, or never."""
+    """Changes known pages for an operator, a seed or a sitemap. Owns no state but that of a `forget`."""
 
     _batch: Batch
     _page_index: PageIndex
@@ -72,8 +72,8 @@ class Edits:
         facts: RequestFacts | None = None,
         visit_payload: bytes = b"",
     ) -> bool:
-        """Queue a page again that is finished or only seen, its attempts forgotten; false for one that is
-        queued or under way, and for one nobody knows.
+        """Queue a page again that is finished or only seen, its attempts forgotten; false if it is queued,
+        leased, or unknown.
 
         With its own request, as it was before its attempts, and its own priority where none are given. A
         *payload* comes with its *facts*, and with the *visit_payload* that its next attempt is made by; one
@@ -159,12 +159,11 @@ class Edits:
         return page_id not in self._leases.pages() and self._revisits.queue.make_due(page_id, now)
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
-        """Remove all that is known of a page: as if it had never been seen. False for one that is under way,
-        or that nobody knows.
+        """Remove all that is known of a page; false if it is leased or unknown.
 
-        *fingerprint_of* tells the fingerprint of the request in a `Page`, None where it cannot: then all of
-        the index is read. Links to it stay on the pages that have them. Committed; O(queue of its host).
-        Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
+        *fingerprint_of* returns the fingerprint of the request in a `Page`; if it returns None, the whole
+        index is read. Links to the page stay on the pages that have them. Committed; O(queue of its host).
+        Raises `FrontierUnwritable`, and `UnreadableRow` if its row does not decode.
         """
         page = self._page_index.page(page_id)
         if page is None or page_id in self._leases.pages():
@@ -179,11 +178,10 @@ class Edits:
         return True
 
     def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
-        """`forget` every page in the queue of *name*, or with that host in its URL, a batch at a time; yields
-        the number forgotten so far. O(pages). Raises as that does; what was yielded before is done.
+        """`forget` every page in the queue of *name*, or with that host in its URL, a batch at a time.
 
-        The host row stays, with the time of the last visit, if there was one: whoever adds the host again
-        must still keep its delay.
+        Yields the number forgotten so far; these are done even if it raises later. The host row stays if the
+        host was visited, so that its delay holds if it is added again. O(pages).
         """
         self._batch.commit()
         count, leased = 0, self._leases.pages()
@@ -214,8 +212,7 @@ class Edits:
     def _pages_of(
         self, name: str, names: set[str], fingerprint_of: FingerprintOf, now: float
     ) -> Iterator[_Doomed]:
-        """First the queued pages by their rows in the queues of *names*, then, once these are gone, the
-        finished ones."""
+        """Yield the queued pages by their rows in the queues of *names*, then the finished ones."""
         store = self._batch.store
         queued = (queue_keys.queued_places(store, each) for each in sorted(names))
         waiting = (place for place in queue_keys.waiting_places(store) if place.host in names)
@@ -238,13 +235,15 @@ class Edits:
                 yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
 
     def _place_now(self, place: QueuePlace, page_id: PageId) -> QueuePlace | None:
-        """A *place* that was read a while ago, or where the page has moved since; None if it left the queues.
-        To be called with nothing open."""
+        """Return where the page of a *place* read a while ago stands now; None if it left the queues.
+
+        Call it with nothing open.
+        """
         is_there = self._batch.store.get(place.key) is not None
         return place if is_there else queue_keys.find_place(self._batch.store, page_id, place.host)
 
     def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
-        """The fingerprint by which the index knows the page; None where its record tells another."""
+        """Return the fingerprint that leads to the page; None if its record makes another one."""
         fingerprint = fingerprint_of(page)
         stored = None if fingerprint is None else self._batch.store.get(keys.INDEX + fingerprint)
         return fingerprint if stored is not None and keys.id_in(stored) == page_id else None
@@ -300,7 +299,7 @@ class Edits:
     # -- counting --------------------------------------------------------------------------------------
 
     def _uncount_page(self, host: Host, page_id: PageId, page: Page) -> None:
-        """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""
+        """Uncount a page that is in no queue; a deferred page loses its row."""
         if page.is_deferred:
             self._waiting.undefer(page_id, host)
         else:

@@ -85,9 +85,12 @@ class Fate(Enum):
 
 
 class Discovered(NamedTuple):
-    """The answer to a link: its ``page_id`` (that of a further visit; None where there is none), whether that
-    ``is_head`` of its host's queue, and for one that is deferred or refused of what ``kind`` that is and why:
-    ``over_budget``, or the kind of a trap."""
+    """The answer to a link.
+
+    ``page_id`` is that of the page, or of a further visit; None if there is none. ``is_head``: it is the
+    first in the queue of its host. A deferred or refused link has a ``reason`` and its ``kind``:
+    ``deferred``, ``over_budget``, or the kind of a trap.
+    """
 
     fate: Fate
     page_id: PageId | None = None
@@ -97,12 +100,12 @@ class Discovered(NamedTuple):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the call queued it, or keeps it for later: ``NEW``, ``VISIT`` or ``DEFERRED``."""
+        """Whether the link is queued or deferred: ``NEW``, ``VISIT`` or ``DEFERRED``."""
         return self.fate in _TAKEN
 
     @property
     def why_refused(self) -> str:
-        """For a link that is refused: why, in words for the record of the page that led to it."""
+        """Why the link is refused, in words for the record of the page that led to it."""
         return traps.WORDS.get(self.kind, self.reason)
 
 
@@ -110,7 +113,7 @@ _TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED)
 
 
 def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
-    """The record of a new page, queued at *now* (POSIX seconds), that *link* from *parent* leads to."""
+    """Make the record of a new page that *link* on page *parent* leads to, queued at *now*."""
     return Page(
         link.url,
         priority=link.priority,
@@ -131,8 +134,8 @@ NO_LEASE = 0  # the id of a lease that none was granted for
 class Lease(HostSlot):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
-    ``page_id`` is opaque to callers; ``node`` is the page whose links gather on it as ``edges``: the same,
-    but for a further visit, of which `Frontier.identify` has to say what page it is for.
+    ``page_id`` is opaque to callers. ``node`` is the page whose links gather on it as ``edges``: the same, or
+    for a further visit the page that `Frontier.identify` finds.
     """
 
     page_id: PageId
@@ -142,7 +145,7 @@ class Lease(HostSlot):
     id: int = NO_LEASE
     sort_key: bytes = b""
     deadline: float = FOREVER
-    is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
+    is_last: bool = False  # the crawl ends: the page cannot be put off again
     is_last_attempt: bool = False  # if it has to be tried again, the page has failed
     comes_back: bool = False  # it ended before, and stays so until this visit ends
     node: PageId | None = None
@@ -150,26 +153,25 @@ class Lease(HostSlot):
 
     @property
     def may_send(self) -> tuple[bytes, bytes]:
-        """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
-        they are not believed, or it is time for a full visit (`validator_trust.may_send`)."""
+        """The tag and the date to ask for the page with, see `policy.may_send`; both empty to ask
+        unconditionally."""
         visits = self.page.visits
         return NO_VALIDATORS if visits is None else may_send(visits)
 
     def is_last_of(self, attempts: int) -> bool:
-        """Whether this is the last attempt, of a page whose request may be tried so many *attempts*, more
-        than the frontier grants; ``is_last_attempt`` says so, too, from now on. It stays the last where
-        nobody waits for the page."""
+        """Return whether this is the last attempt of a request that may be tried so many *attempts*, more
+        than the frontier grants; ``is_last_attempt`` says so, too, from now on."""
         if not self.is_last and self.page.attempts + 1 < attempts:
             self.is_last_attempt = False
         return self.is_last_attempt
 
     def queues_again(self, event: Event) -> bool:
-        """Whether the page is queued once more where the lease ends with *event*."""
+        """Return whether the page is queued once more if the lease ends with *event*."""
         return event is Event.POSTPONED or (event in (RETRIED, EXPIRED) and not self.is_last_attempt)
 
     def has_changed(self, digest: bytes) -> bool | None:
-        """Whether content with this *digest* is another than its page had, which comes back; None where
-        nobody can tell."""
+        """Return whether content with this *digest* differs from that of the page; None if that is unknown,
+        or if it is a first visit."""
         visits = self.page.visits if self.comes_back else None
         return None if visits is None else differ(visits.digest, digest)
 
@@ -177,17 +179,15 @@ class Lease(HostSlot):
 class Outcome(NamedTuple):
     """How a lease ended.
 
-    ``visit_payload`` is the request of a retry, where that is another than before, and ``priority`` its
-    priority; ``request`` replaces the payload and the facts of the page when it has ended. ``delay`` is the
-    backoff in seconds, a day at the most. ``target`` is the page a redirect led to. ``host`` is the one whose
-    queue a page that is queued again belongs to, where that is another. If the page was read and the callback
-    told all its links, or it led to another or is gone, it ``has_links`` that are known: those that gathered
-    on the lease, the one to the ``target`` (with these ``flags``), or none. ``content_score`` is what the
-    callback thinks of it (0: nothing, 1: as of any other).
-
-    ``result`` says what a revisit of a page met, where the event and the status do not; ``fetched`` is
-    what the response was, if there was one: it is kept. A page that is queued again ``is_behind`` all of its
-    priority, where that would otherwise be the next again, for ever.
+    - ``visit_payload`` is the request of a retry if it changed, ``priority`` its priority, ``delay`` its
+      backoff in seconds, a day at most, and ``host`` the queue it goes to if that changed. ``is_behind``
+      queues the page behind all of its priority: else it would be the next one again, for ever.
+    - ``request`` replaces the payload and the facts of a page that has ended. ``target`` is the page that a
+      redirect led to.
+    - ``has_links``: all links of the page are known: those on the lease if it was read, the one to the
+      ``target`` (with these ``flags``) if it led there, none if it is gone.
+    - ``content_score`` is what the callback says the page is worth: 1 as any other, 0 nothing.
+    - ``result`` says what a revisit found if event and status do not; ``fetched`` describes the response.
     """
 
     event: Event
@@ -207,25 +207,32 @@ class Outcome(NamedTuple):
     request: tuple[bytes, RequestFacts] | None = None
 
     def led_to(self, state: State) -> Sequence[PlainEdge]:
-        """The link of a page that was not read, and is in *state* now: to where it led, with the ``flags``.
-        Empty where it led nowhere, or to a further visit, which is no page."""
+        """Return the link of a page in *state* that was not read: to the ``target`` of its redirect.
+
+        Empty if there is none, or the target is a further visit.
+        """
         if state is not State.REDIRECTED or self.target is None or self.target >= FIRST_VISIT:
             return ()
         return (Edge(self.target, REDIRECT | self.flags),)
 
 
 def without_request(lease: Lease, cause: str) -> Outcome:
-    """How *lease* ends where no request can be made for its page, because of this *cause*; empty: it was in
-    the memory of another process alone, and a link or a seed brings it back. Else the page fails, but one
-    that came back stays as it is."""
+    """Return how *lease* ends if no request can be made for its page, because of *cause*.
+
+    Without a cause the request was in the memory of another process, and a link or a seed brings it back.
+    Else the page fails; a page that came back stays as it is.
+    """
     event = Event.LOST if lease.comes_back or not cause else Event.FAILED
     return Outcome(event, reason=reasons.UNREADABLE(cause=cause) if cause else reasons.LOST())
 
 
 class Released(NamedTuple):
-    """The answer to an outcome: the state of the page now (None: nobody knows it), whether the lease had
-    ended before, so that nothing was done, how many links were kept of a page that was read, what a
-    revisit of a page came to, and whether the end is written, or waits for others."""
+    """The answer to an outcome.
+
+    ``state`` is that of the page now, None if it is unknown. ``is_late``: the lease had ended before, and
+    nothing was done. ``links`` counts those kept of a page that was read. ``visit`` says what a revisit
+    found. ``is_written``: the end is written; else it waits for others.
+    """
 
     state: State | None
     is_late: bool = False
@@ -235,5 +242,5 @@ class Released(NamedTuple):
 
     @property
     def is_queued(self) -> bool:
-        """Whether the page is in its queue again."""
+        """Whether the page is queued again."""
         return self.state is QUEUED

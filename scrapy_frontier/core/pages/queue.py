@@ -73,8 +73,7 @@ class Waiting:
     # -- queues ----------------------------------------------------------------------------------------
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
-        """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
-        hosts)."""
+        """Queue a page of *host* with that sort key, in the open batch. O(log hosts)."""
         if queue_keys.is_due_key(sort_key):
             self._batch.queue_due(host, sort_key)
             self._hosts.put_due(host, sort_key)
@@ -93,9 +92,11 @@ class Waiting:
             host.add_retry(sort_key)
 
     def put_behind(self, host: Host, sort_key: bytes, priority: int, now: float) -> None:
-        """`put_back` for a page that might be the next one for ever: from the second time on, before it is
-        `visited`, it comes behind all of its *priority*, what is found later too, and behind others that do.
-        O(log hosts); its id stays in memory until then."""
+        """`put_back` a page that might be the next one for ever.
+
+        From the second time within a visit on it is put behind all pages of its *priority*, and behind others
+        that were put there. Its id stays in memory until it is `visited`. O(log hosts).
+        """
         page_id = queue_keys.sort_key_id(sort_key)
         if page_id not in self.came_again:
             self.came_again.add(page_id)
@@ -109,25 +110,23 @@ class Waiting:
             self.put(host, queue_keys.sort_key(priority - 1, NEUTRAL, self._turn, page_id), now)
 
     def visited(self, page_id: PageId) -> None:
-        """The visit of a page is over: the next one is put back at once again. To be called where it is one
-        of ``came_again``, and harmless elsewhere."""
+        """Note that the visit of a page is over: in the next one it is put back at once again."""
         self.came_again.discard(page_id)
 
     def remove(self, host: Host, sort_key: bytes) -> None:
-        """Have the queue row of a page that was handed out go, in the open batch; *host* counts one less."""
+        """Delete the queue row of a leased page, in the open batch."""
         self._batch.unqueue(host, sort_key)
         host.drop_leased(sort_key)
 
     def sort_key_again(self, page_id: PageId, priority: int) -> bytes:
-        """The sort key of a page that is queued later than it was discovered: behind its equals that wait by
-        now. Its bucket is what the scorer thinks of it."""
+        """Return the sort key of a page that is queued later than it was discovered: behind its equals."""
         bucket = self._scores.opened(page_id)
         return queue_keys.sort_key(priority, bucket, self._batch.arrival, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
-        """The page with that row cannot be read: keep its bytes where they block nothing; it fails.
+        """Set a page aside whose record cannot be read: it fails, and its bytes are kept.
 
-        In the open batch; its id is told by `Frontier.news`. One lookup.
+        In the open batch; `Frontier.news` has its id. One lookup.
         """
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
@@ -140,7 +139,7 @@ class Waiting:
         self._unreadable.append(page_id)
 
     def drain_unreadable(self) -> tuple[int, ...]:
-        """Ids of the pages that were set aside since this was asked last."""
+        """Return the ids of the pages that were set aside since the last call."""
         found = tuple(self._unreadable)
         self._unreadable.clear()
         return found
@@ -148,16 +147,15 @@ class Waiting:
     # -- backoffs --------------------------------------------------------------------------------------
 
     def handed_out(self, page_id: PageId) -> None:
-        """A page whose backoff was ``cut_short`` is handed out."""
+        """Note that a page whose backoff was ``cut_short`` is leased."""
         self.cut_short.remove(page_id)
 
     def taken_back(self, page_id: PageId) -> None:
-        """The hand-out of a page whose backoff was ``cut_short`` was none after all."""
+        """Note that the lease of a page whose backoff was ``cut_short`` was put back."""
         self.cut_short.add(page_id)
 
     def wait(self, host: Host, sort_key: bytes, until: float) -> None:
-        """Have a page that is in no queue wait *until* then (POSIX seconds), in the open batch; it counts as
-        queued.
+        """Have a page wait *until* then (POSIX seconds), in the open batch; it counts as queued.
 
         *sort_key* is its place in the queue of *host* once `wake` has put it back. O(1).
         """
@@ -168,8 +166,8 @@ class Waiting:
         self.next = min(self.next, until)
 
     def queue_again(self, host: Host, sort_key: bytes, priority: int, outcome: Outcome, now: float) -> None:
-        """Queue a page that was handed out once more, in the open batch, as *outcome* says: behind all of its
-        *priority*, not before its delay has passed, or at once. O(log hosts)."""
+        """Queue a leased page once more, in the open batch, as *outcome* says: behind all pages of its
+        *priority*, after a backoff, or at once. O(log hosts)."""
         until = now + outcome.delay
         if outcome.is_behind:
             self.put_behind(host, sort_key, priority, now)
@@ -180,11 +178,9 @@ class Waiting:
             self._scores.waits(queue_keys.sort_key_id(sort_key))
 
     def wake(self, now: float, is_over: bool) -> None:
-        """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
-        time; commits. What was open must be written before: the rows are looked for on the disk.
+        """Queue pages whose backoff has ended, or all if the crawl *is_over*, `_AT_A_TIME` a call; commits.
 
-        ``next`` says afterwards when to call it again, not later than now while more than the handful are
-        due.
+        Call it with nothing open: the rows are looked for on the disk. ``next`` is when to call it again.
         """
         self.next = FOREVER
         if self._too_late is not None:
@@ -203,9 +199,9 @@ class Waiting:
         self._batch.commit()
 
     def _wake_too_late(self, now: float) -> None:
-        """The same for pages that wait as long as a clock was wrong: their waits are over. Commits."""
+        """Queue pages whose backoff ends too late because a clock was wrong; commits."""
         assert self._too_late is not None
-        # None that was put there in this run.
+        # Behind all that was put there in this run.
         after = max(self._too_late, queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT))
         rows = list(self._batch.store.scan(keys.WAITING, after, _AT_A_TIME))
         for key, value in rows:
@@ -216,8 +212,8 @@ class Waiting:
             self.next = now
 
     def _end_backoff(self, key: bytes, value: bytes, now: float) -> PageId | None:
-        """Put the page of a waiting row back into its queue, in the open batch; None for a row that nobody
-        can read: `check` sees to it."""
+        """Queue the page of a waiting row, in the open batch; None for a row that cannot be read: `check`
+        mends it."""
         found = decode_or_none(queue_keys.unpack_sort_key, value)
         if found is None:
             return None
@@ -238,19 +234,20 @@ class Waiting:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the units of all deferred rows of earlier runs have been found; see `load`."""
+        """Whether all units with deferred rows of earlier runs are found; see `load`."""
         return self._to_load is None
 
     def waiting_for_room(self, most: int) -> int:
-        """How many pages wait for room in a budget, as far as that is written: *most* stands for any more.
-        .4 us each. Raises `FrontierUnreadable`."""
+        """Count the pages that wait for room in a budget, up to *most*, as far as they are written.
+
+        .4 us each. Raises `FrontierUnreadable`.
+        """
         return len(self._batch.store.keys_of(keys.DEFERRED, b"", most))
 
     def load(self, limit: int) -> None:
         """Find up to *limit* more units with deferred pages of earlier runs, one seek and one lookup each.
 
-        Those with room are noted as such in the budgets. Commits first, so that the rows of hosts are those
-        of now.
+        Commits first, so that the rows of hosts are those of now.
         """
         self._batch.commit()
         while self._to_load is not None and limit > 0:
@@ -267,7 +264,7 @@ class Waiting:
                 limit -= 1
 
     def freed(self, host: Host) -> None:
-        """Pages of *host* are gone: those that wait are queued if it has room now. O(1)."""
+        """Note that pages of *host* are gone: pages that wait are queued if it has room now. O(1)."""
         self.budgets.freed(host)
 
     def defer(
@@ -280,7 +277,7 @@ class Waiting:
         depth: int = 0,
         bucket: int = 0,
     ) -> None:
-        """Have a page that is in no queue wait for room; part of the open batch."""
+        """Have a page wait for room in a budget, in the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
         self._batch.put_page(page_id, page)
         self._put_deferred(page_id, over.unit, depth, bucket)
@@ -292,20 +289,15 @@ class Waiting:
         self.budgets.deferred(unit, page_id)
 
     def undefer(self, page_id: PageId, host: Host) -> None:
-        """Remove the row of a page that waits no more, under whatever unit it is, and count it for *host* no
-        more.
-
-        In the open batch; its own record is left to the caller. Some deletions, no read.
-        """
+        """Delete the deferred row of a page, under whatever unit it is, in the open batch; not its record."""
         for unit in keys.deferred_units(host.name):
             self._batch.rows[keys.deferred_key(unit, page_id)] = None
         self._batch.count_deferred(host, -1)
 
     def take_back(self, now: float) -> None:
-        """Queue pages of a unit that has room, in order of discovery, at most `PAGES_AT_A_TIME`; 25 us each.
+        """Queue pages of the unit that has had room for longest, in order of discovery, in the open batch.
 
-        Some unit must have room (``Budgets.with_room``), and what was open before must have been committed.
-        The new rows are in the open batch.
+        At most `PAGES_AT_A_TIME`, 25 us each. Some unit must have room, and nothing may be open before.
         """
         unit, cursor = self.budgets.next_unit()
         prefix = keys.deferred_prefix(unit)
@@ -318,7 +310,7 @@ class Waiting:
         self.budgets.taken(unit, cursor if len(rows) == PAGES_AT_A_TIME else None, has_room=True)
 
     def _take_one(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
-        """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""
+        """Queue the page of a deferred row, or have it wait for another budget; false without room."""
         budgets, page_id = self.budgets, queue_keys.sort_key_id(key)
         depth, bucket = records.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:

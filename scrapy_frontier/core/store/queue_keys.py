@@ -92,11 +92,6 @@ def sort_key_bucket(sort_key: bytes) -> int:
     return 0xFFFF - int.from_bytes(sort_key[4:SCORE_BYTES], "big")
 
 
-def with_bucket(sort_key: bytes, bucket: int) -> bytes:
-    """The sort key with another score bucket."""
-    return sort_key[:4] + (0xFFFF - bucket).to_bytes(2, "big") + sort_key[SCORE_BYTES:]
-
-
 def priority_code(sort_key: bytes) -> int:
     """The priority as a sort key has it, the smaller the sooner."""
     return int.from_bytes(sort_key[:4], "big")
