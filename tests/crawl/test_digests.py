@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import gzip
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, Response, TextResponse
+from test_links import ADDON, LinkSpider
 
 from scrapy_frontier.crawl.link_extractor import DIGEST_BYTES, digest_by, of_content, of_head
 from scrapy_frontier.settings import DIGESTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+    from server import Web
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="<>&\0\r"), max_size=30)
 PAGE = (
@@ -129,3 +137,38 @@ def test_of_a_head_the_tag_is_compared_else_date_and_length() -> None:
     dated = of_head(b"", date, b"3")
     assert dated == of_head(b"", date, b"3") not in (of_head(b"", date, b"4"), of_head(b"", b"", b"3"))
     assert of_head(b"", b"", b"3") == b"", "a length alone tells nothing"
+
+
+@pytest.mark.parametrize("unit", ["<!---->", "<?x?>", "<b>x</b>"])
+def test_a_text_takes_time_by_its_length(unit: str) -> None:
+    """`etree.iterwalk` takes the square of the comments that stand side by side."""
+
+    def seconds(size: int) -> float:
+        response = html(unit * (size // len(unit)))
+        assert response.selector is not None
+        begin = time.thread_time()
+        digest_by("text")(response)
+        return time.thread_time() - begin
+
+    small, large = (min(seconds(size) for _ in range(3)) for size in (60_000, 960_000))
+    assert large < 64 * small  # 16 by the length, 256 by its square
+
+
+ATTRIBUTES = "<a" + "".join(f" a{number}=1" for number in range(9_000)) + ">x</a>"
+
+
+@pytest.mark.parametrize("body", ["<b>x</b>" * 150_000, ATTRIBUTES], ids=["large", "one huge tag"])
+@pytest.mark.parametrize("kind", ["text", "links"])
+def test_a_page_beyond_a_bound_is_digested_by_its_body(body: str, kind: str) -> None:
+    assert digest_by(kind)(html(body)) == digest_by("body")(html(body))
+    small = "<b>x</b>" * 1_000
+    assert digest_by(kind)(html(small)) != digest_by("body")(html(small))
+
+
+def test_a_page_beyond_a_bound_is_logged_once(web: Web, run: Callable[..., Crawl]) -> None:
+    web.link("/", "/a", "/b")
+    for path in ("/a", "/b"):
+        web.on(path, body=ATTRIBUTES)
+    settings = {**ADDON, "FRONTIER_REVISIT": "interval", "FRONTIER_DIGEST": "text"}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
+    assert crawl.log.count("too large for FRONTIER_DIGEST") == 1

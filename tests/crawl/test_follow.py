@@ -151,32 +151,6 @@ def test_links_have_the_depth_that_the_callback_leaves(
     assert sorted(web.paths()) == ["/", "/a", "/b"]
 
 
-class Counting(Simple):
-    """Counts the requests that are made in its process."""
-
-    made = 0
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        make = Request.__init__
-
-        def count(request: Request, *given: Any, **named: Any) -> None:
-            type(self).made += 1
-            make(request, *given, **named)
-
-        Request.__init__ = count  # type: ignore[method-assign]
-
-    def closed(self, reason: str) -> None:
-        self.crawler.stats.set_value("requests_made", self.made)
-
-
-def test_a_request_is_made_when_a_page_is_handed_out(web: Web, run: Callable[..., Crawl]) -> None:
-    seed = web.link("/", *(f"/{number}" for number in range(500)))
-    crawl = run(Counting, {**ADDON, "CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, urls=[seed])
-    assert crawl.stats["scheduler/enqueued"] == 501
-    assert crawl.stats["requests_made"] < 50
-
-
 def test_a_project_needs_nothing_in_its_settings(web: Web, run: Callable[..., Crawl]) -> None:
     crawl = run(Simple, {"SCHEDULER": None}, urls=[web.link("/", "/a", "/b")])
     assert sorted(web.paths()) == ["/", "/a", "/b"], crawl.log

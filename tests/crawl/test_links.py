@@ -214,17 +214,6 @@ def test_nofollow_takes_the_weight_of_links_as_the_settings_say(
     assert set(web.paths()) == {"/", *followed}
 
 
-def test_anchors_and_what_is_followed_are_one_graph(
-    web: Web, run: Callable[..., Crawl], links: Callable[..., Any]
-) -> None:
-    web.link("/", "/a", "/b", web.url("/off", 1))
-    web.link("/a", "/b", web.url("/off", 1), "/")
-    run(KeptInSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[web.url("/")])
-    found = {url: {link.url for link in edges} for url, edges in links().items()}
-    assert found[web.url("/")] == {web.url("/a"), web.url("/b"), web.url("/off", 1)}
-    assert found[web.url("/a")] == {web.url("/"), web.url("/b"), web.url("/off", 1)}
-
-
 def test_a_trap_is_no_edge_and_a_session_no_page(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
 ) -> None:

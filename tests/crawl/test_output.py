@@ -61,28 +61,6 @@ def test_offsite_requests_end_as_with_scrapys_own_scheduler(
     assert web.paths().count("/on") == 2
 
 
-class LastMiddleware:
-    """Of another project, as near to the engine as it could be put."""
-
-    async def process_spider_output(self, response: Response, result: Any) -> AsyncIterator[Any]:
-        async for output in result:
-            if not output.url.endswith("/2"):
-                yield output.replace(url=output.url + "?seen")
-
-
-@WAYS
-def test_middlewares_of_others_see_every_request_first(
-    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
-) -> None:
-    url = web.link("/", "/1", "/2")
-    run(
-        FollowSpider,
-        {**way, "SPIDER_MIDDLEWARES": {"test_output.LastMiddleware": -1_000_000}},
-        url=url,
-    )
-    assert sorted(web.paths()) == ["/", "/1?seen"]
-
-
 class SeeingMiddleware:
     """Of another project, between the add-on's and the engine: it counts what it sees."""
 

@@ -74,16 +74,6 @@ def test_a_pattern_keeps_a_crawl_inside_and_what_is_outside_is_known(
     assert fetched(site) == ["/docs/c", "/news/1", "/news/2"]
 
 
-def test_a_pattern_goes_with_a_redirect_and_stands_against_one_of_a_link(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    web.on("/docs/", status=302, headers={"Location": "/handbook"})
-    web.link("/handbook", "/docs/a", "/news/1")
-    web.link("/docs/a", "/docs/b", "/news/2")
-    run(EntrySpider, entries=[(web.url("/docs/"), {PATTERN: "/docs/"})], copies=True)
-    assert fetched(web) == ["/docs/", "/docs/a", "/docs/b", "/handbook"]
-
-
 @pytest.mark.parametrize(
     "pattern", [["/a"], ("/a", []), 5, b"/a", re.compile(b"/a"), "a{99999999999999}"], ids=repr
 )

@@ -81,6 +81,14 @@ def test_every_hop_asks_its_own_robots_txt(web: Web, run: Callable[..., Crawl], 
     assert pages()[web.url("/private", host=1)].state is State.EXCLUDED
 
 
+class CopyingSpider(RedirectSpider):
+    """Passes on all meta."""
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, meta=response.meta)
+
+
 def test_a_target_waits_as_long_as_its_redirect_asks(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
     """RFC 9110 10.2.3; other pages of its host do not wait."""
     target = web.url("/to", 1)
@@ -118,24 +126,6 @@ def test_a_chain_ends(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
     assert last.reason == "redirect refused: its chain of redirects is too long (/6)"
 
 
-def test_a_chain_is_not_inherited_by_links(web: Web, run: Callable[..., Crawl]) -> None:
-    """Spiders that pass on the meta of a page pass on its redirects too."""
-    for step in range(6):
-        leads(web, f"/{step}", f"/page{step}")
-        web.link(f"/page{step}", web.url(f"/{step + 1}"))
-    crawl = run(CopyingSpider, {"REDIRECT_MAX_TIMES": 2}, start_urls=[web.url("/0")])
-    assert "/page5" in web.paths()
-    assert refused(crawl) == set()
-
-
-class CopyingSpider(RedirectSpider):
-    """Passes on all meta."""
-
-    def parse(self, response: Any) -> Iterator[Any]:
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, meta=response.meta)
-
-
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_ends(web: Web, run: Callable[..., Crawl], again: bool) -> None:
     leads(web, "/a", "/b")
@@ -168,13 +158,6 @@ def test_a_page_that_leads_to_itself_for_a_cookie_is_fetched_again_and_not_for_e
 
 
 STOCK = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
-
-
-def test_a_page_that_leads_to_itself_later_is_asked_again_then(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/", Answer(302, headers={"Location": "/", "Retry-After": "1"}), Answer())
-    crawl = run(RedirectSpider, start_urls=[web.url("/")])
-    assert web.paths() == ["/", "/"]
-    assert called(crawl) == {"/"}
 
 
 # -- private networks --------------------------------------------------------------------------------------
@@ -231,14 +214,6 @@ def test_a_page_that_refreshes_at_once_leads_on_and_its_links_count(
     assert kept[web.url("/target")].state is State.DONE
 
 
-def test_items_of_a_page_that_refreshes_at_once_are_not_kept(web: Web, run: Callable[..., Crawl]) -> None:
-    url = web.on("/stub", body=refresh("1; url=/target"))
-    crawl = run(RedirectSpider, start_urls=[url])
-    assert called(crawl) == {"/stub", "/target"}
-    assert crawl.stats["item_scraped_count"] == 1
-    assert crawl.stats["frontier/redirects/items"] == 1
-
-
 def test_a_later_refresh_is_a_link(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
     header = {"Refresh": "7;url=/from-header"}
     urls = [
@@ -291,27 +266,6 @@ def test_scrapys_switches_hold(web: Web, run: Callable[..., Crawl]) -> None:
 
 
 # -- requests beside the scheduler ---------------------------------------------------------------------------
-
-
-class InlineSpider(RedirectSpider):
-    """Downloads a page itself, in a callback."""
-
-    async def parse(self, response: Any) -> Any:  # type: ignore[override]
-        found = await self.crawler.engine.download_async(Request(self.url))  # type: ignore[union-attr]
-        yield {"path": found.url}
-        self.crawler.stats.inc_value(f"test/inline/{found.url.rpartition('/')[2]}")  # type: ignore[union-attr]
-
-    url: str
-
-
-@pytest.mark.parametrize("path", ["/stub", "/from"])
-def test_inline_requests_are_led_on_as_ever(web: Web, run: Callable[..., Crawl], path: str) -> None:
-    web.on("/stub", body=refresh("0; url=/target"))
-    leads(web, "/from", "/target")
-    crawl = run(InlineSpider, start_urls=[web.url("/")], url=web.url(path))
-    assert web.paths() == ["/", path, "/target"]
-    assert crawl.stats["test/inline/target"] == 1
-    assert crawl.stats["item_scraped_count"] == 1
 
 
 def test_what_middlewares_put_into_a_request_is_not_handed_on_and_what_led_on_is() -> None:

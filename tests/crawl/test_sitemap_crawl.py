@@ -154,20 +154,6 @@ def test_contact_is_made_once_over_all_runs(web: Web, run: Callable[..., Crawl])
     assert {"/other", "/sitemap.xml"} <= set(web.paths(1))
 
 
-def test_a_guess_that_leads_to_the_front_page_shows_it_to_the_spider(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """Many sites send every unknown path there; nobody would see the page otherwise. It is as any other page
-    from then on."""
-    web.on("/sitemap.xml", status=302, headers={"Location": "/home"})
-    web.on("/sitemap_index.xml", status=404)
-    crawl = crawl_site(run, web)
-    assert parsed(crawl) == {"/", "/home"}
-    home = pages()[web.url("/home")]
-    assert home.state is State.DONE
-    assert not home.facts.is_sitemap
-
-
 class MarkingSpider(SiteSpider):
     name = "marking"
     mark: bool | None = True
@@ -228,16 +214,6 @@ def test_sitemaps_and_what_they_list_go_by_the_proxy_of_the_page_that_led_to_the
     paths = ["/", "/sitemap.xml", "/sitemap_index.xml", "/1.xml", "/a"]
     assert web.paths() == [f"{site}{path}" for path in paths]
     assert {visit.lines["proxy-authorization"] for visit in web.visits} == {"Basic dXNlcjp3b3Jk"}
-
-
-def test_a_sitemap_that_robots_txt_forbids_is_left_alone(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = web.on("/private/map.xml", body=urlset(web.url("/a")))
-    web.on("/robots.txt", body=f"User-agent: *\nDisallow: /private/\nSitemap: {url}")
-    crawl_site(run, web, WITH_ROBOTS)
-    assert sorted(web.paths()) == ["/", "/robots.txt"]
-    assert pages()[url].state is State.EXCLUDED
 
 
 # -- what is in them -----------------------------------------------------------------------------------
@@ -332,17 +308,6 @@ def test_a_bomb_and_an_entity(
     crawl = crawl_site(run, web)
     assert parsed(crawl) == {"/", "/a", "/x"}
     assert pages()[web.url("/bomb.xml.gz")].reason.startswith("sitemap broken after 1 entry: ")
-    assert crawl.stats["test/peak"] < 200_000_000
-
-
-def test_no_more_of_a_body_is_fetched_than_a_sitemap_may_have(web: Web, run: Callable[..., Crawl]) -> None:
-    length = 60_000_000
-    head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
-    web.on("/sitemap.xml", raw=head + b"\n" * length)
-    web.on("/sitemap_index.xml", body=urlset(web.url("/a")))
-    crawl = run(SiteSpider, ON, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    assert parsed(crawl) == {"/"}
     assert crawl.stats["test/peak"] < 200_000_000
 
 

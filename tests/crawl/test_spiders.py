@@ -8,7 +8,7 @@ import pytest
 from scrapy import Field, FormRequest, Item, Request, Spider, signals
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-from server import Answer, links
+from server import links
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -187,27 +187,3 @@ def test_spiders_may_look_at_the_dupe_filter_and_at_what_is_left(
     assert crawl.stats["item_scraped_count"] == 1
     assert crawl.stats["left"] >= 5
     assert "Traceback" not in crawl.log
-
-
-class CountingSpider(Spider):
-    """Asks for no more once so many requests came in."""
-
-    name = "counting"
-    wanted = 30
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        assert self.crawler.stats
-        stats, number = self.crawler.stats, response.meta.get("depth", 0)
-        if number == 0:
-            yield {name: stats.get_value(f"scheduler/{name}") for name in ("enqueued", "dequeued")}
-        if stats.get_value("scheduler/enqueued") < self.wanted:
-            yield response.follow(f"/{number}")
-
-
-def test_callbacks_see_how_many_requests_came_in(web: Web, items: Callable[..., list[Any]]) -> None:
-    web.default = Answer(delay=0.01)
-    stock, *ours = items(CountingSpider, WAYS, start_urls=[web.url("/")])
-    assert stock == [{"enqueued": 1, "dequeued": 1}]
-    assert ours == [stock, stock]
-    last = max(int(path.strip("/") or 0) for path in web.paths() if path != "/robots.txt")
-    assert CountingSpider.wanted - 2 <= last < 2 * CountingSpider.wanted  # no more than came in .1 s
