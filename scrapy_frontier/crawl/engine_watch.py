@@ -56,6 +56,8 @@ class Watch:
         scrapy_internals.watch_sending(crawler, self._flights, self._sent)
         scrapy_internals.watch_spider_errors(crawler, self._raised)
         crawler.signals.connect(self._flights.response_downloaded, signals.response_downloaded)
+        if self._follows_throttle:
+            crawler.signals.connect(self._throttled, signals.response_downloaded)
 
     def close(self) -> None:
         """Reports nothing more; requests under way go on unwatched."""
@@ -106,6 +108,12 @@ class Watch:
                 self._ended(flight.request)
 
     # -- what the engine shows ---------------------------------------------------------------------------
+
+    def _throttled(self, request: Request) -> None:
+        """Puts the delay that the operator ordered in the place of the one that AutoThrottle has just set."""
+        flight = self._flights.get(id(request))
+        if flight is not None and OPERATOR in flight.lease.asked:
+            scrapy_internals.set_slot_delay(self._crawler, flight.lease.host, flight.lease.delay)
 
     def _sent(self, request: Request) -> None:
         flight = self._flights.get(id(request))

