@@ -332,7 +332,7 @@ class Frontier:
 
     def identify(self, lease: Lease, fingerprint: bytes) -> int:
         """Say which page a lease without a ``node`` is for, a further visit: its links gather on that page,
-        or are not kept where nobody knows the *fingerprint*. When that was visited last (POSIX seconds), as
+        or are not kept if it is unknown. Returns when that was visited last (POSIX seconds), as
         far as it came to an end; 0: never, or nothing comes back. One lookup, two where pages come back."""
         lease.node = node = self.find(fingerprint)
         if node is None or not self._revisits.revisits_pages:

@@ -21,7 +21,7 @@ class Event(IntEnum):
     RETRIED = 7  # to be fetched again after a backoff; counts as an attempt
     EXPIRED = 8  # the lease was not released in time; counts as an attempt
     POSTPONED = 9  # not asked for after all (its host rests, the crawl stops); counts for nothing
-    REQUEUED = 10  # somebody wants a finished page again
+    REQUEUED = 10  # a finished page is wanted again
     LOST = 11  # its request was in the memory of another process; counts for nothing
 
 

@@ -85,7 +85,7 @@ _QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
 class Batch:
     """Collects rows until `commit` writes them to *store* as one atomic batch.
 
-    All parts of a frontier read the ``store`` and ask the filter ``seen`` here.
+    All parts of a frontier read the ``store`` and the filter ``seen`` here.
     ``rows`` are those of the open batch, a value by key, None for a key that is deleted: whoever decides on
     a row puts it there; the filter takes in the fingerprints of new pages. ``left`` names hosts that
     were forgotten while their newest row is there; ``ends`` are the leases whose ends are there. *on_commit*
@@ -126,26 +126,25 @@ class Batch:
             raise self.failure
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a row as it is once the open batch is written; None where there is none."""
+        """Return the value of a row as it is once the open batch is written; None if there is none."""
         return self.rows[key] if key in self.rows else self.store.get(key)
 
     def read_page(self, page_id: PageId) -> Page | None:
-        """The record of a page as it is once the open batch is written; None where there is none, or none
-        that can be read. A lookup."""
+        """Return the record of a page as it is once the open batch is written; None if there is none, or it
+        cannot be read. A lookup."""
         return decode_or_none(records.decode_page, self.get(keys.page_key(page_id)))
 
     def put_page(self, page_id: PageId, page: Page) -> None:
-        """The record of a page, or of a further visit, in the open batch; what it counts is the caller's."""
+        """Put the record of a page, or of a further visit, into the open batch; counts nothing."""
         self.rows[keys.page_key(page_id)] = records.encode_page(page)
 
     @property
     def arrival(self) -> int:
-        """Behind whom a page that is queued now comes among equals: the page discovered last, 0 where there
-        is none."""
+        """The place of a page that is queued now among equals: behind the page discovered last."""
         return max(self.counts.next_page - 1, 0)
 
     def new_visit(self) -> int:
-        """An id for a request that is not a page of its own, from `FIRST_VISIT` on; never given twice."""
+        """Return a new id for a further visit, from `FIRST_VISIT` on."""
         self.counts.next_visit += 1
         return keys.FIRST_VISIT + self.counts.next_visit - 1
 
@@ -160,8 +159,11 @@ class Batch:
         payload: bytes,
         bucket: int,
     ) -> bytes:
-        """The page that gets the next id: its row, its index row, and its row in the queue of *host*, whose
-        sort key is returned; as `page_rows.encode_page` and `queue_keys.sort_key` make them."""
+        """Queue a new page, under the next id; returns its sort key.
+
+        Puts page row, index row and queue row into the open batch, as `records.encode_page` and
+        `queue_keys.sort_key` make them. A value that does not fit raises before anything is changed.
+        """
         rows, counts = self.rows, self.counts
         page_id = counts.next_page
         name = page_id.to_bytes(keys.ID_BYTES, "big")
@@ -181,8 +183,10 @@ class Batch:
         return sort_key
 
     def add_page(self, fingerprint: bytes, page: Page, is_marked: bool = False, is_seen: bool = False) -> int:
-        """The id of a new page that is in no queue; its row, and its index row, *is_marked* as
-        `may_be_only_seen` says, are in the open batch. *is_seen* counts it as that."""
+        """Put the rows of a new page that is in no queue into the open batch; returns its id.
+
+        *is_marked* is as for `index`; *is_seen* counts it as only seen.
+        """
         page_id = self.counts.next_page
         self.put_page(page_id, page)  # first, since it raises for bad values
         self.counts.next_page = page_id + 1
@@ -192,13 +196,12 @@ class Batch:
         return page_id
 
     def index(self, fingerprint: bytes, page_id: PageId, is_marked: bool) -> None:
-        """Have *fingerprint* lead to a page from now on; *is_marked*: whoever finds it has to ask the page's
-        own row."""
+        """Put the index row of a page into the open batch; *is_marked*: look at the page's own row, too."""
         self.seen.add(fingerprint)
         self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
 
     def queue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Put the queue row of a page there, and count it; its page row is the caller's."""
+        """Put the queue row of a page into the open batch, and count it."""
         self.rows[host.prefix + sort_key] = b""
         self.count_queued(host, 1)
 
@@ -228,7 +231,7 @@ class Batch:
         self.counts.due -= 1
 
     def end(self, host: KeptHost, sort_key: bytes, page_id: PageId, page: Page, row: bytes) -> None:
-        """A queued page has come to an end, as its new *row* says; a further visit leaves no trace."""
+        """End a queued page, with its new *row*; a further visit leaves no trace."""
         rows = self.rows
         rows[host.prefix + sort_key] = None
         host.queued -= 1
@@ -241,7 +244,7 @@ class Batch:
             self.count_ended(host, page.state, status=page.status)
 
     def put_links(self, page_id: PageId, links: Iterable[PlainEdge]) -> list[PlainEdge]:
-        """The links of a page, in place of those it had; each target once, ascending, as they are returned.
+        """Put the links of a page into the open batch, each target once; returns those.
 
         An empty row stands for no links. Raises `ValueError` for a target or flags that no edge has.
         """
@@ -269,7 +272,7 @@ class Batch:
     def count_ended(self, host: KeptHost, state: State, change: int = 1, status: int = 0) -> None:
         """Count a page that ended, see `HostRow.count_ended`.
 
-        Pages only seen do not count for their host: most belong to hosts nobody visits. For one that waits
+        Pages only seen do not count for their host: most belong to hosts never visited. For one that waits
         for a budget there is `count_deferred`.
         """
         self.counts.states[state] += change

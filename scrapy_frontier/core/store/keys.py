@@ -154,7 +154,7 @@ def page_key(page_id: PageId) -> bytes:
 
 
 def aside_key(page_id: PageId) -> bytes:
-    """Key of the bytes of a page row that nobody can read."""
+    """Key of the bytes of a page row that cannot be read."""
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
 
 
