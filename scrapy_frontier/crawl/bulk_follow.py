@@ -529,9 +529,7 @@ class PageFollowing:
         key = rule.rule, referrer
         shared = self._shared.get(key)
         if shared is None:
-            meta = self._meta(rule, _TEXT)
-            shared = self._follow.codec.encode_link(rule.callback, rule.errback, referrer, meta)
-            self._shared[key] = shared
+            shared = self._shared[key] = self._follow.codec.encode(self._request(url, rule, _TEXT))
         if rule.rule is None:
             return shared
         text = _quote(found.text).encode("utf-8", "surrogatepass")

@@ -53,6 +53,7 @@ MOST_PARTS = 50_000  # containers and items in one request; what shares parts 20
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _CLASSES = 200  # classes of which it is kept what they are
 _HASH = "_attrs_cached_hash"  # differs between processes
+_MICROSECOND = timedelta(microseconds=1)
 # Types whose values are written as text: how, and how they are read.
 _TEXTS: dict[type, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     bytes: (lambda value: b64encode(value).decode(), partial(b64decode, validate=True)),
@@ -61,10 +62,14 @@ _TEXTS: dict[type, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     time: (time.isoformat, time.fromisoformat),
     Decimal: (str, Decimal),
     UUID: (str, UUID),
+    timedelta: (
+        lambda value: str(value // _MICROSECOND),
+        lambda text: int(text) * _MICROSECOND,
+    ),
 }
 _LISTS: tuple[type, ...] = (tuple, set, frozenset)
 # Types of values that cannot be changed, so that a copy is as good.
-FIXED = frozenset((*_SCALARS, *_TEXTS, timedelta))
+FIXED = frozenset((*_SCALARS, *_TEXTS))
 
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
@@ -120,8 +125,6 @@ class _Writer:
             return {TAG: "dict", "v": [[self.plain(key), self.plain(item)] for key, item in value.items()]}
         if kind is list:
             return [self.plain(item) for item in value]
-        if kind is timedelta:
-            return {TAG: "timedelta", "v": [value.days, value.seconds, value.microseconds]}
         if kind in _LISTS:
             parts = [self.plain(item) for item in value]
             return {TAG: kind.__name__, "v": parts if kind is tuple else sorted(parts, key=repr)}
@@ -156,7 +159,6 @@ def _read_list(make: Callable[[Any], Any], parts: list[Any]) -> Any:
 _READ_BY_TAG: dict[str, Callable[[Any], Any]] = {
     **{kind.__name__: read for kind, (_, read) in _TEXTS.items()},
     **{kind.__name__: partial(_read_list, kind) for kind in _LISTS},
-    "timedelta": lambda parts: timedelta(*parts),
     "dict": lambda pairs: {from_plain(key): from_plain(item) for key, item in pairs},
 }
 
@@ -351,15 +353,6 @@ class Codec:
             reason = format_exception_only(error)[0].strip()
             raise Unstorable(f"looking at what it holds raised {reason}") from error
 
-    def encode_link(self, callback: Any, errback: Any, referer: str | None, meta: dict[str, Any]) -> bytes:
-        """Returns the payload of a GET with these alone, without making a request."""
-        fields = self._callback_fields(callback, errback)
-        if referer is not None:
-            fields["headers"] = {"Referer": referer.encode().decode("latin-1")}
-        if meta:
-            fields["meta"] = to_plain(meta)
-        return dump(fields)
-
     def decode(self, url: str, priority: int, payload: bytes, with_callbacks: bool = True) -> Request:
         """Makes a new request like the one that was encoded, perhaps without its callbacks. Raises
         `Unreadable` with the reason."""
@@ -375,13 +368,12 @@ class Codec:
         except Exception as error:  # any bytes may stand there
             raise Unreadable(f"{type(error).__name__}: {error}") from error
 
-    def _callback_fields(self, callback: Any, errback: Any) -> dict[str, Any]:
-        both = (("callback", callback), ("errback", errback))
-        return {field: self.callbacks.name_of(method) for field, method in both if method is not None}
-
     def _fields_of(self, request: Request) -> dict[str, Any]:
         *_, headers, meta, cookies, arguments, flags = scrapy_internals.attributes(request)
-        fields = self._callback_fields(request.callback, request.errback)
+        both = (("callback", request.callback), ("errback", request.errback))
+        fields: dict[str, Any] = {
+            name: self.callbacks.name_of(each) for name, each in both if each is not None
+        }
         if headers:
             fields["headers"] = _plain_headers(headers)
         if request.method != "GET":

@@ -67,13 +67,7 @@ class DupeFilter:
         there is none, or it raises: twice is better than never."""
         if not self.is_own or request.dont_filter:
             return False
-        try:
-            return bool(self._filter.request_seen(request))
-        except Exception as error:
-            words = "%s raised %s for %s, which is queued: mend its request_seen (said once)"
-            about = self._name, describe(error), request
-            self._reporter.log_once(_NAME, logging.ERROR, words, *about, exc_info=True)
-            return False
+        return bool(self._call("request_seen", self._filter.request_seen, request))
 
     def dropped(self, request: Request) -> None:
         """*request* is dropped, by the filter or because its page is known: has the ``log`` of the filter say
@@ -81,12 +75,7 @@ class DupeFilter:
         if self._log is None:
             self._reporter.tally["dupefilter/filtered"] += 1
             return
-        try:
-            self._log(request, self._reporter.spider)
-        except Exception as error:
-            words = "%s raised %s for %s, which is dropped all the same: mend its log (said once)"
-            about = self._name, describe(error), request
-            self._reporter.log_once(f"{_NAME} log", logging.ERROR, words, *about, exc_info=True)
+        self._call("log", self._log, request, self._reporter.spider)
 
     def for_spiders(
         self, identities: Identities, frontier: Frontier, clean: Callable[[str], str]
@@ -98,14 +87,21 @@ class DupeFilter:
         return self._filter if self.is_own else KnownPages(identities, frontier, clean)
 
     def close(self, reason: str) -> None:
-        """Closes the filter; logs what it raises."""
-        if self._filter is None:
-            return
+        """Closes the filter."""
+        if self.is_own:
+            self._call("close", self._filter.close, reason)
+
+    def _call(self, name: str, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a *method* of the filter; logs what it raises, once for each *name*, and returns None
+        then."""
         try:
-            self._filter.close(reason)
+            return method(*arguments)
         except Exception as error:
-            words = "%s raised %s when it was closed: mend its close"
-            self._reporter.log(logging.ERROR, words, self._name, describe(error), exc_info=True)
+            words = "%s raised %s: no page is lost; mend its %s (said once)"
+            self._reporter.log_once(
+                f"{_NAME} {name}", logging.ERROR, words, self._name, describe(error), name, exc_info=True
+            )
+            return None
 
 
 class KnownPages(BaseDupeFilter):

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .queued import QueuedRequests
 
 MOST_UNFILTERED = 10_000  # pages, 400 bytes each
-_MOST_LOGGED = 100  # hosts whose refused links are logged
 _REFUSED = {
     "deferred": "Keeping %s for later: %s",
     "over_budget": "Counted but not kept: %s: %s, and enough is kept for later",
@@ -82,7 +81,6 @@ class RequestEnqueuer:
     first_left: str = field(default="", init=False)
     unfiltered: dict[bytes, set[Any]] = field(default_factory=dict, init=False)
     _tried: set[PageId] = field(default_factory=set, init=False)  # seeds of earlier runs, tried in this run
-    _logged: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self, settings: FrontierSettings) -> None:
         self.identities, self._reporter = self._requests.identities, self._requests.reporter
@@ -197,7 +195,7 @@ class RequestEnqueuer:
         """Keeps what the frontier does not; returns the page that *request* is queued for, or will be."""
         page_id = answer.page_id
         if answer.kind:
-            self._report_refusal(answer, link, request)
+            self._report_refusal(answer, request)
         if answer.fate is Fate.REFUSED or page_id is None:
             return None
         if answer.fate is Fate.DEFERRED:
@@ -359,7 +357,7 @@ class RequestEnqueuer:
         new = 0
         for link, answer in zip(links, self._frontier.discover(links, self._clock(), lease), strict=True):
             if answer.kind:
-                self._report_refusal(answer, link, link.url)
+                self._report_refusal(answer, link.url)
             elif answer.is_taken or self._brings_back(answer, link):
                 new += 1
             elif not link.only_seen:
@@ -444,18 +442,15 @@ class RequestEnqueuer:
         answer = self._frontier.refusal(link, self._clock())
         if answer is None:
             return ""
-        self._report_refusal(answer, link, target)
+        self._report_refusal(answer, target)
         return not_followed(target.url, answer.why_refused)
 
-    def _report_refusal(self, answer: Discovered, link: Link, what: Request | str) -> None:
-        """Counts that *link*, made of *what*, was not queued; logs it once for a host, and for every seed."""
+    def _report_refusal(self, answer: Discovered, what: Request | str) -> None:
+        """Counts that the link made of *what* was not queued; logs the first of each kind, and every seed."""
         self._tally[refusal_stat(answer.kind)] += 1
         words = _REFUSED.get(answer.kind, "Refused %s, which looks like a trap (%s)")
         if answer.page_id is None and isinstance(what, Request) and is_seed(what):
             self._reporter.log(logging.WARNING, f"{words}; {_FROM_SEED}", what, answer.reason)
             return
-        key = f"{answer.kind} {link.host}"
-        if key not in self._logged and len(self._logged) < _MOST_LOGGED:
-            self._logged.add(key)
-            rest = f"said once for {link.host}; see the stats frontier/traps and frontier/deferred"
-            self._reporter.log(logging.INFO, f"{words}; {rest}", what, answer.reason)
+        words += "; said once: see the stats frontier/traps and frontier/deferred"
+        self._reporter.log_once(f"refused {answer.kind}", logging.INFO, words, what, answer.reason)

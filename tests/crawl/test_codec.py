@@ -261,17 +261,6 @@ def test_any_url_comes_back(text: str) -> None:
     assert round_trip(request).url == request.url
 
 
-@pytest.mark.parametrize("callbacks", [(None, None), (SPIDER.parse, SPIDER.parse_book)])
-@pytest.mark.parametrize("referer", [None, "http://h/a?b=c", 'http://h/\u00e4"quoted"'])
-@pytest.mark.parametrize("meta", [{}, {"depth": 1}, {"rule": 0, "link_text": '\ufdd0"\ud800', "depth": 2}])
-def test_a_payload_of_a_link_is_that_of_a_request_for_it(
-    callbacks: tuple[Any, Any], referer: str | None, meta: dict[str, Any]
-) -> None:
-    headers = None if referer is None else {"Referer": referer}
-    request = Request(URL, callbacks[0], errback=callbacks[1], headers=headers, meta=meta)
-    assert CODEC.encode_link(*callbacks, referer, meta) == CODEC.encode(request)
-
-
 # -- callbacks -----------------------------------------------------------------------------------------
 
 
