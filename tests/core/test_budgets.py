@@ -102,26 +102,6 @@ def test_a_larger_budget_brings_back_exactly_what_was_deferred_in_order(tmp_path
     frontier.close()
 
 
-def test_a_page_that_is_refused_once_it_was_fetched_costs_as_any_other(tmp_path: Path) -> None:
-    """It led into a private network, say, or asks to be kept nowhere."""
-    frontier = start(tmp_path, host_pages=2)
-    frontier.discover(pages(6), NOW)
-    lease = frontier.lease(NOW)
-    assert lease is not None
-    frontier.release(lease, EXCLUDED._replace(status=302), NOW)
-    assert drain(frontier) == [1]
-    row = records.decode_host(frontier._store.get(keys.host_key("a.example")) or b"")
-    assert (row.excluded, row.fetched) == (1, 2)
-    frontier.close()
-    frontier = start(tmp_path, host_pages=2)
-    assert drain(frontier) == []
-    check = Check(frontier._store, lambda page: page.url.encode().rjust(40, b"."), NOW)
-    assert list(check.run()) == []
-    assert frontier.requeue(0, NOW, b"", 0)
-    assert drain(frontier) == [0], "the place it took is its own"
-    frontier.close()
-
-
 def test_a_smaller_budget_puts_aside_what_was_queued(tmp_path: Path) -> None:
     count = 3 * PAGES_AT_A_TIME
     frontier = start(tmp_path)
@@ -147,15 +127,6 @@ def test_a_page_under_way_counts_and_a_retry_keeps_its_place(tmp_path: Path) -> 
     frontier.release(lease, Outcome(Event.RETRIED, 503), NOW)
     assert drain(frontier) == [0]
     assert seen(frontier) == 2
-    frontier.close()
-
-
-def test_a_further_visit_is_no_further_page(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pages=1)
-    frontier.discover(pages(2), NOW)
-    assert drain(frontier) == [0]
-    frontier.discover([page(0, again=True)], NOW)
-    assert drain(frontier) == [0]
     frontier.close()
 
 
@@ -341,32 +312,6 @@ def test_what_would_be_refused_is_what_is_refused(tmp_path: Path) -> None:
 
 
 # -- their place in the order ------------------------------------------------------------------------------
-
-
-def test_pages_put_aside_from_their_queue_keep_their_place(tmp_path: Path) -> None:
-    """The budget shrinks, and grows again."""
-    frontier = start(tmp_path)
-    frontier.discover([page(number, bucket=0x7000 + number, is_placed=True) for number in range(5)], NOW)
-    frontier.close()
-    frontier = start(tmp_path, scorer="fifo", host_pages=1)
-    assert drain(frontier) == [4]
-    frontier.close()
-    frontier = start(tmp_path, scorer="fifo", host_pages=9)
-    assert drain(frontier) == [3, 2, 1, 0]
-    frontier.close()
-
-
-def test_a_link_score_outlives_the_wait_for_a_budget(tmp_path: Path) -> None:
-    frontier = start(tmp_path, scorer="link", host_pages=1)
-    frontier.discover([page(0, weight=9.0)], NOW)
-    frontier.discover(
-        [page(number, weight=score) for number, score in enumerate((0.5, 4.0, 1.0, 2.0), 1)], NOW
-    )
-    assert drain(frontier) == [0]
-    frontier.close()
-    frontier = start(tmp_path, scorer="link", host_pages=9)
-    assert drain(frontier) == [2, 4, 3, 1]
-    frontier.close()
 
 
 def test_golden_bytes_of_deferred_rows() -> None:

@@ -3,7 +3,7 @@
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
 all of it. A kill brings it back to what it was at the last commit. Requests that only one process has are
 lost with it: their pages are only seen when their turn comes, and links bring them back. A second machine
-does the same with a scorer that changes its mind all the time. Turns for age (`test_order_of_hosts.py`) are
+does the same with a scorer that changes its mind all the time. Turns for age (`test_turns.py`) are
 put off here for ever: what is left is best first.
 """
 

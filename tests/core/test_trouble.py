@@ -301,21 +301,6 @@ def test_an_answer_opens_the_host_and_thirty_quiet_minutes_forgive_it(tmp_path: 
     frontier.close()
 
 
-def test_strikes_are_remembered_when_a_host_left_memory_meanwhile(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    now = NOW
-    for strike in range(1, 5):
-        frontier.discover([page(str(strike))], now)
-        lease = take(frontier, now)
-        rest = frontier.record_cooldown("a.example", Trouble("HTTP 429", sent=now), now)
-        frontier.release(lease, Outcome(Event.FAILED, 429, "HTTP 429"), now)
-        assert rest.cooldown.strikes == strike
-        now = rest.cooldown.until + FORGIVEN - 1
-        assert frontier.lease(now) is None
-        assert frontier.hosts == 0
-    frontier.close()
-
-
 def test_an_answer_to_a_request_from_before_the_trouble_proves_nothing(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 2))
     frontier.discover([page(str(number)) for number in range(9)], NOW)
@@ -484,14 +469,6 @@ def test_a_host_that_never_answers_is_asked_as_often_as_a_page(tmp_path: Path) -
     assert done.times() == [0, 1, 3]
     assert Counter(done.ended.values()) == {f"http://{A} connection refused": 50}
     assert done.now < NOW + 3.1
-
-
-def test_while_another_host_has_pages_it_rests_as_ever(tmp_path: Path) -> None:
-    frontier = start(tmp_path, politeness={B: Politeness(10.0, 1)}, give_up_rule=GIVE_UP_RULE)
-    frontier.discover([page("a1", A), *(page(f"b{number}", B) for number in range(5))], NOW)
-    done = Crawl(frontier, {f"http://{A}": REFUSED, f"http://{B}": FINE}).run()
-    assert done.times(A) == [0, 40, 42]
-    assert frontier.pending == 0
 
 
 def test_a_port_that_is_closed_says_nothing_about_another(tmp_path: Path) -> None:

@@ -103,19 +103,6 @@ def test_no_request_before_retry_after_has_passed(
     assert crawl.stats["frontier/cooldown/strikes"] == crawl.stats["frontier/cooldown/postponed"] == 1
 
 
-@pytest.mark.parametrize("status", [403, 500, 502])
-def test_retry_after_counts_with_any_error_that_may_pass(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], status: int
-) -> None:
-    """Some say 403 where they mean 429."""
-    web.on("/0", Answer(status, headers={"Retry-After": "2"}), Answer())
-    urls = [web.url(f"/{number}") for number in range(3)]
-    run(LinkSpider, {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, start_urls=urls)
-    assert web.gaps()[0] >= 2 - TOLERANCE
-    assert Counter(web.paths()) == {"/0": 2, "/1": 1, "/2": 1}
-    assert all_done(pages())
-
-
 def test_bare_503_rests_and_doubles(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:

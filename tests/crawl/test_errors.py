@@ -9,7 +9,6 @@ import math
 import re
 import resource
 import shutil
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,8 @@ import plyvel
 import pytest
 from conftest import Crawl, assert_closed
 from humble import humbly
-from scrapy import FormRequest, Request, Spider
+from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
-from server import Answer, Web
 
 from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
 from scrapy_frontier.core.store import keys
@@ -29,6 +27,8 @@ from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from server import Web
 
     from scrapy_frontier.core.store.records import Page
 
@@ -337,50 +337,6 @@ def test_odd_urls(web: Web, run: Run, tmp_path: Path, pages: Callable[[], dict[s
     found = pages()
     assert len(found) == ended[0] + ended[1]
     assert not [page for page in found.values() if page.state is State.QUEUED]
-
-
-class ClosureSpider(Spider):
-    """Callbacks that no payload can name, and meta that no payload can hold."""
-
-    name = "closures"
-    url: str
-
-    async def start(self) -> Any:
-        greeting = "hello"
-        yield Request(self.url + "1", lambda response: {"page": 1}, meta={"lock": Secret()})
-        yield Request(self.url + "2", lambda response: [{"page": 2, "says": greeting}])
-        yield Request(self.url + "3", self.parse_page, cb_kwargs={"page": 3, "secret": Secret()})
-        yield Request(self.url + "4", callback=self.parse_page, cb_kwargs={"page": 4})
-        yield FormRequest(self.url + "5", formdata={"a": "b"}, callback=lambda response: self.more(response))
-
-    def parse_page(self, response: Response, page: int, secret: Any = None) -> Any:
-        yield {"page": page}
-
-    def more(self, response: Response) -> Any:
-        yield {"page": 5}
-        yield Request(self.url + "6", lambda response: {"page": 6})
-
-
-class Secret:
-    """Nothing a payload could hold."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-def test_closures_work_and_are_counted(web: Web, run: Run, pages: Callable[[], dict[str, Page]]) -> None:
-    """Also when their pages fail at first, and come back."""
-    for number in range(1, 7):
-        web.on(f"/{number}", Answer(503), Answer())
-    crawl = run(ClosureSpider, url=web.url("/"))
-    assert crawl.reason == "finished"
-    assert crawl.stats["item_scraped_count"] == 6
-    assert crawl.stats["scheduler/enqueued/memory"] == 5
-    assert crawl.log.count("does not survive a restart") == 1
-    assert sorted(web.paths()) == sorted(2 * [f"/{number}" for number in range(1, 7)])
-    found = pages()
-    assert len(found) == 6
-    assert {page.state for page in found.values()} == {State.DONE}
 
 
 def test_unreadable_record_is_set_aside(web: Web, start: Run) -> None:

@@ -99,15 +99,6 @@ class BusySpider(Spider):
         yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
 
 
-class CountingSpider(Spider):
-    name = "counting"
-
-    def parse(self, response: Response) -> Any:
-        stats = self.crawler.stats
-        assert stats is not None
-        yield {"out": stats.get_value("scheduler/dequeued"), "in": stats.get_value("scheduler/enqueued")}
-
-
 def urls_of(web: Web, number: int) -> list[str]:
     for each in range(number):
         web.on(f"/{each}", Answer())
@@ -172,10 +163,3 @@ def test_callbacks_that_compute_take_no_further_places(run: Callable[..., Crawl]
     assert crawl.stats["item_scraped_count"] == 40
     assert "'most': 4" in crawl.log
     assert "'most': 8" not in crawl.log
-
-
-def test_callbacks_see_how_many_requests_there_were(run: Callable[..., Crawl], web: Web) -> None:
-    """All came in and went out long before the first page is there."""
-    urls = [web.on(f"/{number}", Answer(delay=1)) for number in range(5)]
-    crawl = run(CountingSpider, WAYS["alone"] | {"LOG_LEVEL": "DEBUG"}, start_urls=urls)
-    assert crawl.log.count("{'out': 5, 'in': 5}") == 5
