@@ -349,7 +349,7 @@ class Codec:
             raise Unstorable("it holds data without end, or nested too deeply") from None
         except Unstorable:
             raise
-        except Exception as error:  # the ``__hash__`` or ``__iter__`` of somebody's class
+        except Exception as error:  # the ``__hash__`` or ``__iter__`` of a class of the project
             reason = format_exception_only(error)[0].strip()
             raise Unstorable(f"looking at what it holds raised {reason}") from error
 

@@ -106,8 +106,8 @@ class QueuedRequests:
         return answer.fate is Fate.ABSENT and answer.page_id not in self.in_memory
 
     def replace(self, page_id: PageId, follow_up: Request) -> bytes | None:
-        """The payload of *follow_up*, which takes the place of the request of its page; None where there is
-        none: then the old one stands for the page after a restart."""
+        """Puts *follow_up* in the place of the request of its page and returns its payload; None if it has
+        none: then the old request stands for the page after a restart."""
         payload, is_stored = self.payload_of(follow_up)
         if is_stored:
             self.ended(page_id)
