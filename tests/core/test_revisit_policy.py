@@ -16,6 +16,7 @@ from scrapy_frontier.core.parse.directives import NO_CONSEQUENCES, Consequences
 from scrapy_frontier.core.revisits import change_rates
 from scrapy_frontier.core.revisits.change_rates import HintAccuracy, History, HostChangeRates, Known
 from scrapy_frontier.core.revisits.learnt import Starts
+from scrapy_frontier.core.revisits.plans import Plans, RevisitRule
 from scrapy_frontier.core.revisits.policy import (
     FULL_AFTER,
     Adaptive,
@@ -342,3 +343,25 @@ def test_a_host_is_to_blame_while_most_of_its_pages_are_gone() -> None:
     for _ in range(12):
         losses = losses.after(Result.UNCHANGED, State.DONE, NOT_BAD)
     assert not losses.are_many
+
+
+@pytest.mark.parametrize(
+    ("hub", "url"),
+    [
+        ("http://a.example", "http://a.example/"),
+        ("HTTP://A.example/list?b=2&a=1#top", "http://a.example/list?a=1&b=2"),
+        ("http://a.example/\xfc", "http://a.example/%C3%BC"),
+        ("http://a.example/list?tags=news|b", "http://a.example/list?tags=news%7Cb"),
+        ("http://a.example/News_(paper)?action=history", "http://a.example/News_(paper)?action=history"),
+        ('http://a.example/list?q={"a":1}', "http://a.example/list?q=%7B%22a%22:1%7D"),
+        *((hub, "") for hub in ("http://[^/]+/hub", r"http://a\.example/h", "http://a.example/h.*")),
+        *((hub, "") for hub in ("http://[a-z.]+/hub$", "http://(www.)?a.example/hub", "http://.*?/hub")),
+        *((hub, "") for hub in ("http://a.example/(?:hub)", "http://a.example/(news|hub)", "/hub")),
+    ],
+)
+def test_a_hub_is_named_by_its_url_however_that_is_spelled_or_by_a_pattern(hub: str, url: str) -> None:
+    rule = RevisitRule(hubs=((hub, DAY),))
+    plans = Plans(rule, lambda page_id: None)
+    pages = [Page(each, State.DONE) for each in (url or "http://a.example/hub", "http://a.example/x")]
+    assert [plans.of(number, page).is_hub for number, page in enumerate(pages)] == [True, False]
+    assert rule.hub_urls == ([hub] if url else [])

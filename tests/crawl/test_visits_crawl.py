@@ -119,18 +119,11 @@ def test_a_304_that_the_user_asked_for_is_the_spiders(web: Web, items: Callable[
     assert [visit.lines["if-none-match"] for visit in web.visits if visit.path == "/a"] == ['"mine"']
 
 
-def test_a_304_that_nobody_asked_for_is_asked_once_more(web: Web, run: Run, pages: Pages) -> None:
-    from server import Answer
-
-    url = web.on("/a", Answer(304), Answer(200, body="hello"))
-    always = web.on("/b", status=304)
-    settings = {**ADDON, "FRONTIER_REVISIT": "interval"}
-    assert run(One, settings, url=url).reason == "finished"
-    assert run(One, settings, url=always).reason == "finished"
-    assert pages()[url].status == 200
-    assert (pages()[always].status, pages()[always].state.name) == (304, "FAILED")
-    assert (web.paths().count("/a"), web.paths().count("/b")) == (2, 2)
-    assert all("if-none-match" not in visit.lines for visit in web.visits)
+def test_a_304_that_nobody_asked_for_is_an_error(web: Web, run: Run, pages: Pages) -> None:
+    url = web.on("/a", status=304)
+    assert run(One, {**ADDON, "FRONTIER_REVISIT": "interval"}, url=url).reason == "finished"
+    assert (pages()[url].status, pages()[url].state.name) == (304, "FAILED")
+    assert ["if-none-match" in visit.lines for visit in web.visits] == [False]
 
 
 def test_a_body_that_broke_off_leaves_neither_validators_nor_a_digest(
