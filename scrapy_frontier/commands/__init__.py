@@ -65,7 +65,7 @@ COMMANDS: dict[str, Spec] = {
     "import": Spec("maintain", "fill an empty directory from such a file", "FILE", 1, 1),
 }
 
-# Options that not every command takes: how argparse is to read each. No help has a colon: where one ends a
+# Options of some commands, as argparse takes them. No help has a colon: if one ends a
 # line, Scrapy makes that line a heading.
 _SWITCH: Option = {"action": "store_true", "default": None}
 OPTIONS: dict[str, Option] = {
@@ -137,8 +137,7 @@ class Command(ScrapyCommand):
             group.add_argument(f"--{name}", **option)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """As Scrapy has it. Raises `UsageError`, which names the setting where it has to be a dict and is
-        none."""
+        """Reads the options as Scrapy does; `UsageError` names a setting that should be a dict."""
         assert self.settings is not None
         name = value = ""
         try:
@@ -151,8 +150,8 @@ class Command(ScrapyCommand):
         super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Run the command that *args* begin with and keep what it returns as ``exitcode``; without any print
-        what there is. Raises `UsageError`."""
+        """Runs the command that *args* begin with, and keeps its exit code as ``exitcode``; without a command
+        prints a list of them. Raises `UsageError`."""
         if args[:1] == ["help"]:
             opts.help, args = len(args) > 1, args[1:]
         if not args:
@@ -170,8 +169,8 @@ class Command(ScrapyCommand):
 
 
 def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -> None:
-    """Raise `UsageError` for what argparse lets through, which knows nothing of the commands: a command or an
-    option there is not, one that *name* does not take, or too few or too many arguments."""
+    """Raises `UsageError` for what argparse lets through: unknown commands and options, options that the
+    command *name* does not take, too few or too many arguments."""
     spec = COMMANDS.get(name)
     unknown = [argument for argument in arguments if argument.startswith("--")]
     if name.startswith("-") or unknown:
@@ -190,7 +189,7 @@ def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -
 
 
 def _likely(written: str, known: Iterable[str], before: str = "") -> str:
-    """What of *known*, with *before* in front, may be meant: the end of a sentence, or nothing."""
+    """Returns the end of a sentence that suggests names of *known*, with *before* in front; or nothing."""
     from difflib import get_close_matches
 
     name = written.removeprefix(before).partition("=")[0].lower()
@@ -199,14 +198,14 @@ def _likely(written: str, known: Iterable[str], before: str = "") -> str:
 
 
 def usage(name: str) -> str:
-    """A command of `COMMANDS` with its arguments and options, as one writes it."""
+    """Returns a command of `COMMANDS` with its arguments and options, as it is written."""
     spec = COMMANDS[name]
     options = [f"[--{option}]" for option in spec.options]
     return " ".join([name, *filter(None, [spec.arguments]), *options])
 
 
 def description(name: str) -> str:
-    """What a command of `COMMANDS` does and takes, lines within 80 columns."""
+    """Returns the help of a command of `COMMANDS`, within 80 columns."""
     spec = COMMANDS[name]
     lines = [f"Usage: scrapy frontier {usage(name)}", "", f"  {spec.does}", "", "Options"]
     for option, how in {**{each: OPTIONS[each] for each in spec.options}, **COMMON}.items():
@@ -220,7 +219,7 @@ def description(name: str) -> str:
 
 
 def overview() -> str:
-    """All commands, a line or two each, within 80 columns."""
+    """Returns a list of all commands, a line or two each, within 80 columns."""
     lines = ["Usage: scrapy frontier COMMAND [arguments] [options]", ""]
     for name, spec in COMMANDS.items():
         how = usage(name)

@@ -97,7 +97,7 @@ def _fail(output: Output, error: Exception) -> int:
     reason = getattr(error, "reason", "frontier_error")
     try:
         output.failure(reason, message)
-    except OSError:  # nobody reads it, or its disk is full
+    except OSError:  # the pipe is closed, or its disk is full
         _close_stdout()
     return EXIT_FAILED
 

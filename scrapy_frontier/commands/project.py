@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..core.store.leveldb import Store
     from ..core.store.records import Page
 
-_CODEC = request_codec.Codec(Spider("frontier"))  # it only asks who pages are
+_CODEC = request_codec.Codec(Spider("frontier"))  # only used to rebuild requests for their fingerprints
 
 
 _NOTE = (
@@ -70,7 +70,7 @@ _ADDON_FAILS = (
 
 
 class NoFrontier(FrontierError):
-    """There is no frontier where one is looked for; nothing is made there."""
+    """There is no frontier in the directory; none was made there."""
 
     reason = "frontier_missing"
 
@@ -198,8 +198,8 @@ class Project:
         return facts.find_page(store, self.identities.of(self.request(url)))
 
     def fingerprint_of(self, page: Page) -> bytes | None:
-        """The fingerprint of the request that *page* stands for, as it was before any try changed it; None
-        where it cannot be rebuilt."""
+        """Returns the fingerprint of the request of *page*, as it was before any retry changed it; None if it
+        cannot be rebuilt."""
         # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
         if self.identities.is_default and request_codec.is_plain_get(page.payload):
             plain = plain_fingerprint(page.url)
@@ -307,6 +307,6 @@ def _is_ours(name: object) -> bool:
 
 
 def request_of(page: Page) -> Request:
-    """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
+    """Returns the request of *page* without its callbacks: these name methods of the spider, and no
     fingerprint depends on them. Raises `codec.Unreadable`."""
     return _CODEC.decode(page.url, page.priority, page.payload, with_callbacks=False)

@@ -120,7 +120,7 @@ def remove(directory: Path, user: str) -> None:
                         f"{file} is no file of a frontier: nothing was removed; move it away, or remove "
                         f"{path} by hand"
                     )
-        for path in found:  # at once: nobody finds half a database
+        for path in found:  # in one step each: no process finds half a database
             path.rename(path.with_name(f"{path.name}.removed-{os.getpid()}"))
         lock.database_removed()
     for path in found:

@@ -270,7 +270,7 @@ def refuse_links(directory: Path) -> None:
     database = directory / DATABASE
     suspects = [directory, directory / _LOCK, database, directory / REPAIRING]
     with (
-        contextlib.suppress(OSError),  # whoever opens it says what is the matter
+        contextlib.suppress(OSError),  # opening it says what is the matter
         os.scandir(database) as files,
     ):
         suspects += [Path(file.path) for file in files if file.is_symlink()]
@@ -568,7 +568,7 @@ class Store:
         self.look()
         self.check()
         self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
-        self.write({})  # LevelDB tells only who writes that merging failed
+        self.write({})  # LevelDB reports a failed compaction to the next write
 
     def close(self) -> None:
         """Closes the database and releases the lock; does nothing the second time. Reads after it raise
