@@ -33,7 +33,6 @@ from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import scrapy_internals
 from .callback_requests import Offsite, usual_listeners
 from .codec import Unreadable, copied
-from .fingerprints import is_plain
 from .in_flight import PageLinks
 from .link_extractor import FollowRule, PageReader, is_text, kind_of, let_go_of_tree
 from .meta_keys import FOLLOW, LINK_SCORE
@@ -139,8 +138,6 @@ BUILT_IN = (
     *(StartSpiderMiddleware, HttpErrorMiddleware, DepthMiddleware, UrlLengthMiddleware),
     referer.RefererMiddleware,
 )
-_BY_SCHEME = (referer.NoReferrerWhenDowngradePolicy, referer.DefaultReferrerPolicy)
-_TO_WEB = ("http:", "https")
 _OF_ITS_OWN = frozenset(("referrer_policy", "depth_reset"))  # meta that overrides what the page says
 _NO_REQUEST = Request("http://none.invalid/")  # without a Referer policy
 
@@ -207,31 +204,19 @@ class Referrers:
         if built_ins.referer is not None:
             self._policy = built_ins.referer.policy(response, _NO_REQUEST)
         self._is_by_origin = type(self._policy).__module__ == referer.__name__
-        self._is_by_scheme = type(self._policy) in _BY_SCHEME
-        self._known: dict[str, str | None] = {}
+        self._known: dict[str, str | None] = {}  # by origin
 
     def of(self, url: str) -> str | None:
         """Return the Referer of a request for *url*, None for none. A policy of Scrapy's is asked once for an
-        origin or a scheme: its answer depends on nothing else."""
-        policy = self._policy
-        if policy is None:
+        origin: its answer depends on nothing else."""
+        if self._policy is None:
             return None
         if not self._is_by_origin:
-            return policy.referrer(self._page, url)
-        key = url[:5] if self._is_by_scheme else origin_text(url)
-        if key not in self._known:
-            is_bare = self._is_by_scheme and key in _TO_WEB and _is_bare(self._page)
-            self._known[key] = self._of_bare(key) if is_bare else policy.referrer(self._page, url)
-        return self._known[key]
-
-    def _of_bare(self, scheme: str) -> str | None:
-        """Return the Referer by a policy that looks at schemes, for a page whose URL it does not shorten."""
-        return None if self._page.startswith("https") and scheme != "https" else self._page
-
-
-def _is_bare(url: str) -> bool:
-    """Whether *url* is its own Referer: nothing has to be stripped."""
-    return is_plain(url) and not url.split("/", 3)[2].endswith((":80", ":443"))
+            return self._policy.referrer(self._page, url)
+        origin = origin_text(url)
+        if origin not in self._known:
+            self._known[origin] = self._policy.referrer(self._page, url)
+        return self._known[origin]
 
 
 def known_ending(crawler: Crawler, built_ins: BuiltIns, response: Response) -> str | None:

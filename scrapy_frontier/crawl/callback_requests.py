@@ -128,35 +128,13 @@ class TimeSlice:
         return left <= 0
 
 
-class PlaceInLine:
-    """A page's place in *line*, among the pages with very many links, from its first `give_way` until
-    `leave`.
-
-    The first in line gives way for one turn of the event loop at a time, the others until it is idle. So each
-    page ends in bounded time; a kill before that has it fetched again.
-    """
-
-    def __init__(self, line: list[PlaceInLine]) -> None:
-        self._line = line
-
-    async def run(self, steps: Iterator[None]) -> None:
-        """Take all *steps*, and give way to others after every slice of time."""
-        time_slice = TimeSlice()
-        for _ in steps:
-            if perf_counter() >= time_slice.look_at and time_slice.is_over():
-                await self.give_way()
-                time_slice.renew()
-
-    async def give_way(self) -> None:
-        """Let other pages have their turn."""
-        if self not in self._line:
-            self._line.append(self)
-        await scrapy_internals.give_way(1 if self._line[0] is self else scrapy_internals.TURNS)
-
-    def leave(self) -> None:
-        """Leave the line: the page is done."""
-        if self in self._line:
-            self._line.remove(self)
+async def run_in_slices(steps: Iterator[None]) -> None:
+    """Take all *steps*, and let other pages work after every slice of time."""
+    time_slice = TimeSlice()
+    for _ in steps:
+        if perf_counter() >= time_slice.look_at and time_slice.is_over():
+            await scrapy_internals.give_way()
+            time_slice.renew()
 
 
 class _PageOutput:

@@ -21,6 +21,7 @@ from ..core.reasons import LONGEST_URL
 from ..core.store.link_rows import NOFOLLOW
 from . import scrapy_internals
 from .assembly import Component
+from .callback_requests import run_in_slices
 from .codec import copied
 from .fingerprints import page_fingerprint
 from .link_extractor import LARGE_PAGE, is_text, parse_beside, references_of, tree_of
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.directives import Consequences
-    from .callback_requests import PlaceInLine
 
 
 class DirectiveRules(Component):
@@ -140,15 +140,15 @@ class PageRules:
         self._inherited = pattern_and_force_of(self._response.request)
         self._is_read = self._is_nofollow or not self._has_rels
 
-    async def filter(self, result: AsyncIterator[Any], place: PlaceInLine) -> AsyncIterator[Any]:
+    async def filter(self, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Yield the canonical page if it is to be fetched, then the *result* of a callback without dropped
-        items; links that are not followed end here. Gives way at *place* while the page is read."""
+        items; links that are not followed end here. Gives way to other pages while this one is read."""
         for more in self._more():
             yield more
         async for output in result:
             if not self._is_read and isinstance(output, Request) and self._is_link(output):
                 await parse_beside(self._response)
-                await place.run(self.find_refused())
+                await run_in_slices(self.find_refused())
             if (kept := self._judge(output)) is not None:
                 yield kept
 

@@ -25,7 +25,6 @@ from ..core.parse.html import SCAN_LIMIT, Head, References, scan_head
 from ..core.parse.urls import without_session
 from ..core.store.link_rows import KINDS
 from . import scrapy_internals
-from .fingerprints import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -160,7 +159,6 @@ def _parsed(response: HtmlResponse) -> Any:
 
 # --- references -------------------------------------------------------------------------------------------
 
-_BASE_WITHIN = 4096  # characters, by w3lib
 _WEB = ("http://", "https://")
 _MOST_TIMES_AS_LONG = 8  # a reference, as the URL that it becomes: escapes go, and dot segments
 _KIND_OF_TAG = {
@@ -207,15 +205,10 @@ def references_of(response: HtmlResponse, longest: int = 0) -> Callable[[str], s
 
 
 def _base_of(response: HtmlResponse) -> str:
-    """Return `get_base_url` of *response*; for a plain URL whose page has no base element in 2 us instead of
-    30."""
-    url = response.url
-    if "<base" in response.text[:_BASE_WITHIN].lower() or not is_plain(url):
-        try:
-            return get_base_url(response)
-        except ValueError:  # <base href="http://[">
-            return url
-    return url
+    try:
+        return get_base_url(response)
+    except ValueError:  # <base href="http://[">
+        return response.url
 
 
 def _as_requested(url: str) -> str | None:

@@ -13,7 +13,7 @@ from scrapy.exceptions import IgnoreRequest
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.bulk_follow import BuiltIns, bypass, chained, known_ending
-from ..crawl.callback_requests import PlaceInLine, TimeSlice
+from ..crawl.callback_requests import TimeSlice, run_in_slices
 from ..crawl.directive_rules import DirectiveRules
 from ..crawl.link_extractor import parse_beside
 from ..crawl.meta_keys import FOLLOW
@@ -41,13 +41,12 @@ class FrontierSpiderMiddleware(Component):
     With the downloader full the engine takes seeds without returning to the event loop: 100,000 of them froze
     it for 3.7 s; giving way brings that to 0.07 s. Of a page's links it takes 200 at a time, so beside a page
     with 100,000 links each turn of the event loop took 80 ms. Here such a page works only while the loop is
-    idle, or after ten turns; the oldest of them after one. A page of 50 links takes 5 ms and does not give
+    idle, or after ten turns. A page of 50 links takes 5 ms and does not give
     way.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._line: list[PlaceInLine] = []
         self._directive_rules = DirectiveRules(crawler)
 
     @cached_property
@@ -92,30 +91,27 @@ class FrontierSpiderMiddleware(Component):
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Yield what goes on of the *result* of a callback; its links are noted, or followed, on the way."""
-        rules, place = self._directive_rules.of(response), PlaceInLine(self._line)
+        rules = self._directive_rules.of(response)
         more = None if self._follow is None else self._follow.requests(response)
         if more is not None:
             result = chained(result, more)
         if rules is not None:
-            result = rules.filter(result, place)
+            result = rules.filter(result)
         taker, time_slice = self._taker(response, rules), TimeSlice()
         takes: Callable[[Any], bool] | None = None  # few callbacks of followed pages yield anything
         try:
-            try:
-                async for each in result:
-                    if takes is None:
-                        takes = bypass(self._built_ins, response, self.crawl.output if self.crawl else None)
-                    if (taker is None or taker.take(each)) and not takes(each):
-                        yield each
-                    if perf_counter() >= time_slice.look_at and time_slice.is_over():
-                        await place.give_way()
-                        time_slice.renew()
-            except Exception:  # of the callback: the links of its page count all the same
-                await _end(taker, response, place)
-                raise
-            await _end(taker, response, place)
-        finally:
-            place.leave()
+            async for each in result:
+                if takes is None:
+                    takes = bypass(self._built_ins, response, self.crawl.output if self.crawl else None)
+                if (taker is None or taker.take(each)) and not takes(each):
+                    yield each
+                if perf_counter() >= time_slice.look_at and time_slice.is_over():
+                    await scrapy_internals.give_way()
+                    time_slice.renew()
+        except Exception:  # of the callback: the links of its page count all the same
+            await _end(taker, response)
+            raise
+        await _end(taker, response)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> AsyncIterator[Any] | None:
         """Follow the links of a page whose callback, no generator, raised at once; then raise that again.
@@ -136,12 +132,12 @@ class FrontierSpiderMiddleware(Component):
                 await scrapy_internals.sleep(0)
 
 
-async def _end(taker: PageFollowing | LinkCollector | None, response: Any, place: PlaceInLine) -> None:
+async def _end(taker: PageFollowing | LinkCollector | None, response: Any) -> None:
     """Note or follow the links of *response*, whose callback has ended."""
     if taker is not None:
         if taker.reads_page:
             await parse_beside(response)
-        await place.run(taker.end())
+        await run_in_slices(taker.end())
 
 
 async def _raising(error: Exception) -> AsyncIterator[Any]:

@@ -66,16 +66,15 @@ GOES_ON = (
     *("", "\ufeff<!DOCTYPE html><html><head>", "<!-- <body> -->", "<!-->", "<!--->", "<!-- a -- b --!>"),
     *('<?php echo "x" ?>', "<title>a <b> </p> </titles></title >", "</head>\n", "</3>", "<link/rel=icon/>"),
     "<script>if (a<b) document.write('<p>')</script>",
-    "<script><!-- <script>x</script> --></script>",
     "<SCRIPT><!-- x --></Script>",
     *("<style>a > b {} <p></style>", '<noscript><img src="pixel"></noscript>'),
-    "<template><p><template></template></template>",
+    "<template><p></template>",
     *("<meta content='a>b' name=x>", "<link rel=stylesheet href='a\">b'>", "<base target=_top>"),
 )
 IS_OVER = (
     *("text", "<", "<p>", "<body>", "</body>", "</html>", "<h1 hidden>", "<!-- ", "<!--!>", "<title>"),
-    *("<title></titles>", "<script>", "<script><!-- <script> </script>", "<noscript>", "<svg>", "</br>"),
-    *("<template><template></template>", '<meta content="', "<linked>", " " * SCAN_LIMIT),
+    *("<title></titles>", "<script>", "<noscript>", "<svg>", "</br>"),
+    *("<template>", '<meta content="', "<linked>", " " * SCAN_LIMIT),
 )
 
 
@@ -114,6 +113,16 @@ def test_the_base_counts_only_when_it_is_a_web_address() -> None:
     for href in ("data:,x", "javascript:0", "http://[", ""):
         assert scan_head(f'<base href="{href}">').base_url("http://h/a") == "http://h/a"
     assert scan_head("<base href='//cdn/x/'>").base_url("https://h/a") == "https://cdn/x/"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "query"),
+    [("cp1252", "%E9"), ("shift_jis", "%93%FA"), ("utf-16", "%C3%A9"), ("hex", "%C3%A9")],
+)
+def test_a_query_is_sent_in_the_encoding_of_its_page(encoding: str, query: str) -> None:
+    letter = "\u65e5" if encoding == "shift_jis" else "\u00e9"
+    found = Head(encoding=encoding).absolute(f"/\u00e9?{letter}", "http://h/")
+    assert found == f"http://h/%C3%A9?{query}"
 
 
 TAGS = st.sampled_from(

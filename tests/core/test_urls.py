@@ -122,24 +122,6 @@ def test_hash_bang_becomes_an_escaped_fragment(url: str, expected: str | None) -
     assert escaped_fragment(url) == expected
 
 
-@pytest.mark.parametrize(
-    ("reference", "encoding", "url"),
-    [
-        ("/\u00e9?\u00e9#\u00e9", "cp1252", "/%C3%A9?%E9#%C3%A9"),
-        ("?\u00e9=1&b=\u20ac", "cp1252", "/?%E9=1&b=%80"),
-        ("?\u65e5\u8868", "shift_jis", "/?%93%FA%95\\"),
-        ("?a\u65e5b", "iso2022_jp", "/?a%1B$BF|%1B(Bb"),
-        ("?\u0416\u00e9 \u0416", "cp1252", "/?%26%231046%3B%E9%20%26%231046%3B"),
-        ("?\u00e9", "utf-16", "/?%C3%A9"),
-        ("?\u00e9", "hex", "/?%C3%A9"),
-        ("?\u00e9", "nonsense", "/?%C3%A9"),
-        ("?%E9", "cp1252", "/?%E9"),
-    ],
-)
-def test_a_query_is_sent_in_the_encoding_of_its_page(reference: str, encoding: str, url: str) -> None:
-    assert absolute(reference, "http://h/", encoding) == "http://h" + url
-
-
 HEX = "0123456789abcdef0123456789ABCDEF"
 
 

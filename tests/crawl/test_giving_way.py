@@ -74,29 +74,6 @@ def test_a_page_with_many_links_gives_way() -> None:
     assert turns_while(work) >= 10
 
 
-def test_the_oldest_of_two_is_done_first_however_much_others_have_to_do() -> None:
-    """A kill has all of them fetched again that are not done: they must not wait for each other, and for all
-    others, to the end."""
-    middleware = FrontierSpiderMiddleware.from_crawler(a_crawler())
-    done = [0, 0]
-    others_when_first_is_done = 0
-
-    async def take(number: int) -> None:
-        nonlocal others_when_first_is_done
-        response = page()
-        async for _ in middleware.process_spider_output(response, follow(response)):
-            done[number] += 1
-        if number == 0:
-            others_when_first_is_done = done[1]
-
-    async def work() -> None:
-        await asyncio.gather(take(0), take(1))
-
-    turns_while(work, seconds=2 * scrapy_internals.IDLE_TURN)
-    assert done == [LINKS, LINKS]
-    assert others_when_first_is_done < LINKS / 2
-
-
 @pytest.mark.parametrize("slowness", [1, 100])
 def test_a_usual_page_does_not(monkeypatch: pytest.MonkeyPatch, slowness: int) -> None:
     """Fifty links of 0.1 ms, also where the clock runs on because others have the processor: every turn

@@ -11,6 +11,8 @@ from html import unescape
 from html.entities import html5
 from typing import TYPE_CHECKING
 
+from w3lib.url import safe_url_string
+
 from .headers import BLANK, Refresh, parse_refresh, rel_tokens
 from .urls import absolute
 
@@ -33,11 +35,21 @@ class Head:
     def base_url(self, url: str) -> str:
         """Return the base of relative links in the page at *url*; a base that is no http(s) URL is
         ignored."""
-        return url if self.base is None else absolute(self.base, url, self.encoding) or url
+        return url if self.base is None else absolute(self._escaped(self.base), url) or url
 
     def absolute(self, reference: str, url: str) -> str | None:
         """Return the URL of *reference* in the page at *url*; None if it is no http(s) URL."""
-        return absolute(reference, self.base_url(url), self.encoding)
+        return absolute(self._escaped(reference), self.base_url(url))
+
+    def _escaped(self, reference: str) -> str:
+        """Escape the query in the encoding of the page, as browsers do; UTF-16 and UTF-32 are sent as
+        UTF-8."""
+        if reference.isascii() or self.encoding.startswith("utf"):
+            return reference
+        try:
+            return safe_url_string(reference, self.encoding)
+        except (ValueError, LookupError):  # the encoding lacks a character
+            return reference
 
 
 _TAG_NAME = re.compile(rf"[A-Za-z][^{BLANK}/>]*")
@@ -58,7 +70,8 @@ _BODY_BEGINS_AFTER = frozenset(("body", "html", "br"))  # end tags; others are i
 def scan_head(page: str, encoding: str = "utf-8") -> Head:
     """Read the meta, base and link elements of the HTML *page*, decoded from *encoding*, up to the body.
 
-    HTML Standard 13.2, as far as it concerns a head. Tags in comments, scripts, styles, titles and templates
+    HTML Standard 13.2, as far as it concerns a head, without scripts in comments in scripts and templates in
+    templates. Tags in comments, scripts, styles, titles and templates
     do not count, nor those in noscript, as in a browser that runs scripts. Ends at the first text or element
     that belongs to a body, after `SCAN_LIMIT` characters at the latest. One pass, no backtracking.
     """
@@ -99,8 +112,8 @@ def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
             continue
         if name in _MAY_MATTER and _MAY_MATTER[name](inside):
             yield name, _attributes(inside)
-        elif name in _SKIPPED:
-            place = _SKIPPED[name](text, name, place)
+        elif name in _HIDING:
+            place = _after_text(text, name, place)
 
 
 _MAY_MATTER: dict[str, Callable[[str], object]] = {  # cheap tests that most tags fail
@@ -173,50 +186,7 @@ def _after_text(text: str, name: str, place: int) -> int:
 
 
 _NAME_ENDS = frozenset(BLANK + "/>")
-_SCRIPT_MARK = re.compile(rf"<!--|-->|<(/?)script(?=[{BLANK}/>])", re.IGNORECASE)
-
-
-def _after_script(text: str, name: str, place: int) -> int:
-    """Return the place behind a script; the end tag of a script in a comment in it does not end it (13.2.5.17
-    ff.)."""
-    after = _after_text(text, name, place)
-    if text.find("<!--", place, after) < 0:
-        return after
-    commented = nested = False
-    while (match := _SCRIPT_MARK.search(text, place)) is not None:
-        mark = match[0]
-        if mark == "<!--":
-            commented, place = True, match.start() + 2  # "<!-->" is over at once
-            continue
-        place = match.end()
-        if mark == "-->":
-            commented = nested = False
-        elif match[1] and not nested:
-            return _tag(text, place)[1]
-        else:
-            nested = commented and not match[1]
-    return len(text)
-
-
-_TEMPLATE_MARK = re.compile(rf"<!--|<(/?)template(?=[{BLANK}/>])", re.IGNORECASE)
-
-
-def _after_template(text: str, _name: str, place: int) -> int:
-    depth = 1
-    while depth and (match := _TEMPLATE_MARK.search(text, place)) is not None:
-        if match[0] == "<!--":
-            place = _after_comment(text, match.start())
-            continue
-        depth += -1 if match[1] else 1
-        place = _tag(text, match.end())[1]
-    return len(text) if depth else place
-
-
-_SKIPPED: dict[str, Callable[[str, str, int], int]] = {
-    **dict.fromkeys(("title", "style", "noscript", "noframes"), _after_text),
-    "script": _after_script,
-    "template": _after_template,
-}
+_HIDING = frozenset(("title", "style", "script", "template", "noscript", "noframes"))
 
 # No segment that begins with a dot, no colon that could end a scheme.
 _SEGMENT = r"[A-Za-z0-9_~%!$&'()*+,=@-][A-Za-z0-9._~%!$&'()*+,=@-]*"

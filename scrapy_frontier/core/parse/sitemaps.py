@@ -231,7 +231,6 @@ _ENTRIES = {Kind.PAGES: "url", Kind.INDEX: "sitemap", Kind.RSS: "item", Kind.ATO
 _FEED_DATES = ("updated", "modified", "pubDate", "date", "published", "issued")  # the first one there counts
 _FIELDS = frozenset(("loc", "lastmod", "priority", "link", "guid", *_FEED_DATES))
 _MOST_PARTS = 1_000  # pieces of a text; tags and references cut it
-_XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _BEGUN_REFERENCE = re.compile(rb"&[\w.#-]{0,32}\Z")
 _REFERENCE = re.compile(rb"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z_][\w.-]{0,31});)?")
 
@@ -248,7 +247,7 @@ class _XmlReader:
         self.is_over = False
         self._rest = b""  # a reference that the end of a chunk has cut
         self._found: list[Entry] = []
-        self._bases = [(0, url)]  # what relative links start from: depth of the element that sets it, URL
+        self._url = url  # what relative locations start from
         self._depth = 0
         self._entry_depth = 0  # of the element that is the entry; 0 outside of one
         self._fields: dict[str, str] = {}
@@ -290,9 +289,6 @@ class _XmlReader:
         """An element begins."""
         self._depth += 1
         name = tag.rpartition("}")[2]
-        if _XML_BASE in attributes:
-            base = _location(attributes[_XML_BASE], self._bases[-1][1])
-            self._bases.append((self._depth, base or self._bases[-1][1]))
         if self.kind is Kind.UNKNOWN:
             self.kind = _KINDS.get(name, Kind.UNKNOWN)
         elif name == _ENTRIES[self.kind]:
@@ -313,8 +309,6 @@ class _XmlReader:
             self._entry_depth = 0
         elif self._depth == self._entry_depth + 1:
             self._end_field(tag)
-        if self._bases[-1][0] == self._depth:
-            self._bases.pop()
         self._depth -= 1
 
     def close(self) -> None:
@@ -331,7 +325,7 @@ class _XmlReader:
         elif name == "link":
             if self._attributes.get("rel", "alternate") not in ("", "alternate"):
                 return
-            text = _location(text or self._attributes.get("href", "").strip(), self._bases[-1][1])
+            text = _location(text or self._attributes.get("href", "").strip(), self._url)
         if text:
             self._fields.setdefault(name, text)
 
@@ -339,7 +333,7 @@ class _XmlReader:
         """Note the entry that the fields are of, if they say where it is."""
         fields, self._fields = self._fields, {}
         if self.kind in (Kind.PAGES, Kind.INDEX):
-            url = _location(fields.get("loc", ""), self._bases[0][1])
+            url = _location(fields.get("loc", ""), self._url)
             if url:
                 lastmod, priority = (
                     timestamp(fields.get("lastmod", "")),
