@@ -183,7 +183,9 @@ async def live(frontier, web):
     signals = SimpleNamespace(connect=lambda *_: None)
     engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
     settings = Settings()
-    crawler = SimpleNamespace(signals=signals, stats=stats, spider=None, engine=engine, settings=settings)
+    crawler = SimpleNamespace(
+        signals=signals, stats=stats, spider=None, _engine=engine, engine=engine, settings=settings
+    )
     extension = ranking.RankingExtension(crawler)
     clock, pauses = Clock(), Pauses()
     memory = [anonymous()]
