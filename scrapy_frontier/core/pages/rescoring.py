@@ -259,7 +259,7 @@ class Rescoring(Scores):
         first = 0
         while first < len(self._buckets):
             stop = min(first + _IDS_A_ROW * self._rows, len(self._buckets))
-            kept = np.array(self._buckets[first:stop], np.int64)
+            kept = np.frombuffer(self._buckets[first:stop], np.uint16).astype(np.int64)
             offsets = np.flatnonzero(kept >= LEAST_BUCKET)
             scores = self.scorer.current_scores(offsets + first)
             if scores is None:
@@ -287,8 +287,8 @@ class Rescoring(Scores):
         self._rows = rows
         if self._loading is not None and next(self._loading, self) is self:
             self._loading = None
-            # A copy: the array cannot grow while NumPy looks at it.
-            self.scorer.reopened(np.array(self._buckets[: self._pages_at_start]) != _NOWHERE)
+            # Of a copy: the array cannot grow while NumPy looks at it.
+            self.scorer.reopened(np.frombuffer(self._buckets[: self._pages_at_start], np.uint16) != _NOWHERE)
             for payment in self._late:
                 self._take(payment[0], self.scorer.parsed(*payment))
             self._late.clear()
