@@ -298,7 +298,7 @@ class Hosts:
         any other."""
         host = self.by_name.get(name)
         if host is None:
-            self._batch.left.add(name)  # whoever loads it has to see the rows
+            self._batch.left.add(name)  # loading it has to show the moved rows
             self._turns.rekey_compact(name, [new for _, new in moved])
         return host
 

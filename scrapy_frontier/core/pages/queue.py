@@ -255,7 +255,7 @@ class Waiting:
             found = None if row is None else keys.split_deferred_key(row[0])
             if row is None:
                 self._to_load = None
-            elif found is None:  # `check` mends it
+            elif found is None:  # `check` repairs it
                 self._to_load = row[0][1:]
             else:
                 unit = found[0]
@@ -316,7 +316,7 @@ class Waiting:
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
         page = self._batch.read_page(page_id)
-        if page is None or not page.is_deferred:  # `check` sees to it
+        if page is None or not page.is_deferred:  # `check` repairs it
             return True
         host = self._hosts.of_page(page)
         over = budgets.over(host, is_new=False)
@@ -339,7 +339,7 @@ class Waiting:
         return True
 
     def spill(self, host: Host, now: float) -> bool:
-        """Defer the next page of a host whose budget of pages is used up; false where it may be fetched.
+        """Defer the next page of a host whose budget of pages is used up; false if it may be fetched.
 
         Never a further visit, nor a page that comes back. One whose record cannot be read is set aside
         instead. In the open batch; the host gets its next head and its place.
