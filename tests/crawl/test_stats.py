@@ -117,4 +117,4 @@ def test_the_telnet_console_shows_the_queues(web: Web, run: Callable[..., Crawl]
     )
     (item,) = json.loads((tmp_path / "items.json").read_text())
     assert [test for test, value in item["status"].items() if "exception" in str(value)] == []
-    assert item["status"]["len(engine.scheduler.dqs or [])"] == 0
+    assert [value for test, value in item["status"].items() if "dqs" in test or "mqs" in test] == [0, 0]
