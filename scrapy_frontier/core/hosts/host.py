@@ -122,7 +122,7 @@ class GivenUpOrigin(NamedTuple):
     until: float
 
 
-_OF_OTHERS: tuple[str, ...] = ()  # the classes that extend it have their own slots
+_OF_OTHERS: tuple[str, ...] = ()  # its subclasses have slots of their own
 
 
 class QueueHeads:
@@ -139,7 +139,7 @@ class QueueHeads:
     cursor: bytes
 
     def add(self, sort_key: bytes) -> bool:
-        """Take in the sort key of a queued page; true when it is the new head."""
+        """Take in the sort key of a queued page; true if it is the new head."""
         if self.more and sort_key > self.cursor:
             return False
         heads = self.heads
@@ -154,8 +154,7 @@ class QueueHeads:
         return heads[0] is sort_key
 
     def needs_sort_keys(self) -> bool:
-        """Whether pages on disk could come before the first head we know, so that `HostTable.fill` has to
-        read."""
+        """Whether pages on disk could come before the first head in memory: `Hosts.fill` has to read."""
         return self.more and (not self.heads or self.heads[0] > self.cursor)
 
     def filled(self, sort_keys: list[bytes], limit: int, leased: Collection[bytes]) -> None:
