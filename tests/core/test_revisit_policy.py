@@ -26,8 +26,10 @@ from scrapy_frontier.core.revisits.policy import (
     Result,
     after_content,
     after_unmodified,
+    as_given,
     best_span,
     crawl_value,
+    differ,
     due_at,
     due_value,
     had_false_304,
@@ -365,3 +367,13 @@ def test_a_hub_is_named_by_its_url_however_that_is_spelled_or_by_a_pattern(hub: 
     pages = [Page(each, State.DONE) for each in (url or "http://a.example/hub", "http://a.example/x")]
     assert [plans.of(number, page).is_hub for number, page in enumerate(pages)] == [True, False]
     assert rule.hub_urls == ([hub] if url else [])
+
+
+def test_digests_are_compared_if_they_are_of_the_same_kind_of_content() -> None:
+    body, other = b"dige\x02", b"dige\x04"
+    assert [differ(body, other), differ(body, body), differ(as_given(body), as_given(other))] == [
+        True,
+        False,
+        True,
+    ]
+    assert [differ(body, as_given(body)), differ(b"", body), differ(body, b"")] == [None] * 3

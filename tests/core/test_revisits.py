@@ -424,16 +424,6 @@ def test_a_request_has_its_say(tmp_path: Path, facts: RequestFacts, outcome: Out
         assert days_until_due(frontier.page(0), NOW) == days
 
 
-def test_a_page_comes_back_in_a_later_run_however_short_its_span(tmp_path: Path) -> None:
-    """Rows hold whole seconds: in the second in which the run began it would come back at once, and again."""
-    rule = WEEKLY._replace(shelf_life=0.1)
-    with opened(tmp_path, rule=rule) as frontier:
-        find(frontier, "page")
-        assert visit_all(frontier, NOW) == ["page"]
-    with opened(tmp_path, NOW + 1, rule=rule) as frontier:
-        assert visit_all(frontier, NOW + 1) == ["page"]
-
-
 # -- order and shares ------------------------------------------------------------------------------------
 
 
@@ -497,18 +487,6 @@ def test_the_share_holds_over_all_and_on_each_host_with_both(tmp_path: Path) -> 
     assert found["B"] + found["C"] == pytest.approx(50, abs=6)
     assert found["C"] > 10
     assert found["B"] <= (found["B"] + found["b"]) * 0.25 + 4, "b has new pages of its own"
-
-
-def test_a_lease_that_is_put_back_counts_for_no_share(tmp_path: Path) -> None:
-    with opened(tmp_path) as frontier:
-        find(frontier, *map(str, range(10)))
-        visit_all(frontier, NOW)
-    later = NOW + 8 * DAY
-    with opened(tmp_path, later, WEEKLY._replace(share=0.1)) as frontier:
-        find(frontier, *[f"new{number}" for number in range(10)], now=later)
-        for _ in range(50):
-            frontier.put_back(leased(frontier, later), later)
-        assert not leased(frontier, later).comes_back
 
 
 # -- hubs ------------------------------------------------------------------------------------------------
@@ -867,29 +845,6 @@ def test_switched_on_or_by_other_settings_due_times_are_made_anew(tmp_path: Path
         assert frontier.renew(0, b"", RequestFacts(shelf_life=DAY)), "a seed may say so, too"
         assert spans(frontier)["done"] == 1
         assert frontier.next_due() == int(NOW + 0.9 * DAY)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "visits", "rest"),
-    [(ERROR, 1, 1 / 4), (ERROR, 3, 1), (RAISED, 1, 1 / 4), (MISSING, 1, 1 / 4), (MISSING, 3, 1)],
-)
-def test_with_other_settings_a_page_rests_as_they_say_for_what_went_wrong_lately(
-    tmp_path: Path, outcome: Outcome, visits: int, rest: float
-) -> None:
-    """And no visit is wanted at once, though it was read last so long ago."""
-    years, now = WEEKLY._replace(shelf_life=360 * DAY), NOW
-    with opened(tmp_path, rule=years) as frontier:
-        find(frontier, "page")
-        visit_all(frontier, NOW)
-    for _ in range(visits):
-        now += 400 * DAY
-        with opened(tmp_path, now, years) as frontier:
-            assert visit_all(frontier, now, outcome) == ["page"]
-    with opened(tmp_path, now, WEEKLY._replace(shelf_life=DAY)) as frontier:
-        assert rest <= days_until_due(frontier.page(0), now) <= 2 * rest
-    with opened(tmp_path, now, ONCE) as frontier:
-        page, _ = record(frontier)
-        assert bool(days_until_due(page, now)) == (page.state is not GONE)
 
 
 @pytest.mark.usefixtures("slowly")

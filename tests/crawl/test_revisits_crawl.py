@@ -152,13 +152,6 @@ def test_a_redirect_that_names_no_place_is_a_bad_day(
     assert site.statuses("/page") == [200, status, 304]
 
 
-def test_it_says_when_something_will_be_due(site: ChangingWeb, run: Run) -> None:
-    asked(site, run, INTERVAL)
-    crawl = run(Follower, INTERVAL, url=site.url("/"))
-    assert "Nothing is due: the first of 3 pages is due 2026-01-07" in crawl.log
-    assert "New seeds are fetched" in crawl.log
-
-
 def test_daily_only_what_is_new(site: ChangingWeb, run: Run) -> None:
     """Articles never come back; the home page does every day."""
     settings = {**INTERVAL, "FRONTIER_HUBS": "seeds", "FRONTIER_SHELF_LIFE": "inf"}
@@ -259,21 +252,6 @@ def test_a_page_that_is_fetched_with_dont_filter_before_it_is_due_was_visited(
     assert asked(site, run, INTERVAL) == ["/article0", "/page"]
     site.clock.jump(site.clock() + 3 * DAY)
     assert "/" in asked(site, run, INTERVAL)
-
-
-def test_a_noindex_that_a_visit_with_dont_filter_meets_first_is_told_once(
-    site: ChangingWeb, run: Run
-) -> None:
-    """And as a change when it goes."""
-    noindex = "<meta name=robots content=noindex>"
-    site.document("/", head=lambda day: noindex if 1 < day < 3 else "", links=lambda _: ["/page"])
-    asked(site, run, INTERVAL)
-    told = []
-    for number in range(3):
-        site.clock.jump(site.clock() + 1.2 * DAY)
-        stats = run(Insistent, INTERVAL, url=site.url(f"/start{number}")).stats
-        told.append({what: stats.get(f"frontier/visits/{what}", 0) for what in ("gone", "changed")})
-    assert told == [{"gone": 1, "changed": 0}, {"gone": 0, "changed": 0}, {"gone": 0, "changed": 1}]
 
 
 class Heads(Follower):

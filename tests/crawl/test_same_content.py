@@ -58,57 +58,6 @@ def test_a_noindex_that_is_ignored_is_no_change(
     assert (stats["frontier/visits/unchanged"], stats.get("item_scraped_count", 0)) == (1, calls)
 
 
-def test_a_body_that_breaks_off_when_its_page_comes_back_changes_nothing(
-    changing: ChangingWeb, run: Run, pages: Pages
-) -> None:
-    head = b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "2"\r\nContent-Length: 99\r\n\r\n'
-    url = changing.on("/", Answer(body=BODY, headers={"ETag": '"1"'}), Answer(raw=head + b"hel"))
-    settings = {"DOWNLOAD_FAIL_ON_DATALOSS": False}
-    crawl(run, changing, settings)
-    before = pages()[url].visits
-    changing.clock.jump(changing.clock() + 7 * DAY)
-    crawl(run, changing, settings)
-    visits = pages()[url].visits
-    assert before is not None
-    assert visits is not None
-    assert (visits.visits, visits.changes) == (2, 0)
-    assert (visits.digest, visits.validators) == (before.digest, before.validators)
-
-
-def test_with_the_http_cache_nothing_is_asked_conditionally_and_one_warning_says_so(
-    changing: ChangingWeb, run: Run, tmp_path: Path
-) -> None:
-    url = changing.on("/", body=BODY, headers={"ETag": '"1"'})
-    cache = {
-        "HTTPCACHE_ENABLED": True,
-        "HTTPCACHE_DIR": str(tmp_path / "cache"),
-        "HTTPCACHE_IGNORE_MISSING": False,
-    }
-    crawl(run, changing, {})
-    changing.clock.jump(changing.clock() + 7 * DAY)
-    done = crawl(run, changing, cache)
-    assert done.log.count("WARNING: HTTPCACHE_ENABLED") == 1
-    assert [seen.asked for seen in changing.of("/")] == ["", ""], url
-
-
-def test_what_the_http_cache_has_is_no_visit(
-    changing: ChangingWeb, run: Run, pages: Pages, tmp_path: Path
-) -> None:
-    """When the page comes back: it does so again after its span."""
-    url = changing.on("/", body=BODY, headers={"ETag": '"1"'})
-    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
-    crawl(run, changing, cache)
-    before = pages()[url].visits
-    changing.clock.jump(changing.clock() + 7 * DAY)
-    assert crawl(run, changing, cache).stats["httpcache/hit"]
-    visits = pages()[url].visits
-    assert before is not None
-    assert visits is not None
-    assert visits.due - before.due > 6 * DAY
-    assert visits == before._replace(due=visits.due)
-    assert changing.statuses("/") == [200]
-
-
 FEED = '<rss version="2.0"><channel><item><link>{page}</link></item></channel></rss>'
 INDEX = (
     '<?xml version="1.0"?><sitemapindex><sitemap><loc>{one}</loc></sitemap>'

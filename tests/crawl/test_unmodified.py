@@ -66,14 +66,6 @@ def test_a_noindex_that_appears_on_a_304_is_told_as_gone(
     assert all(again[1:])
 
 
-def test_where_noindex_is_ignored_a_304_that_says_it_is_one_as_any_other(
-    changing: ChangingWeb, crawl: Run, pages: Pages
-) -> None:
-    seed = changing.document("/", says("X-Robots-Tag", "noindex"))
-    assert "frontier/visits/gone" not in crawl(4.5, FRONTIER_NOINDEX="ignore").stats
-    assert pages()[seed].reason == ""
-
-
 @pytest.mark.parametrize(
     ("name", "value", "notes"),
     [
@@ -93,20 +85,6 @@ def test_for_what_concerns_its_links_a_page_is_read_once_more(
     assert set(statuses[5:]) <= {304}
     assert pages()[seed].reason == notes.format(target=target)
     assert pages()[seed].state.name == "DONE"
-
-
-def test_a_canonical_that_begins_as_the_one_before_is_news(
-    changing: ChangingWeb, crawl: Run, pages: Pages
-) -> None:
-    def headers(day: float) -> dict[str, str]:
-        return {"Link": f"</target{'2' if day < 2.5 else ''}>; rel=canonical"}
-
-    seed = changing.document("/", Document(headers=headers))
-    target = changing.document("/target", Document())
-    changing.document("/target2", Document())
-    crawl(4.5, FRONTIER_REVISIT_BOUNDS="60,172800")
-    assert changing.statuses("/").count(200) == 2
-    assert pages()[seed].reason == f"alias of {target}"
 
 
 def test_a_noindex_that_goes_is_a_change(changing: ChangingWeb, crawl: Run, tmp_path: Path) -> None:

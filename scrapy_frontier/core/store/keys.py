@@ -34,11 +34,8 @@ The states of a page. The numbers are on disk: never reuse one.
 
 ``LEASED`` exists in memory only, so whatever a crash interrupts is simply still ``QUEUED``.
 
-Scores, weights and rates in 16 bits: `bucket` in keys of queues, `code` in due rows.
-
-Both count steps of the binary logarithm, from 2**-40 to 2**24. They differ in what is smaller than that:
-its bucket is 0, but its code is not, which would say that nothing is known. For many at once
-`core.ranking.scorer` does the same.
+Scores and weights in 16 bits (`bucket`) count steps of the binary logarithm, from 2**-40 to 2**24. For many
+at once `core.ranking.scorer` does the same.
 """
 
 from __future__ import annotations

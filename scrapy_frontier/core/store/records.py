@@ -524,8 +524,8 @@ _UNDER_WAY = b" "
 
 
 class Due(NamedTuple):
-    """A page that comes back at ``when`` (POSIX seconds): whether it is a hub, and its weight as `keys.code`
-    has it (0: not known)."""
+    """A page that comes back at ``when`` (POSIX seconds): whether it is a hub, and its weight, a
+    `keys.bucket` (0: not known)."""
 
     when: int
     page_id: PageId
