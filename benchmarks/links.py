@@ -48,7 +48,7 @@ def by_scrapy(extractor: LinkExtractor, response: HtmlResponse) -> list[str]:
 
 
 def by_us(reader: PageReader, response: HtmlResponse) -> list[str]:
-    return [link.url for link in reader.read(response) if link]
+    return [link[0] for link in reader.read(response) if link]
 
 
 def distinct(urls: list[str]) -> list[str]:

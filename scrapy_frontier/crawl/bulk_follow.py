@@ -34,7 +34,7 @@ from . import scrapy_internals
 from .callback_requests import Offsite, usual_listeners
 from .codec import Unreadable, copied
 from .in_flight import PageLinks
-from .link_extractor import FollowRule, PageReader, is_text, kind_of, let_go_of_tree
+from .link_extractor import FollowRule, PageReader, is_text, let_go_of_tree, text_of
 from .meta_keys import FOLLOW, LINK_SCORE
 from .meta_values import pattern_and_force_of
 from .outlinks import MOST_LINKS
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from .dupefilters import DupeFilter
     from .enqueue import RequestEnqueuer
     from .in_flight import Flights
-    from .link_extractor import Found
+    from .link_extractor import Anchor
     from .log import Reporter
     from .outlinks import LinkCollector, Outlinks
 
@@ -366,7 +366,7 @@ class PageFollowing:
         return self._collector is None or self._collector.take(output)
 
     def end(self) -> Iterator[None]:
-        """Take in all links of the page; yields after every element. 3 us a link to a page that was met
+        """Take in all links of the page; yields after every few elements. 3 us a link to a page that was met
         lately, 20 us a new one."""
         if self._page_rules is not None:
             yield from self._page_rules.find_refused()
@@ -388,19 +388,25 @@ class PageFollowing:
         seen: set[str] = set()
         for rule in self._rules:
             for link in rule.reader.read(self._response, self._longest):
-                yield
                 if link is None:
+                    yield
                     continue
-                url = escaped_fragment(link.url) or link.url if has_ajax else link.url
+                url, anchor, kind = link
+                if has_ajax:
+                    url = escaped_fragment(url) or url
                 text = url[: url.index("#")] if "#" in url else url
                 if text in seen:
+                    yield
                     continue
                 seen.add(text)
                 is_usual = len(seen) <= room and url.startswith(origin) and url != canonical
-                if is_usual and recognize(text, lease, INTERNAL | kind_of(link.anchor)):
+                if is_usual and recognize(text, lease, INTERNAL | kind):
                     self._known += 1
+                    if self._known % 64 == 0:
+                        yield
                     continue
-                self._take(url, text, rule, link)
+                self._take(url, text, rule, anchor, kind)
+                yield
                 room = room or self._room()
         found.count += self._known
         self._count += self._known
@@ -411,18 +417,18 @@ class PageFollowing:
         passes = self._offsite.is_open or self._offsite.passed.get(self._found.origin[:-1], False)
         return MOST_LINKS - self._found.count if not is_judged and passes else 0
 
-    def _take(self, url: str, text: str, rule: FollowRule, link: Found) -> None:
+    def _take(self, url: str, text: str, rule: FollowRule, anchor: Anchor, kind: int) -> None:
         if 0 < self._longest < len(url):
             self._too_long += 1
             return
         self._count += 1
         found, only_seen = self._found, ""
-        flags = found.flags(url) | kind_of(link.anchor)
+        flags = found.flags(url) | kind
         if url == found.canonical:
             flags |= CANONICAL
         weight = 1.0
         if self._score is not None:
-            score = self._score(self._response, url, link.text)
+            score = self._score(self._response, url, text_of(anchor))
             weight = 1.0 if self._follow.links is None else self._follow.links.score(score, LINK_SCORE)
         if self._page_rules is not None and url != self._response.url:
             only_seen = self._page_rules.refusal(url)
@@ -438,17 +444,17 @@ class PageFollowing:
         if self._recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):
             self._recognized += not only_seen
         else:
-            self._add(url, rule, link, flags, weight, only_seen)
+            self._add(url, rule, anchor, flags, weight, only_seen)
 
     def _add(
-        self, url: str, rule: FollowRule, found: Found, flags: int, weight: float, only_seen: str
+        self, url: str, rule: FollowRule, anchor: Anchor, flags: int, weight: float, only_seen: str
     ) -> None:
         """Take in a link to a page that was not met lately."""
         enqueuer = self._enqueuer
         clean = enqueuer.strip_session(url)
         identity = enqueuer.identify(clean)
         if identity is None:  # its text alone does not identify it
-            request = self._request(clean, rule, found.text)
+            request = self._request(clean, rule, text_of(anchor))
             clean = request.url
             identity = enqueuer.identities.of(request), host_of(clean)
         fingerprint, host = identity
@@ -464,7 +470,7 @@ class PageFollowing:
             host=key,
             kept_host="" if key == host else key,
             priority=self._depth.priority if not only_seen or flags & NOFOLLOW else 0,
-            payload=b"" if only_seen else self._payload(clean, rule, found),
+            payload=b"" if only_seen else self._payload(clean, rule, anchor),
             flags=flags,
             weight=weight,
             depth=(self._depth.of_links or 0) if enqueuer.has_depth else 0,
@@ -508,7 +514,7 @@ class PageFollowing:
         """Made for the first link to a new page: many pages have none."""
         return Referrers(self._follow.built_ins, self._response)
 
-    def _payload(self, url: str, rule: FollowRule, found: Found) -> bytes:
+    def _payload(self, url: str, rule: FollowRule, anchor: Anchor) -> bytes:
         """Return the payload of a request for *url*, encoded once for each rule and Referer."""
         referrer = self._referrers.of(url)
         key = rule.rule, referrer
@@ -517,7 +523,7 @@ class PageFollowing:
             shared = self._shared[key] = self._follow.codec.encode(self._request(url, rule, _TEXT))
         if rule.rule is None:
             return shared
-        text = _quote(found.text).encode("utf-8", "surrogatepass")
+        text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")
         return shared.replace(_quote(_TEXT).encode(), text)
 
     def _request(self, url: str, rule: FollowRule, text: str) -> Request:

@@ -171,8 +171,6 @@ _STYLESHEET = frozenset(("stylesheet",))
 
 def kind_of(element: Any) -> int:
     """Return the kind of a link by its tag, as flags of an edge; 0 for a tag without one."""
-    if not isinstance(element, etree._Element):
-        return 0
     if element.tag == "link":
         return KINDS["css"] if has_rel(element.get("rel"), _STYLESHEET) else 0
     if element.tag == "source":  # of a picture, a video, an audio
@@ -222,21 +220,17 @@ def _as_requested(url: str) -> str | None:
 
 _content_of = etree.XPath("string()", smart_strings=False)
 _USUAL = frozenset(("href",))
+_ANCHORS = frozenset(("a", "area"))
 _AFTER_SCHEME = len("https://")
 _MOST_ENDS = 1000
 
 
-class Found(NamedTuple):
-    """A link: its URL as a request has it, and its element, or its text if an extractor of another class
-    found it."""
+Anchor = Any  # the element of a link; its text if an extractor of another class found it
 
-    url: str
-    anchor: Any
 
-    @property
-    def text(self) -> str:
-        """The text of the link."""
-        return self.anchor if isinstance(self.anchor, str) else str(_content_of(self.anchor))
+def text_of(anchor: Anchor) -> str:
+    """Return the text of a link."""
+    return anchor if isinstance(anchor, str) else str(_content_of(anchor))
 
 
 class PageReader:
@@ -255,8 +249,9 @@ class PageReader:
             self._allows = _Filter(extractor).allows
             self._canonicalizes = extractor.canonicalize
             self._is_usual = self._names[1] == _USUAL
+            self._kind = KINDS["a"] if self._names[0] <= _ANCHORS else 0  # of all its links, 0 if it varies
 
-    def read(self, response: HtmlResponse, longest: int = 0) -> Iterator[Found | None]:
+    def read(self, response: HtmlResponse, longest: int = 0) -> Iterator[tuple[str, Anchor, int] | None]:
         """Yield the links of *response* in the order of the page, most of those that it repeats only once,
         and None for each element without a new one. 2 us a link. *longest*: see `references_of`."""
         if self._names is None:
@@ -275,7 +270,8 @@ class PageReader:
                     seen.add(reference)
                     url = absolute(reference)
                     if url is not None and allows(url):
-                        yield Found(canonicalize_url(url) if self._canonicalizes else url, element)
+                        url = canonicalize_url(url) if self._canonicalizes else url
+                        yield url, element, self._kind or kind_of(element)
                     else:
                         yield None
 
@@ -289,11 +285,11 @@ class PageReader:
                 if isinstance(part.root, etree._Element):
                     yield part.root
 
-    def _extracted(self, response: HtmlResponse) -> Iterator[Found | None]:
+    def _extracted(self, response: HtmlResponse) -> Iterator[tuple[str, Anchor, int] | None]:
         links: Iterable[Link] = self.extractor.extract_links(response)
         for link in links:
             url = _as_requested(link.url)
-            yield None if url is None else Found(url, link.text)
+            yield None if url is None else (url, link.text, 0)
 
 
 class FollowRule(NamedTuple):

@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_frontier.crawl.link_extractor import PageReader
+from scrapy_frontier.crawl.link_extractor import PageReader, text_of
 
 PAGE = "http://www.example.com:8080/some/where/page.html?a=1"
 
@@ -40,7 +40,7 @@ def by_scrapy(extractor: Any, page: HtmlResponse) -> list[str]:
 
 
 def by_us(extractor: Any, page: HtmlResponse) -> list[str]:
-    return first_of_each([link.url for link in PageReader(extractor).read(page) if link])
+    return first_of_each([link[0] for link in PageReader(extractor).read(page) if link])
 
 
 def first_of_each(urls: list[str]) -> list[str]:
@@ -187,7 +187,7 @@ def test_an_extension_is_judged_by_the_path_whatever_came_before(denied: list[st
     reader = PageReader(extractor)
     for order in (hrefs, hrefs[::-1]):
         page = response(anchors(*order))
-        assert first_of_each([link.url for link in reader.read(page) if link]) == by_scrapy(extractor, page)
+        assert first_of_each([link[0] for link in reader.read(page) if link]) == by_scrapy(extractor, page)
 
 
 class OwnExtractor(LinkExtractor):
@@ -204,7 +204,7 @@ def test_the_text_of_an_anchor_is_at_hand() -> None:
     page = response('<a href="/a">one <b>two</b></a><a href="/b"></a>')
     expected = [link.text for link in LinkExtractor().extract_links(page)]
     for extractor in (LinkExtractor(), OwnExtractor()):
-        found = [link.text for link in PageReader(extractor).read(page) if link]
+        found = [text_of(link[1]) for link in PageReader(extractor).read(page) if link]
         assert found == expected[: len(found)]
 
 
