@@ -2,7 +2,7 @@
 
 Links come as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``. The conventions are those of
 networkx and igraph: a page may link to itself, parallel links count once (no target stands twice in a row),
-and a link of weight 0 is no link. All is computed in float64, by plain power iteration: about 3 ns a link
+and a link of weight 0 is no link. All is plain power iteration, about 3 ns a link
 and sweep. SciPy's products release the interpreter's lock, so a thread can rank beside an event loop.
 """
 
@@ -57,7 +57,7 @@ class Matrix(Protocol):
     def T(self) -> Matrix: ...  # noqa: N802 - SciPy's name
     def tocsr(self) -> Matrix: ...
     def power(self, exponent: int) -> Matrix: ...
-    def __matmul__(self, vector: Vector) -> Vector: ...
+    def __matmul__(self, vector: Floats) -> Floats: ...
 
 
 def pagerank(
@@ -91,7 +91,7 @@ def pagerank(
         return Ranking(np.zeros(0), 0, 0.0, converged=True)
     links = _link_matrix(indptr, indices, weights, pages)
     into, passes = links.T.tocsr(), _inverse(links @ np.ones(pages))
-    v = _distribution(preference, pages, "preference")
+    v: Floats = _distribution(preference, pages, "preference")
     x = v if start is None else _distribution(_extended(start, pages), pages, "start")
     factor = damping / (1 - damping)
     sweeps, error = 0, 2.0
@@ -101,7 +101,7 @@ def pagerank(
         error = min(2.0, factor * _distance(y, x))
         x = y
         sweeps += 1
-    return Ranking(x, sweeps, error, converged=error <= tolerance)
+    return Ranking(np.asarray(x, np.float64), sweeps, error, converged=error <= tolerance)
 
 
 _LIKE = 0.9  # the part of an unread page's rank that it is thought to pass on
@@ -136,19 +136,21 @@ def foreseen_pagerank(
     and itself, which counts as `_OWN`. D is what p itself would hand straight back to u; without it the only
     target of a page would be ranked three times too high, and so on along any chain.
 
-    The error bound is that of `pagerank`; a sweep takes three products. Needs 0 < *damping* < 1. The link
-    arrays are not checked.
+    The error bound is that of `pagerank`, but for the rounding of float32, which halves the memory; a sweep
+    takes three products. Needs 0 < *damping* < 1. The link arrays are not checked.
     """
     pages = len(indptr) - 1
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, converged=True)
-    links = _link_matrix(indptr, indices, weights, pages)
+    links = _link_matrix(indptr, indices, weights, pages, np.float32)
     into = links.T.tocsr()
-    v = _distribution(preference, pages, "preference")
-    x = v if start is None else _distribution(_extended(start, pages), pages, "start")
-    ones, is_read = np.ones(pages), read.astype(np.float64)
+    v = _distribution(preference, pages, "preference").astype(np.float32)
+    x: Floats = v
+    if start is not None:
+        x = _distribution(_extended(start, pages), pages, "start").astype(np.float32)
+    ones, is_read = np.ones(pages, np.float32), read.astype(np.float32)
     passes = _inverse(links @ ones)
-    from_unread = np.where(read, 0.0, _inverse(into @ ones))
+    from_unread = np.where(read, np.float32(0), _inverse(into @ ones))
     to_each = _LIKE / (links @ is_read + _OWN)
     squares = into if weights is None else into.power(2)
     to_itself = damping * from_unread * (squares @ (to_each * _OWN * passes))
@@ -158,11 +160,12 @@ def foreseen_pagerank(
         share = (links @ (x * from_unread)) * to_each
         lent = is_read * (into @ share) + _OWN * share
         y = damping * (into @ ((x + lent) * passes)) - to_itself * x
-        y += max(1 - y.sum(), 0.0) * v
+        y += max(1 - float(y.sum(dtype=np.float64)), 0.0) * v
         error = min(2.0, factor * _distance(y, x))
         x = y
         sweeps += 1
-    return Ranking(x / x.sum(), sweeps, error, converged=error <= tolerance)
+    scores = x.astype(np.float64)
+    return Ranking(scores / scores.sum(), sweeps, error, converged=error <= tolerance)
 
 
 def hits(
@@ -217,13 +220,15 @@ def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
     return pages
 
 
-def _link_matrix(indptr: Ints, indices: Ints, weights: Weights, pages: int) -> Matrix:
-    data = np.ones(len(indices)) if weights is None else np.asarray(weights, np.float64)
+def _link_matrix(
+    indptr: Ints, indices: Ints, weights: Weights, pages: int, kind: type[np.floating] = np.float64
+) -> Matrix:
+    data = np.ones(len(indices), kind) if weights is None else np.asarray(weights, kind)
     matrix: Matrix = sparse.csr_array((data, indices, indptr), shape=(pages, pages))
     return matrix
 
 
-def _distribution(values: ArrayLike | None, pages: int, name: str) -> Vector:
+def _distribution(values: ArrayLike | None, pages: int, name: str) -> Floats:
     """Scale *values* to sum 1; uniform if there are none or all are 0."""
     if values is None:
         return np.full(pages, 1 / pages)
@@ -239,16 +244,16 @@ def _extended(start: ArrayLike, pages: int) -> Vector:
     return np.concatenate((known, np.full(pages - len(known), known.mean() if len(known) else 1.0)))
 
 
-def _scaled(values: Vector, otherwise: Vector) -> Vector:
+def _scaled(values: Floats, otherwise: Floats) -> Floats:
     total = values.sum()
     return values / total if total > 0 else otherwise
 
 
-def _inverse(values: Vector) -> Vector:
+def _inverse(values: Floats) -> Floats:
     """Return 1 / *values*, and 0 for 0."""
     return np.divide(1, values, out=np.zeros_like(values), where=values > 0)
 
 
-def _distance(one: Vector, other: Vector) -> float:
+def _distance(one: Floats, other: Floats) -> float:
     """Return the L1 distance of two vectors."""
-    return float(np.abs(one - other).sum())
+    return float(np.abs(one - other).sum(dtype=np.float64))
