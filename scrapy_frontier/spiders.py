@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 class FrontierSpider(CrawlSpider):
-    """Has all links that ``link_extractor`` finds followed to `parse`, or its ``rules`` as a `CrawlSpider`.
+    """Follows all links that ``link_extractor`` finds to `parse`, or its ``rules`` as a `CrawlSpider`.
 
-    ``allowed_domains`` hold as ever. It switches ``FRONTIER_FOLLOW`` on, and the add-on, unless the project
-    says otherwise. With a method ``frontier_link_score(response, url, text)`` it says what each link weighs
-    (1: as any other). See ``docs/follow.md``.
+    ``allowed_domains`` hold. It enables ``FRONTIER_FOLLOW`` and the add-on, unless the project sets them. A
+    method ``frontier_link_score(response, url, text)`` returns the weight of a link (1: an ordinary one). See
+    ``docs/follow.md``.
     """
 
     link_extractor: Extractor = LinkExtractor()
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
-        """Switch on ``FRONTIER_FOLLOW`` and the add-on, where the project does not set them."""
+        """Enable ``FRONTIER_FOLLOW`` and the add-on, unless the project sets them."""
         super().update_settings(settings)
         if settings.getpriority("FRONTIER_FOLLOW") is None:
             settings.set("FRONTIER_FOLLOW", True, "spider")
@@ -44,21 +44,21 @@ class FrontierSpider(CrawlSpider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        """As Scrapy makes it; it logs an error when it is opened and nobody follows its links."""
+        """Make the spider; it logs an error at its start if the middleware that follows links is missing."""
         spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider._warn_if_nobody_follows, signals.spider_opened)
+        crawler.signals.connect(spider._warn_if_not_followed, signals.spider_opened)
         return spider
 
     if not TYPE_CHECKING:  # to type checkers it is Scrapy's: a callback that takes what it wants
 
         def parse(self, response: Response, **kwargs: Any) -> Any:
-            """What a page that was followed gives: items, and requests beside its links. Here nothing."""
+            """Yield the items of a page, and requests beside its links. Here nothing."""
             return ()
 
     def _parse(self, response: Response, **kwargs: Any) -> Any:
         return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
 
-    def _warn_if_nobody_follows(self) -> None:
+    def _warn_if_not_followed(self) -> None:
         if not self.rules and not scrapy_internals.has_middleware(self.crawler, SPIDER_MIDDLEWARE):
             words = "No link is followed, for %s is not at work: put scrapy_frontier.Addon into ADDONS"
             self.logger.error(words, SPIDER_MIDDLEWARE)

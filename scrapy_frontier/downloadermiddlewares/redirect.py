@@ -145,18 +145,18 @@ def forget_copied_chain(request: Request) -> None:
 
 
 class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
-    """Scrapy's middleware; what it may not follow ends as excluded, with the reason.
+    """Scrapy's middleware; the page of a redirect that is refused ends as excluded, with the reason.
 
-    Refused are chains of more than `REDIRECT_MAX_TIMES` redirects or through more than
-    five hosts, loops, addresses that grow with every step, schemes other than
-    http and https, and, from a public page, private networks (``FRONTIER_ALLOW_PRIVATE``).
+    Refused are chains of more than `REDIRECT_MAX_TIMES` redirects or through more than five hosts, loops,
+    URLs that grow with every step, schemes other than http and https, and, from a public page, private
+    networks (``FRONTIER_ALLOW_PRIVATE``).
     """
 
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        """The request that a redirect leads to, after what a Retry-After asks for, or *response*. Raises
-        `IgnoreRequest`, with the reason for the record of the page, for one that is refused."""
+        """Return the request that a redirect leads to, to be sent after its Retry-After, or *response*.
+        Raises `IgnoreRequest` with the reason for the record of the page for one that is refused."""
         if response.status not in REDIRECTS:
             return response
         forget_copied_chain(request)
@@ -181,22 +181,22 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
 
 
 class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
-    """Takes a meta refresh, or a Refresh header, for a link: the page goes on to its callback all the same.
+    """Treats a meta refresh, or a Refresh header, as a link: the page goes to its callback all the same.
 
-    Scrapy's own gives the callback the target instead, so that the links of the page are lost. The target is
-    queued with the callback of the page, as after a redirect, and dropped if it is known. A page that is left
-    within a second is no page for people: its links count, its items do not, and it ends as redirected.
-    Refreshes after `METAREFRESH_MAXDELAY` seconds or later say nothing, as with Scrapy.
+    Scrapy's own gives the callback the target instead, and loses the links of the page. The target is queued
+    with the callback of the page, as after a redirect, and dropped if it is known. If the refresh comes
+    within a second, the links of the page count, its items do not, and it ends as redirected. Refreshes after
+    `METAREFRESH_MAXDELAY` seconds or later are ignored, as by Scrapy.
 
     Requests that do not come from the scheduler (inline ones), or whose callback is no method of the spider
-    and so may be good for one call only, are treated as Scrapy's own does.
+    and may be good for one call only, are treated as by Scrapy.
     """
 
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        """*response*, and where it refreshes to is queued; Scrapy's own answer where the callback is good for
-        one call."""
+        """Return *response*, and queue the target of its refresh; Scrapy's own result if the callback may be
+        good for one call only."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         if flight is None or crawl is None:
             return self._followed(request, response)

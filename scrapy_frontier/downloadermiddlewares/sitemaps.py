@@ -1,4 +1,4 @@
-"""Sitemaps: asked for on first contact with a site, read for the frontier, never shown to the spider.
+"""Queues sitemaps on first contact with a site, and reads them for the frontier: the spider never gets one.
 
 A sitemap is an ordinary page of the frontier whose request carries a `SitemapTask` in its meta. So it waits
 for its host, is retried, and is still there after a kill.
@@ -24,15 +24,15 @@ _UNUSABLE = "the frontier cannot be used"
 
 
 class SitemapsMiddleware(Component):
-    """Has sitemaps found and read for the frontier. Enabled by ``FRONTIER_SITEMAPS``; does nothing with
-    another scheduler."""
+    """Finds sitemaps and has them read. Enabled by ``FRONTIER_SITEMAPS``; does nothing with another
+    scheduler."""
 
     def is_wanted(self) -> bool:
         """With ``FRONTIER_SITEMAPS``."""
         return self.settings.sitemaps
 
     def process_request(self, request: Request) -> None:
-        """Queue the sitemaps of a site whose first page this is; let a sitemap be as large as the protocol
+        """Queue the sitemaps of a site before its first page; limit a sitemap to the size that the protocol
         allows."""
         if request.meta.get(SITEMAP) not in UNSET:
             least = min(self.crawler.settings.getint("DOWNLOAD_MAXSIZE") or MAX_BYTES, MAX_BYTES)
@@ -56,7 +56,7 @@ class SitemapsMiddleware(Component):
         raise IgnoreRequest(_UNUSABLE)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Raise `Consumed` for a sitemap that could not be had: it ends as failed. Not where it was refused,
+        """Raise `Consumed` for a sitemap that could not be fetched: it ends as failed. Not if it was refused,
         or the crawl is closing."""
         if request.meta.get(SITEMAP) not in UNSET and not isinstance(exception, IgnoreRequest):
             if scrapy_internals.is_closing(self.crawler) or self.crawl is None:

@@ -330,7 +330,7 @@ class _XmlReader:
             self._fields.setdefault(name, text)
 
     def _end_entry(self) -> None:
-        """Note the entry that the fields are of, if they say where it is."""
+        """Note the entry of the fields, if they have a location."""
         fields, self._fields = self._fields, {}
         if self.kind in (Kind.PAGES, Kind.INDEX):
             url = _location(fields.get("loc", ""), self._url)
@@ -341,7 +341,7 @@ class _XmlReader:
                 )
                 self._found.append(Entry(url, lastmod, priority))
             return
-        # A guid that looks like a URL is one even where it says that it is no permalink; the id of an Atom
+        # A guid that looks like a URL is one, also with isPermaLink="false"; the id of an Atom
         # entry is a name (RFC 4287 4.2.6).
         guid = fields.get("guid", "")
         url = fields.get("link") or (_location(guid) if guid.startswith(("http://", "https://")) else "")
