@@ -29,8 +29,8 @@ setup(
     install_requires=[
         "scrapy>=2.18",
         "twisted>=21.7",
-        "plyvel>=1.5.1; python_version < '3.13'",
-        "plyvel-next>=2.1; python_version >= '3.13'",  # the same module, with wheels
+        "plyvel>=1.5.1; python_version < '3.12'",
+        "plyvel-next>=2.1; python_version >= '3.12'",  # a kept fork with wheels; its module is `plyvel_next`
         "numpy>=1.26",
         "scipy>=1.11",
         "protego>=0.3",

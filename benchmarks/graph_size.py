@@ -17,10 +17,10 @@ from pathlib import Path
 
 import graphs
 import numpy as np
-import plyvel
 
 from scrapy_frontier.core.ranking.graph import read_graph, repack
 from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW, link_key
+from scrapy_frontier.core.store.leveldb import plyvel
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 
 EVERY = 8192

@@ -6,7 +6,6 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import plyvel
 import pytest
 from stores import (
     FETCHED,
@@ -34,7 +33,7 @@ from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store import keys, link_rows, queue_keys, records
 from scrapy_frontier.core.store.keys import State, cooldown_key, orders_key, robots_key, sitemaps_key
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.store.queue_keys import queue_prefix, sort_key
 from scrapy_frontier.core.transitions import Event

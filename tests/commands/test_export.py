@@ -13,7 +13,6 @@ from errno import ENOSPC
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
-import plyvel
 import pytest
 from scrapy import Request, Spider
 from scrapy.utils.request import RequestFingerprinter
@@ -39,7 +38,7 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store import keys, leveldb, records
 from scrapy_frontier.core.store.keys import cooldown_key, robots_key, sitemaps_key
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.codec import Codec, memory_payload
 

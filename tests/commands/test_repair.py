@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import plyvel
 import pytest
 from nursery import nursery
 from stores import NOW, SCHEME, Frontiers, crawl_web, environment, link, order, pages, rows, start
@@ -20,7 +19,7 @@ from scrapy_frontier.core.errors import FrontierDamaged
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

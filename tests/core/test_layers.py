@@ -170,7 +170,7 @@ def test_the_core_is_pure(file: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_only_the_store_touches_leveldb(file: Path) -> None:
-    touches = any(name.split(".")[0] == "plyvel" for name in imports(file))
+    touches = any(name.split(".")[0] in {"plyvel", "plyvel_next"} for name in imports(file))
     assert not touches or name_of(file).startswith("core/store/leveldb")
 
 
@@ -198,7 +198,7 @@ def test_private_names_of_scrapy_are_used_in_one_file() -> None:
 
 
 def heavy_after(code: str) -> str:
-    heavy = {"plyvel", "numpy", "scipy", "twisted", "lxml"}
+    heavy = {"plyvel", "plyvel_next", "numpy", "scipy", "twisted", "lxml"}
     script = f"import sys\n{code}\nprint(sorted({{name.split('.')[0] for name in sys.modules}} & {heavy}))"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 

@@ -4,10 +4,9 @@ import os
 import shutil
 from pathlib import Path
 
-import plyvel
 import pytest
 
-from scrapy_frontier.core.store.leveldb import MappedFiles
+from scrapy_frontier.core.store.leveldb import MappedFiles, plyvel
 
 MAPS, DESCRIPTORS = Path("/proc/self/maps"), Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not MAPS.exists(), reason="what is in use cannot be seen here")

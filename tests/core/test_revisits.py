@@ -8,7 +8,6 @@ from math import inf
 from pathlib import Path
 from zlib import crc32
 
-import plyvel
 import pytest
 
 from scrapy_frontier.core import reasons
@@ -21,7 +20,7 @@ from scrapy_frontier.core.revisits.plans import SEEDS, RevisitRule
 from scrapy_frontier.core.revisits.policy import Conclusion, Fetched, Result
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 from scrapy_frontier.core.store.records import (
     Page,

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import plyvel
 import pytest
 from humble import humbly
 
@@ -23,7 +22,7 @@ from scrapy_frontier.core.errors import (
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys, queue_keys
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 from scrapy_frontier.core.transitions import Event
 
 NOW = 1_700_000_000.0
@@ -160,7 +159,7 @@ def test_a_holder_of_another_container_may_have_our_process_id(tmp_path: Path) -
 
 OPEN_IN_ANOTHER_PROCESS = """
 import sys
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 try:
     Store(sys.argv[1]).close()
 except Exception as error:
@@ -200,7 +199,7 @@ def test_the_lock_survives_somebody_looking_into_leveldbs_own(tmp_path: Path) ->
 
 KEEPS_A_WORKER = """
 import os, signal, sys
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 store = Store(sys.argv[1])
 child = os.fork()
 if child:
@@ -241,7 +240,7 @@ def test_what_may_not_be_read_or_written_is_refused_with_a_remedy(tmp_path: Path
     (directory / "frontier.lock").unlink()
     [path] = tmp_path.glob(name)
     path.chmod(0o500 if path.is_dir() else 0)
-    code = "import sys; from scrapy_frontier.core.store.leveldb import Store; Store(sys.argv[1])"
+    code = "import sys; from scrapy_frontier.core.store.leveldb import Store, plyvel; Store(sys.argv[1])"
     command = humbly(sys.executable, "-c", code, directory)
     said = subprocess.run(command, capture_output=True, text=True, timeout=600).stderr
     path.chmod(0o700)
@@ -398,7 +397,7 @@ from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 store = Store(sys.argv[1])
 frontier = Frontier(store, 1.7e9)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
@@ -487,7 +486,7 @@ def test_a_count_that_went_wrong_stops_the_crawl_clearly_and_loses_nothing(tmp_p
 CREATE_ON_A_FULL_DISK = """
 import resource, sys
 from scrapy_frontier.core.errors import FrontierError
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
     Store(sys.argv[1], "scheme" * 10_000).close()

@@ -13,7 +13,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import plyvel
 import pytest
 from conftest import Crawl, assert_closed
 from humble import humbly
@@ -23,7 +22,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb import Store, plyvel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

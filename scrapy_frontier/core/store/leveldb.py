@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
-import plyvel
+try:
+    import plyvel
+except ImportError:  # Python 3.12 and newer
+    import plyvel_next as plyvel
 
 from ..errors import (
     FrontierDamaged,
