@@ -17,7 +17,7 @@ from test_links import read_links
 
 from scrapy_frontier import FrontierSpider
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
+from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -131,24 +131,6 @@ def test_the_same_pages_links_and_states_as_by_a_request_each(
     one, other = ({k: v for k, v in each.items() if k.startswith(told)} for each in stats)
     assert other == one
     assert len(visited[0]) > 8
-
-
-class Exempt(Simple):
-    """Its pages count for no depth."""
-
-    def parse(self, response: Response, **arguments: Any) -> Iterator[Any]:
-        yield {"depth": response.meta["depth"]}
-        response.meta["depth"] = -1
-
-
-def test_links_have_the_depth_that_the_callback_leaves(
-    web: Web, items: Callable[..., list[list[Any]]], tmp_path: Path
-) -> None:
-    web.link("/", "/a")
-    web.link("/a", "/b")
-    ways = [{**ADDON, "DEPTH_LIMIT": 1, "FRONTIER_DIR": str(tmp_path / "one")}]
-    assert items(Exempt, ways, urls=[web.url("/")]) == [[{"depth": 0}] * 3]
-    assert sorted(web.paths()) == ["/", "/a", "/b"]
 
 
 def test_a_project_needs_nothing_in_its_settings(web: Web, run: Callable[..., Crawl]) -> None:
@@ -294,24 +276,17 @@ class Raising(Simple):
             raise ValueError("half way")
 
 
-class RaisingAtOnce(Simple):
-    def parse(self, response: Response, **arguments: Any) -> Any:
-        raise ValueError("at once")
-
-
-@pytest.mark.parametrize("spider", [Raising, RaisingAtOnce])
 @pytest.mark.parametrize("middlewares", [{}, {"test_follow.Watching": 543}], ids=["in bulk", "one by one"])
 def test_the_links_of_a_page_are_followed_though_its_callback_raises(
-    web: Web, run: Callable[..., Crawl], tmp_path: Path, spider: type[Simple], middlewares: dict[str, int]
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, middlewares: dict[str, int]
 ) -> None:
     directory = {"FRONTIER_DIR": str(tmp_path / "frontier"), "SPIDER_MIDDLEWARES": middlewares}
     seed = web.link("/", "/a", "/b")
-    crawl = run(spider, {**ADDON, **directory}, urls=[seed])
+    run(Raising, {**ADDON, **directory}, urls=[seed])
     assert web.paths() == ["/", "/a", "/b"]
     found = read_pages(tmp_path / "frontier")[seed]
     assert found.state is State.FAILED
     assert found.reason.startswith("callback raised ValueError"), found.reason
-    assert crawl.log.count("Spider error processing") == (1 if spider is Raising else 3)
 
 
 class Lister(Spider):
@@ -358,25 +333,17 @@ def test_the_setting_has_all_pages_of_any_spider_followed_but_those_that_say_no(
 class Careless(Simple):
     """A spider that forgot what a link extractor is."""
 
-    def __init__(self, extractor: Any = None, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.link_extractor = LinkExtractor if extractor == "class" else extractor
+    link_extractor: Any = LinkExtractor
 
 
-@pytest.mark.parametrize("extractor", [5, [], "class"])
-def test_a_link_extractor_that_is_none_follows_nothing_and_is_told_once(
-    web: Web, run: Callable[..., Crawl], extractor: Any
+def test_what_is_no_link_extractor_follows_nothing_and_is_told_once(
+    web: Web, run: Callable[..., Crawl]
 ) -> None:
     """It was meant to keep the crawl in."""
     seeds = [web.link(f"/{number}", "/a") for number in (1, 2)]
-    crawl = run(Careless, ADDON, urls=seeds, extractor=extractor)
+    crawl = run(Careless, ADDON, urls=seeds)
     assert sorted(web.paths()) == ["/1", "/2"]
     assert crawl.log.count("ERROR: No link is followed: link_extractor = ") == 1
-
-
-def test_without_a_link_extractor_all_links_are_followed(web: Web, run: Callable[..., Crawl]) -> None:
-    assert "ERROR" not in run(Careless, ADDON, urls=[web.link("/1", "/a")]).log
-    assert sorted(web.paths()) == ["/1", "/a"]
 
 
 class Choosy(Simple):
@@ -433,15 +400,6 @@ def test_error_pages_and_files_are_not_followed_and_directives_are_obeyed(
     assert [link.flags for link in links[pages[4]]] == [INTERNAL | NOFOLLOW]
     states = {page.url.rpartition("/")[2]: page.state for page in read_pages(tmp_path / "frontier").values()}
     assert states["from-rel"] is states["from-meta"] is State.SEEN
-
-
-def test_the_canonical_link_is_marked(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
-    seed = web.on(
-        "/", body='<head><link rel=canonical href="/one"></head><a href="/one">1</a><a href="/two">'
-    )
-    run(Simple, ADDON, urls=[seed])
-    flags = {link.url.rpartition("/")[2]: link.flags for link in read_links(tmp_path / "frontier")[seed]}
-    assert flags == {"one": INTERNAL | CANONICAL, "two": INTERNAL}
 
 
 def test_a_kill_loses_nothing(web: Web, start: Callable[..., Crawl], run: Callable[..., Crawl]) -> None:

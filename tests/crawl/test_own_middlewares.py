@@ -88,32 +88,6 @@ def test_a_retry_by_a_callback_is_of_its_own_page(web: Web, run: Run) -> None:
     assert crawl.stats["frontier/pages/done"] == 2
 
 
-class RetryingEver(Plain):
-    """Its callback wants the page once more, each time; its errback hears when that is enough."""
-
-    name = "retrying ever"
-
-    async def start(self) -> AsyncIterator[Request]:
-        yield Request(self.url, errback=self.failed)
-
-    def parse(self, response: Response) -> Any:
-        assert response.request is not None
-        return get_retry_request(response.request, spider=self, reason="empty", max_retry_times=20)
-
-    def failed(self, failure: Any) -> None:
-        self.seen(type(failure.value).__name__)
-
-
-def test_a_retry_that_is_one_too_many_ends_in_its_errback(
-    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = web.on("/", body="page")
-    crawl = run(RetryingEver, {**ADDON, "FRONTIER_MAX_ATTEMPTS": 3, "FIRST_BACKOFF": 0.01}, url=url)
-    assert seen(crawl) == {"IgnoreRequest": 1}
-    assert pages()[url].reason.endswith("(3 attempts)")
-    assert "see FRONTIER_MAX_ATTEMPTS" in crawl.log
-
-
 class Linking(Counting):
     """Follows all links."""
 
@@ -125,10 +99,9 @@ class Linking(Counting):
         return response.follow_all(css="a")
 
 
-@pytest.mark.parametrize("hops", [1, 2])
-def test_a_retry_does_not_insist_on_the_page_that_a_redirect_leads_to(web: Web, run: Run, hops: int) -> None:
+def test_a_retry_does_not_insist_on_the_page_that_redirects_lead_to(web: Web, run: Run) -> None:
     home = web.on("/home", body="home")
-    there = home if hops == 1 else web.on("/hop", status=302, headers={"Location": home})
+    there = web.on("/hop", status=302, headers={"Location": home})
     away = Answer(status=302, headers={"Location": there})
     links = [web.on(f"/{number}", Answer(status=500), away) for number in range(3)]
     run(Linking, {**ADDON, "FIRST_BACKOFF": 0.1}, url=web.link("/", home, *links))
@@ -182,41 +155,29 @@ class Before(Gate):
         return None if "account" in request.meta else self.admit(request)
 
 
-@pytest.mark.parametrize(
-    "more", [{}, ADDON, {**ADDON, "FRONTIER_DIR": None}], ids=["alone", "add-on", "memory"]
-)
 @pytest.mark.parametrize("kind", [Itself, Retrying, Replaced, Before])
 def test_what_a_middleware_changes_before_it_asks_once_more_holds(
-    web: Web, run: Run, kind: type[Gate], more: dict[str, Any]
+    web: Web, run: Run, kind: type[Gate]
 ) -> None:
     good = Answer(body="good")
     url = web.on("/", good) if kind is Before else web.on("/", Answer(body="banned"), good)
-    crawl = run(Plain, {**more, **middleware(kind, 560), "RETRY_TIMES": 2}, url=url)
+    crawl = run(Plain, {**ADDON, **middleware(kind, 560)}, url=url)
     assert seen(crawl) == {"page": 1}, crawl.log
     assert web.visits[-1].headers["token"] == "good"
     assert len(web.visits) == (1 if kind is Before else 2)
 
 
 class UntilLogin:
-    """Hands requests back, unsent or with their response, until the login page has been answered."""
+    """Hands requests back unsent until the login page has been answered."""
 
     is_in = False
 
     def process_request(self, request: Request, spider: Any = None) -> Request | None:
-        return self.wanted_again(request) if self.is_before else None
+        return None if self.is_in or request.url.endswith("/login") else request.replace(dont_filter=True)
 
     def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
         self.is_in |= request.url.endswith("/login")
-        return (not self.is_before and self.wanted_again(request)) or response
-
-    def wanted_again(self, request: Request) -> Request | None:
-        return None if self.is_in or request.url.endswith("/login") else request.replace(dont_filter=True)
-
-    is_before = True
-
-
-class UntilLoginBehind(UntilLogin):
-    is_before = False
+        return response
 
 
 class ThreeSeeds(Counting):
@@ -227,17 +188,14 @@ class ThreeSeeds(Counting):
             yield Request(self.url + path)
 
 
-@pytest.mark.parametrize("kind", [UntilLogin, UntilLoginBehind])
-def test_what_a_request_waits_for_that_is_handed_back_comes_first(
-    web: Web, run: Run, kind: type[UntilLogin]
-) -> None:
+def test_what_a_request_waits_for_that_is_handed_back_comes_first(web: Web, run: Run) -> None:
     """The site is asked for one page at a time, and that must not be the same for ever."""
     url = web.on("/login", body="login").removesuffix("/login")
     for path in ("/a", "/b"):
         web.on(path, body="page")
-    crawl = run(ThreeSeeds, {**ADDON, **middleware(kind, 543), "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, url=url)
-    assert seen(crawl) == {"page": 3}
-    assert len(web.visits) <= (3 if kind is UntilLogin else 7)
+    settings = {**ADDON, **middleware(UntilLogin, 543), "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    assert seen(run(ThreeSeeds, settings, url=url)) == {"page": 3}
+    assert len(web.visits) == 3
 
 
 class Counted:
@@ -283,45 +241,18 @@ class Stopped(Counting):
             yield response.follow(href)
 
 
-@pytest.mark.parametrize("settings", [ADDON, {}], ids=["add-on", "scheduler"])
 @pytest.mark.parametrize("way", ["function", "generator"])
 def test_a_callback_that_closes_the_spider_is_called_again_by_the_next_run(
-    web: Web, run: Run, pages: Callable[[], dict[str, Page]], way: str, settings: dict[str, Any]
+    web: Web, run: Run, pages: Callable[[], dict[str, Page]], way: str
 ) -> None:
     """Or the links it had not come to would be lost."""
     url = web.on("/", body='<a href="/1">one</a><a href="/2">two</a>')
-    crawl = run(Stopped, settings, url=url, way=way)
+    crawl = run(Stopped, ADDON, url=url, way=way)
     assert crawl.reason == "quota"
     assert "spider_exceptions/count" not in crawl.stats
     assert pages()[url].reason == "callback raised CloseSpider: quota"
-    assert run(Stopped, settings, url=url).reason == "finished"
+    assert run(Stopped, ADDON, url=url).reason == "finished"
     assert Counter(web.paths()) == {"/": 2, "/1": 1, "/2": 1}
-
-
-class Quota(Stopped):
-    """Wants one page a run, and counts in its callback."""
-
-    name = "quota"
-    read = 0
-
-    def parse(self, response: Response) -> Any:
-        if response.url != self.url:
-            self.read += 1
-            if self.read > 1:
-                raise CloseSpider("quota")
-        return super().parse(response)
-
-
-def test_pages_under_way_when_a_quota_is_spent_use_up_no_attempt(
-    web: Web, run: Run, pages: Callable[[], dict[str, Page]]
-) -> None:
-    links = [web.on(f"/{number}", body="page", delay=0.2, host=number % 2) for number in range(8)]
-    url = web.link("/", *links)
-    # On a busy machine one page may be the one that closes the spider three times.
-    settings = {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_MAX_ATTEMPTS": 5}
-    reasons = [run(Quota, settings, url=url).reason for _ in links]
-    assert reasons == ["quota"] * 7 + ["finished"]
-    assert Counter(page.state for page in pages().values()) == {State.DONE: 9}
 
 
 # -- answers that are not a page -------------------------------------------------------------------------
@@ -362,40 +293,7 @@ def test_a_redirect_that_names_no_place_failed_unless_the_spider_asks_to_see_it(
 
 
 REVISITS = {**ADDON, "FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
-
-
 DAILY = {**REVISITS, "FRONTIER_SHELF_LIFE": DAY}
-
-
-class Tokens:
-    """Near the network: sends a request anew with the token of the day."""
-
-    def __init__(self, token: str) -> None:
-        self.token = token.encode()
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Tokens:
-        return cls(crawler.settings["TOKEN"])
-
-    def process_request(self, request: Request, spider: Any = None) -> Request | None:
-        if request.headers.get("Token") == self.token:
-            return None
-        headers = {**request.headers, "Token": self.token}
-        return request.replace(headers=headers, dont_filter=True)
-
-
-def test_validators_are_of_one_visit_though_a_middleware_sends_the_request_anew(
-    changing: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
-) -> None:
-    url = changing.document("/")
-    revisits = {"FRONTIER_CLOCK": "changing.clock", "FRONTIER_REVISIT": "interval"}
-    settings = {**ADDON, **revisits, "FRONTIER_SHELF_LIFE": 6 * DAY, **middleware(Tokens, 750)}
-    for token in ("one", "one", "two", "two"):
-        crawl = run(Plain, {**settings, "TOKEN": token}, url=url)
-        assert "httperror/response_ignored_count" not in crawl.stats
-        changing.clock.jump(changing.clock() + 7 * DAY)
-    assert b"None-Match" not in pages()[url].payload
-    assert changing.statuses("/") == [200, 304, 304, 304]
 
 
 def test_a_page_that_a_redirect_led_to_is_asked_for_as_all_others_the_next_time(

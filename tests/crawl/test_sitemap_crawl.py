@@ -103,25 +103,6 @@ def test_sitemaps_of_robots_txt_are_asked_for_and_their_pages_fetched(
     assert crawl.stats["scheduler/enqueued"] == crawl.stats["scheduler/dequeued"] == 4
 
 
-def test_a_sitemap_line_that_names_no_address_costs_no_page(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    """The lines beside it are obeyed, that with an octet of no encoding too."""
-    listed = web.on("/deep/list.xml", body=urlset(web.url("/a")))
-    latin = web.on("/caf%E9.xml", body=urlset(web.url("/b")))
-    bad = [
-        *(b"https://[domain]/sitemap.xml", b"http://h:port/s.xml", b"http://h:99999/s.xml", b"mailto:x"),
-        *(b"http://caf\xe9.example/s.xml", b"http://[::1/s.xml", b"//", b"http://", b"https:///"),
-    ]
-    good = [listed.encode(), latin.replace("%E9", "\xe9").encode("latin-1")]
-    lines = [b"User-agent: *", b"Disallow: /no", *(b"Sitemap: " + line for line in bad + good)]
-    web.on("/robots.txt", body=b"\n".join(lines))
-    crawl = crawl_site(run, web, WITH_ROBOTS)
-    assert parsed(crawl) == {"/", "/a", "/b"}
-    assert {page.state for page in pages().values()} == {State.DONE}
-    assert sitemap_stats(crawl) == {"files": 2, "entries": 2, "new": 2}
-
-
 def test_the_well_known_path_is_tried_where_robots_txt_lists_none(
     web: Web, run: Callable[..., Crawl]
 ) -> None:
@@ -138,11 +119,6 @@ def test_a_site_without_sitemaps_is_asked_twice_and_quietly(web: Web, run: Calla
     assert web.paths() == ["/", "/sitemap.xml", "/sitemap_index.xml"]
     assert parsed(crawl) == {"/"}
     assert sitemap_stats(crawl) == {}
-
-
-def test_it_is_off_by_default(web: Web, run: Callable[..., Crawl]) -> None:
-    crawl_site(run, web, FRONTIER_SITEMAPS=None)
-    assert web.paths() == ["/"]
 
 
 def test_contact_is_made_once_over_all_runs(web: Web, run: Callable[..., Crawl]) -> None:
@@ -243,12 +219,6 @@ def test_a_page_carries_what_the_sitemap_said_of_it(web: Web, run: Callable[...,
     web.on("/sitemap.xml", body=urlset(web.url("/a"), lastmod="2001-09-09T01:46:40Z"))
     crawl = crawl_site(run, web)
     assert crawl.stats[f"test/meta/{web.url('/a')}"] == 1_000_000_000
-
-
-def test_ajax_pages_of_a_sitemap_are_asked_for_with_their_state(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/sitemap.xml", body=urlset(web.url("/p#!a"), web.url("/p#!b")))
-    crawl = crawl_site(run, web, {**ON, "FRONTIER_AJAX": True})
-    assert parsed(crawl) == {"/", "/p?_escaped_fragment_=a", "/p?_escaped_fragment_=b"}
 
 
 class FollowingSpider(SiteSpider):
@@ -363,11 +333,13 @@ def test_the_spiders_allowed_domains_hold_before_anything_is_queued(
 # -- many entries --------------------------------------------------------------------------------------
 
 
-class TickingSpider(SiteSpider):
-    """Measures for how long the event loop does not come round, until a sitemap is read: in seconds of its
-    own work, whatever else the machine does."""
+ENTRIES = 600
 
-    name = "ticking"
+
+class DeadlySpider(SiteSpider):
+    """Its process ends in the middle of a sitemap, if the event loop has a turn there."""
+
+    name = "deadly"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -376,48 +348,8 @@ class TickingSpider(SiteSpider):
         return spider
 
     def opened(self) -> None:
-        self.pauses: list[float] = []
-        self.last = time.thread_time()
         self.ticker = scrapy_internals.create_looping_call(self.tick)
         self.ticker.start(0.001)
-
-    def tick(self) -> None:
-        now = time.thread_time()
-        self.pauses.append(now - self.last)
-        self.last = now
-        assert self.crawler.stats
-        if self.crawler.stats.get_value("frontier/sitemaps/files"):
-            scrapy_internals.close_spider(self.crawler, "read")
-
-    def closed(self, reason: str) -> None:
-        super().closed(reason)
-        assert self.crawler.stats
-        self.ticker.stop()
-        self.pauses.sort()
-        self.crawler.stats.set_value("test/pauses", self.pauses[-10:])
-
-
-def test_fifty_thousand_urls_do_not_stop_the_event_loop(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
-) -> None:
-    urls = [web.url(f"/products/{number}/a-name-as-shops-have-them") for number in range(50_000)]
-    sitemap = web.on("/sitemap.xml", body=urlset(*urls, lastmod="2024-05-06", priority="0.5"))
-    crawl = run(TickingSpider, {**ON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, start_urls=[web.url("/")])
-    assert crawl.reason == "read"
-    found = pages()
-    assert found[sitemap].reason == "sitemap of 50000 entries"
-    assert len(found) >= 50_002
-    pauses = crawl.stats["test/pauses"]
-    assert pauses[-5] < 0.3, pauses  # a loop that waits for the whole file stands still for seconds
-
-
-ENTRIES = 600
-
-
-class DeadlySpider(TickingSpider):
-    """Its process ends in the middle of a sitemap, if the event loop has a turn there."""
-
-    name = "deadly"
 
     def tick(self) -> None:
         assert self.crawler.stats
