@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider, exceptions
-from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import HtmlResponse, Response
 from scrapy.spidermiddlewares.httperror import HttpError
 from server import Answer
@@ -23,7 +22,6 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import Orders, encode_orders
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -116,22 +114,10 @@ def test_a_dead_host_is_asked_no_more_often_than_by_scrapy(web: Web, tell: Calla
     assert len(web.visits) - by_stock <= 10 < by_stock
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_host_that_answers_the_third_attempt_is_crawled(
-    web: Web, tell: Callable[..., list[Told]], way: str
-) -> None:
+def test_a_host_that_answers_the_third_attempt_is_crawled(web: Web, tell: Callable[..., list[Told]]) -> None:
     web.on("/", Answer(drop=True), Answer(drop=True), Answer())
-    (ours,) = tell([web.url("/")], WAYS[way])
+    (ours,) = tell([web.url("/")], ADDON)
     assert ours == [(web.url("/"), "200")]
-
-
-def _answer(listening: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(10_000)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
 
 @pytest.mark.parametrize("tries", [0, 1])
@@ -159,12 +145,9 @@ def test_a_dead_host_is_no_other_for_its_robots_txt(web: Web, tell: Callable[...
     assert ours == stock
 
 
-@pytest.mark.parametrize("status", [500, 503])
-def test_a_site_without_a_robots_txt_to_read_forbids_all(
-    web: Web, tell: Callable[..., list[Told]], status: int
-) -> None:
+def test_a_site_without_a_robots_txt_to_read_forbids_all(web: Web, tell: Callable[..., list[Told]]) -> None:
     """RFC 9309 2.3.1.4: 5xx means complete disallow. Asked as often as Scrapy does."""
-    web.on("/robots.txt", status=status)
+    web.on("/robots.txt", status=503)
     urls = [web.url(f"/{number}") for number in range(5)]
     (ours,) = tell([*urls, web.url("/", 1)], {**ADDON, "ROBOTSTXT_OBEY": True})
     assert ours == [*((url, "IgnoreRequest") for url in urls), (web.url("/", 1), "200")]
@@ -185,60 +168,36 @@ def test_pages_of_a_host_that_asks_for_too_long_a_rest_end_with_its_answer(
     assert len(web.visits) == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "attempts"),
+    [
+        ({"FIRST_BACKOFF": 7000, "FRONTIER_END_WAIT": 60}, 3),
+        ({"RETRY_TIMES": 9, "FRONTIER_MAX_ATTEMPTS": 2}, 2),
+    ],
+    ids=["no wait", "no more"],
+)
 @pytest.mark.parametrize("way", WAYS)
-def test_retries_that_would_wait_too_long_are_made_at_once(
-    web: Web, tell: Callable[..., list[Told]], way: str
+def test_retries_that_cannot_wait_are_made_at_once_and_the_last_ends_in_the_errback(
+    web: Web, tell: Callable[..., list[Told]], way: str, settings: dict[str, Any], attempts: int
 ) -> None:
     web.on("/", Answer(500))
-    settings = {"FIRST_BACKOFF": 7000, "FRONTIER_END_WAIT": 60}
     (ours,) = tell([web.url("/")], {**WAYS[way], **settings})
     assert ours == [(web.url("/"), "HTTP 500")]
-    assert len(web.visits) == 3
+    assert len(web.visits) == attempts
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_last_attempt_that_is_allowed_ends_in_the_errback(
-    web: Web, tell: Callable[..., list[Told]], way: str
-) -> None:
-    web.on("/", Answer(500))
-    (ours,) = tell([web.url("/")], {**WAYS[way], "RETRY_TIMES": 9, "FRONTIER_MAX_ATTEMPTS": 2})
-    assert ours == [(web.url("/"), "HTTP 500")]
-    assert len(web.visits) == 2
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_redirect_that_nobody_follows_ends_in_the_errback(
-    web: Web, tell: Callable[..., list[Told]], way: str
+def test_a_redirect_that_is_not_followed_ends_in_the_errback(
+    web: Web, tell: Callable[..., list[Told]]
 ) -> None:
     """To itself, into a trap, and to a URL that is too long."""
     targets = {"/self": "/self", "/trap": "/a/a/a", "/long": f"/{'x' * 3000}"}
     for path, target in targets.items():
         web.on(path, status=302, headers={"Location": target})
     root = web.link("/", *targets)
-    (told,) = tell([root], WAYS[way])
+    (told,) = tell([root], ADDON)
     errors = [(web.url(path), "IgnoreRequest") for path in targets]
     assert told == sorted([(root, "200"), *errors])
     assert sorted(web.paths()) == sorted(["/", *targets])
-
-
-def test_what_an_errback_tries_again_is_the_page_that_led_nowhere(
-    web: Web, tell: Callable[..., list[Told]]
-) -> None:
-    for path, target in (("/self", "/self"), ("/trap", "/a/a/a")):
-        web.on(path, Answer(302, headers={"Location": target}), Answer())
-    (told,) = tell([web.link("/", "/self", "/trap")], {**ADDON, "FIRST_BACKOFF": 0}, spider=TryingSpider)
-    pages = [(web.url(path), "200") for path in ("/", "/self", "/trap")]
-    assert [each for each in told if each[1] == "200"] == pages
-    assert len(told) == 5
-    assert len(web.visits) == 5
-
-
-class TryingSpider(TellSpider):
-    """Tries again what failed."""
-
-    def failed(self, failure: Any) -> Any:
-        yield from super().failed(failure)
-        yield get_retry_request(failure.request, spider=self, reason="failed")
 
 
 def test_a_page_with_a_proxy_is_asked_for_there_though_its_host_is_dead(
@@ -264,9 +223,6 @@ class ProxySpider(TellSpider):
     def failed(self, failure: Any) -> Any:
         yield from super().failed(failure)
         yield Request(self.start_urls[2], errback=self.failed, meta={"proxy": self.proxy})
-
-
-# -- a thousand ----------------------------------------------------------------------------------------
 
 
 # -- with a directory ----------------------------------------------------------------------------------

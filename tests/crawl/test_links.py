@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from scrapy import Item, Request, Spider
+from scrapy import Item, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.item import Field
 from scrapy.linkextractors import LinkExtractor
@@ -19,7 +19,6 @@ from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, KIND, NOFOLLOW, REDIRECT
 from scrapy_frontier.core.store.records import decode_page
-from scrapy_frontier.crawl.link_extractor import references_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,9 +190,7 @@ RELS = """<html><head>{}</head><body><a href="/no" rel="nofollow">.</a> <a href=
     ("spider", "settings", "meta", "without_weight"),
     [
         (StillSpider, {"FRONTIER_NOFOLLOW": ["ugc", "sponsored"]}, "", {"/ugc"}),
-        (LinkSpider, {"FRONTIER_NOFOLLOW": []}, "", set()),
         (StillSpider, {}, '<meta name="robots" content="nofollow">', {"/no", "/ugc", "/plain"}),
-        (LinkSpider, {}, '<meta name="robots" content="nofollow">', {"/no", "/ugc", "/plain"}),
         (LinkSpider, {"FRONTIER_NOFOLLOW": "ugc"}, '<meta name="robots" content="nofollow">', {"/ugc"}),
     ],
 )
@@ -231,15 +228,10 @@ def test_a_trap_is_no_edge_and_a_session_no_page(
     assert set(pages()) == {start, one, other, web.url("/off", 1)}
 
 
-@pytest.mark.parametrize("mode", ["keep", "strip"])
-def test_a_parameter_that_is_content_is_kept(web: Web, run: Callable[..., Crawl], mode: str) -> None:
-    links = ["/article.php?sid=20240501", "/agenda?sessionId=1712345678901AbCd", "/s?session_id=90000001"]
-    if mode == "keep":
-        links.append("/item?id=1&sid=0123456789abcdef0123456789abcdef")
-    web.link("/", *links)
-    settings = {} if mode == "keep" else {"FRONTIER_SESSION_IDS": mode}
-    run(KeptInSpider, {**ADDON, **settings}, start_urls=[web.url("/")])
-    assert sorted(web.paths()) == sorted(["/", *links])
+def test_a_session_stays_in_its_url_by_default(web: Web, run: Callable[..., Crawl]) -> None:
+    web.link("/", "/item?id=1&sid=0123456789abcdef0123456789abcdef")
+    run(KeptInSpider, ADDON, start_urls=[web.url("/")])
+    assert web.paths() == ["/", "/item?id=1&sid=0123456789abcdef0123456789abcdef"]
 
 
 def test_a_redirect_is_an_edge(web: Web, run: Callable[..., Crawl], links: Callable[..., Any]) -> None:
@@ -300,16 +292,6 @@ def test_without_the_graph_nothing_is_kept(
     assert len(pages()) == 2
 
 
-@pytest.mark.parametrize(
-    "href", ["a b", "\u00a0/nb", "HTTP://X.example/A", " /pad\t", "//h.example/x#y", "ä?ü"]
-)
-@pytest.mark.parametrize("page", ["http://h.example/d/p.html", "http://h.example/ä/?x"])
-def test_an_anchor_leads_where_a_link_extractor_has_it_lead(page: str, href: str) -> None:
-    response = HtmlResponse(page, body=f'<a href="{href}">x</a>', encoding="utf-8")
-    (found,) = LinkExtractor().extract_links(response)
-    assert (references_of(response)(href) or "").partition("#")[0] == Request(found.url).url.partition("#")[0]
-
-
 TAGS = """<html><head><link rel=stylesheet href="/css"><link rel=icon href="/icon"><script src="/script">
 </script></head><body><a href="/a"><img src="/img"></a><video src="/video"><source src="/video2"></video>
 <audio src="/audio"></audio><object data="/object"></object><embed src="/embed"></body></html>"""
@@ -326,12 +308,9 @@ class EverythingSpider(FrontierSpider):
     )
 
 
-@pytest.mark.parametrize("links", ["spider", "all"])
-def test_a_link_has_the_kind_of_its_tag(
-    web: Web, run: Callable[..., Crawl], tmp_path: Path, links: str
-) -> None:
+def test_a_link_has_the_kind_of_its_tag(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
     start = web.on("/", body=TAGS)
-    run(EverythingSpider, {"FRONTIER_LINKS": links}, start_urls=[start])
+    run(EverythingSpider, start_urls=[start])
     with closing(Store(tmp_path / "frontier")) as store:
         urls = {keys.key_id(key): decode_page(value).url for key, value in store.scan(keys.PAGE)}
         edges = facts.links_out(store, next(page for page, url in urls.items() if url == start))
