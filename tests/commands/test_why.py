@@ -13,7 +13,7 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
-from scrapy_frontier.core.errors import moment, span
+from scrapy_frontier.core.errors import moment
 from scrapy_frontier.core.hosts.host import Politeness, Trouble
 from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
@@ -193,18 +193,6 @@ def test_a_page_that_a_sitemap_listed(frontier: Frontiers) -> None:
     sentence = f"It was first listed in the sitemap {sitemap}."
     assert said(frontier).endswith(f"visited now. {sentence}")
     assert "sitemap" not in said(frontier, "http://a.example/linked")
-
-
-def test_a_page_that_a_sitemap_was_redirected_to_was_not_listed_in_it(frontier: Frontiers) -> None:
-    pages = start(frontier.directory)
-    pages.discover([link("http://a.example/sitemap.xml", facts=RequestFacts(is_sitemap=True))], NOW)
-    lease = pages.lease(NOW)
-    assert lease is not None
-    (landing,) = pages.discover([link(URL, parent=0), link("http://a.example/listed", parent=0)], NOW)[:1]
-    pages.release(lease, Outcome(Event.REDIRECTED, 301, f"led to {URL}", target=landing.page_id), NOW)
-    pages.close()
-    assert "sitemap" not in said(frontier)
-    assert "first listed in the sitemap" in said(frontier, "http://a.example/listed")
 
 
 def test_a_page_that_was_asked_for_by_post_is_not_denied(frontier: Frontiers) -> None:
@@ -458,15 +446,3 @@ def test_a_new_reason_needs_a_story_here() -> None:
     told = {found.code for text in texts if (found := reason_of(text)) is not None}
     untold = {reason.code for reason in REASONS} - told
     assert untold == ONLY_POSTPONED | ONLY_SEEN | {"attempts_used_up", "damaged"}
-
-
-def test_spans_and_moments() -> None:
-    assert [span(each) for each in (0.25, 7, 99, 600, 7200, 3 * 86400)] == [
-        "0.25 s",
-        "7 s",
-        "99 s",
-        "10 min",
-        "2 h",
-        "3 days",
-    ]
-    assert moment(1e18).startswith("second 1")
