@@ -13,7 +13,6 @@ from vectors import NOW, cases, clock
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.parse.directives import (
     NO_CONSEQUENCES,
-    REFUSALS,
     Consequences,
     Directives,
     Obeyed,
@@ -381,7 +380,3 @@ def test_credentials_in_a_url_stay_with_their_origin() -> None:
     assert without_foreign_userinfo(own, "https://a.example/") == "http://a.example/next"
     assert without_foreign_userinfo("http://me@a.example:81/?x@y", A) == "http://a.example:81/?x@y"
     assert without_foreign_userinfo("http://b.example/@me", A) == "http://b.example/@me"
-
-
-def test_every_refusal_has_a_name_and_a_reason_of_its_own() -> None:
-    assert len({each.name for each in REFUSALS}) == len({each.reason for each in REFUSALS}) == len(REFUSALS)
