@@ -22,7 +22,6 @@ from scrapy_frontier.core.hosts.trouble import (
     PATIENCE,
     GiveUpRule,
     after_trouble,
-    asked_pause,
     at_start,
     trouble_at,
 )
@@ -85,6 +84,8 @@ COOLDOWNS = st.builds(
         (429, "", Trouble("HTTP 429", 0)),
         (429, "soon", Trouble("HTTP 429", 0)),
         (429, "9", Trouble("HTTP 429", 9)),
+        (429, "Tue, 14 Nov 2023 22:14:00 GMT", Trouble("HTTP 429", 40)),
+        (429, "Tue, 14 Nov 2023 22:00:00 GMT", Trouble("HTTP 429", 0)),
         (500, "", None),
         (500, "0", None),
         (502, "9", Trouble("HTTP 502", 9)),
@@ -99,11 +100,6 @@ def test_an_error_is_trouble_of_the_host_if_it_is_said_to_pass(
     status: int, line: str, trouble: Trouble | None
 ) -> None:
     assert trouble_at(status, line, NOW) == trouble
-
-
-def test_a_host_is_left_alone_for_a_day_at_most() -> None:
-    lines = ["", "soon", "7", "999999", "Tue, 14 Nov 2023 22:14:00 GMT", "Tue, 14 Nov 2023 22:00:00 GMT"]
-    assert [asked_pause(line, NOW) for line in lines] == [0, 0, 7, DAY, 40, 0]
 
 
 @given(CHANCES, st.integers(1, 200))
@@ -328,21 +324,6 @@ def test_a_page_whose_own_fault_it_is_fails_and_its_host_never_rests_long(tmp_pa
     found = frontier.page(bad.page_id)
     assert found is not None
     assert (found.state, found.attempts) == (State.FAILED, 3)
-    frontier.close()
-
-
-def test_a_host_that_never_answers_uses_up_attempts_in_the_end(tmp_path: Path) -> None:
-    """With nothing but dead hosts a crawl ends by itself; a day is the longest rest."""
-    frontier = start(tmp_path, max_attempts=2)
-    frontier.discover([page("1")], NOW)
-    now, kept = NOW, []
-    while (lease := frontier.lease(now)) is not None:
-        kept.append(meet(frontier, lease, now, "connection refused"))
-        now += min(60 * 2 ** (len(kept) - 1), DAY)
-    assert kept == [True] * PATIENCE + [False] * 2
-    found = frontier.page(0)
-    assert found is not None
-    assert found.state is State.FAILED
     frontier.close()
 
 

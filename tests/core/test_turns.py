@@ -94,21 +94,6 @@ class Played(Turns):
 # -- which host ------------------------------------------------------------------------------------------
 
 
-def test_the_best_page_first_and_in_order_of_discovery_among_equals() -> None:
-    turns = Played()
-    for name, pages, priority in (("a.low", 2, 1), ("a.high", 1, 9), ("a.too", 2, 1)):
-        turns.add(name, pages, priority)
-    assert list(turns.visits()) == ["a.high", "a.low", "a.low", "a.too", "a.too"]
-    assert turns.best(NOW) is turns.next_time() is None
-
-
-def test_among_equals_the_host_with_fewer_requests_under_way() -> None:
-    turns = Played()
-    for name in ("a.one", "a.two"):
-        turns.add(name, 3)
-    assert [turns.visit(is_over=False) for _ in range(4)] == ["a.one", "a.two"] * 2
-
-
 def test_a_host_waits_for_its_delay_and_for_room() -> None:
     turns = Played()
     slow, busy = turns.add("a.slow", 2, delay=10), turns.add("a.busy", 3, places=2)
@@ -248,14 +233,6 @@ def test_no_domain_that_may_be_asked_waits_longer_than_the_bound(
             waited[host.name] = 0.0
 
 
-def test_the_example_of_the_docstring() -> None:
-    supply = Supply({"a.good": 1, "a.poor": 0})
-    order = [supply.hand_out() for _ in range(1000)]
-    places = [place for place, name in enumerate(order, 1) if name == "a.poor"]
-    assert places[:4] == [5, 14, 27, 44]
-    assert places[-1] - places[-2] == 65
-
-
 def test_an_endless_host_keeps_no_other_from_its_first_pages_not_even_of_its_domain() -> None:
     supply = Supply({"a.site.org": 9, "b.site.org": 9, "poor.site.org": -9, "www.other.org": 0})
     order = [supply.hand_out() for _ in range(1000)]
@@ -315,15 +292,6 @@ def test_one_turn_in_four_is_for_a_page_that_was_handed_out_before() -> None:
     assert found == [0, 1, 2, 10, 3, 4, 5, 11]
 
 
-def test_a_doubted_host_is_asked_for_a_page_that_did_not_meet_its_trouble() -> None:
-    host = Host("a", HostRow(), Politeness(0.0, 8))
-    for number in range(3):
-        host.add(sort_key(number))
-    host.add_retry(sort_key(0))
-    host.is_doubted = True
-    assert [queue_keys.sort_key_id(host.take()) for _ in range(3)] == [1, 2, 0]
-
-
 # -- rates of domains ------------------------------------------------------------------------------------
 
 
@@ -354,21 +322,6 @@ def test_above_the_soft_rate_all_others_come_first_until_it_has_cooled() -> None
     assert order.count("many.org") == BURST
     assert domain_of(turns.best(NOW) or "") != "many.org"
     assert domain_of(turns.best(NOW + 2) or "") == "many.org"
-
-
-def test_above_the_hard_rate_nothing_comes_until_it_has_cooled() -> None:
-    turns = Played(DomainRates(hard=0.5))
-    for number in range(30):
-        turns.add(f"{number}.many.org")
-    assert len(list(turns.visits())) == BURST
-    when = turns.next_time()
-    assert when is not None
-    assert 1.0 < when - NOW < 1.1  # the first one waits from half a page over the limit
-    for _ in range(3):
-        assert turns.best(turns.now) is None
-        turns.now = turns.next_time() or 0.0
-        assert len(list(turns.visits())) == 1
-    assert turns.next_time() == pytest.approx(when + 6.0, abs=0.05)
 
 
 def crawl(frontier: Frontier, begin: float, end: float) -> list[float]:
