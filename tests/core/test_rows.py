@@ -98,6 +98,11 @@ PAGES = st.builds(
 )
 
 
+VISITED = Page("u", State.DONE, 1, 0, 7, status=200, changed=300)
+OFTEN = Visits(120, 6000, 5940, 9000, 4, 2, b"history!", b"diges", "text/css", 5, BadVisits(3, 4, 6300))
+OFTEN = OFTEN._replace(validators=Validators(b"e"), trust=0x21)
+
+
 @pytest.mark.parametrize(
     ("page", "golden"),
     [
@@ -158,66 +163,26 @@ PAGES = st.builds(
             id="waiting for a budget",
         ),
         pytest.param(
-            Page(
-                "u",
-                State.DONE,
-                1,
-                0,
-                7,
-                payload=b"!",
-                status=200,
-                changed=300,
-                visits=Visits(300, 300, content_type="text/html", length=0x123456),
+            VISITED._replace(
+                payload=b"!", visits=Visits(300, 300, content_type="text/html", length=0x123456)
             ),
             # the ending, no flags, the first content type, the length
             "53 01 00000000 00000007 0000000000000000 00000001 75 c801 ac02 00 00 00 01 123456 21",
             id="visited once",
         ),
         pytest.param(
-            Page(
-                "u",
-                State.DONE,
-                1,
-                0,
-                0,
-                status=200,
-                changed=300,
-                visits=Visits(300, 300, validators=Validators(b'"a"', b"Mon")),
-            ),
+            VISITED._replace(discovered=0, visits=Visits(300, 300, validators=Validators(b'"a"', b"Mon"))),
             "53 01 00000000 00000000 0000000000000000 00000001 75 c801 ac02 00 00"
             "06 00 000000 03 226122 03 4d6f6e",
             id="visited once, with validators",
         ),
         pytest.param(
-            Page("u", State.DONE, 1, 0, 7, status=200, changed=300, visits=Visits(300, 300, is_hinted=True)),
+            VISITED._replace(visits=Visits(300, 300, is_hinted=True)),
             "53 01 00000000 00000007 0000000000000000 00000001 75 c801 ac02 00 00 08 00 000000",
             id="visited once, and said to have changed since",
         ),
         pytest.param(
-            Page(
-                "u",
-                State.DONE,
-                1,
-                0,
-                60,
-                status=200,
-                changed=300,
-                visits=Visits(
-                    120,
-                    6000,
-                    5940,
-                    9000,
-                    4,
-                    2,
-                    b"history!",
-                    b"diges",
-                    "text/css",
-                    5,
-                    BadVisits(3, 4, 6300),
-                    Validators(b"e"),
-                    0x21,
-                ),
-            ),
+            VISITED._replace(discovered=60, visits=OFTEN),
             "53 01 00000000 0000003c 0000000000000000 00000001 75 c801 ac02 00 00"
             # flags, last visit, first one minute after the discovery, changed one minute before the last
             "03 00001770 000001 000002 00002328 0004 0002 686973746f727921 6469676573 21 43 0005"
