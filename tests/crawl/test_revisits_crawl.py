@@ -206,13 +206,16 @@ class LateSeed(Follower):
         yield Request(self.url)
 
 
+@pytest.mark.parametrize("answers", [{"/s": 500}, {"/s": "/b", "/b": "/c", "/c": "/b"}], ids=["fails", "ring"])
 def test_a_seed_that_came_back_before_it_is_yielded_is_not_tried_again(
-    web: Web, clock: JumpingClock, run: Run
+    web: Web, clock: JumpingClock, run: Run, answers: dict[str, int | str]
 ) -> None:
-    """It went round in this run too."""
-    answers = {"/s": "/b", "/b": "/c", "/c": "/b"}
+    """It failed, or went round, in this run too."""
     for path, answer in answers.items():
-        web.on(path, status=302, headers={"Location": answer})
+        if isinstance(answer, int):
+            web.on(path, status=answer)
+        else:
+            web.on(path, status=302, headers={"Location": answer})
     settings = {**INTERVAL, "RETRY_TIMES": 0}
     run(LateSeed, settings, url=web.url("/s"), responses=0)
     for _ in range(2):
