@@ -33,7 +33,7 @@ setup(
         "plyvel-next>=2.1; python_version >= '3.12'",  # a kept fork with wheels; its module is `plyvel_next`
         "numpy>=1.26",
         "scipy>=1.11",
-        "protego>=0.3",
+        "protego>=0.7",
         "ada-url>=4.0",
         "tldextract>=3.4",
     ],
