@@ -206,7 +206,9 @@ class LateSeed(Follower):
         yield Request(self.url)
 
 
-@pytest.mark.parametrize("answers", [{"/s": 500}, {"/s": "/b", "/b": "/c", "/c": "/b"}], ids=["fails", "ring"])
+@pytest.mark.parametrize(
+    "answers", [{"/s": 500}, {"/s": "/b", "/b": "/c", "/c": "/b"}], ids=["fails", "ring"]
+)
 def test_a_seed_that_came_back_before_it_is_yielded_is_not_tried_again(
     web: Web, clock: JumpingClock, run: Run, answers: dict[str, int | str]
 ) -> None:
