@@ -401,7 +401,7 @@ def _bounds(read: _Reader, spans: list[float]) -> Bounds:
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:
     """Delay, concurrency and jitter of hosts without their own. Raises `FrontierSetting` if no host could be
-    visited. Jitter counts only if somebody set it, and only lengthens a pause: the delay is a floor."""
+    visited. Jitter counts only if the project sets it, and only lengthens a pause: the delay is a minimum."""
     read = _Reader(settings)
     delay = float(getattr(spider, "download_delay", read.of_scrapy("DOWNLOAD_DELAY", float)))
     if read.switch("AUTOTHROTTLE_ENABLED", False):
@@ -437,7 +437,7 @@ def _of_slot(host: str, slot: Any, default: Politeness) -> Politeness:
 
 
 def _jitter(settings: BaseSettings) -> float:
-    """The jitter that somebody set; Scrapy's default of 0.5 would send half of all requests too early."""
+    """The jitter that the project set; Scrapy's default of 0.5 would send half of all requests too early."""
     read = _Reader(settings)
     old, new = (
         settings.getpriority(name) or 0 for name in ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")

@@ -1,4 +1,4 @@
-"""Pages that come back: what a visit met, and who is told of it."""
+"""Ends revisits: counts how each visit ended and sends the signals about changed pages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def calls_unchanged(request: Request, settings: FrontierSettings) -> bool:
 
 def end_unchanged(flight: Flight, status: int, fetched: Fetched, notes: Sequence[str] | None) -> None:
     """Raise `Consumed` for a page that came back as it was (`judge_same`): no callback is called, unless
-    somebody forces it."""
+    the visit is forced."""
     if flight.is_forced:
         return
     fetched = fetched._replace(digest=flight.digest)
@@ -84,11 +84,11 @@ class Revisits:
 
     def report(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count what a revisit came to, and send its signal, `page_changed`, `page_unchanged` or `page_gone`;
-        none for a sitemap, or a page that is new. Reads the pages of links that changed where somebody
-        listens."""
+        none for a sitemap, or a page that is new. Reads the pages of links that changed if a
+        receiver is connected."""
         page, result = end.was, end.result
         if result is Result.READ and outcome.fetched is None:
-            return  # from Scrapy's HTTP cache: nobody was visited
+            return  # answered by Scrapy's HTTP cache, so no visit
         if end.lost_host:
             self._reporter.log_once(f"blamed {end.lost_host}", logging.WARNING, _BLAMED, end.lost_host)
         if result is Result.UNCHANGED and outcome.status == 304:
@@ -97,7 +97,7 @@ class Revisits:
                 self._tally["frontier/visits/spared_bytes"] += page.visits.length
         else:
             self._tally[_STATS[end.conclusion]] += 1
-        if page.facts.is_sitemap:  # nobody's document
+        if page.facts.is_sitemap:  # no document of the spider
             return
         if end.conclusion is _CHANGED:
             digests = {"digest_before": end.before, "digest": end.digest}

@@ -293,7 +293,7 @@ _REFUSED = (
 
 @dataclass(eq=False, repr=False)
 class RobotsFetch:
-    """A robots.txt that is being fetched, or waits to be: for whom.
+    """A robots.txt that is being fetched, or waits to be, and what waits for it.
 
     ``held`` are hosts that the frontier holds until it has ended, ``waiting`` what requests under way wait
     for. ``was_left``: nothing was learnt, for its host has to be left alone, a public page led into a private

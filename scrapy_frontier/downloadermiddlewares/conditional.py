@@ -42,10 +42,10 @@ class ConditionalMiddleware(Component):
     """Below redirects and retries (550 to 600), which would hand our validators on to other pages. Cookies
     and stats (700, 850) have seen every 304 by then.
 
-    A 304 that nobody asked for, about other content than is kept, or that says something new of the links of
-    the page (nofollow, another canonical), is asked once more without validators;
-    one that the request's own headers asked for is the spider's. With Scrapy's HTTP cache nothing is asked
-    conditionally: it would take our 304 for its own.
+    A 304 to a request without validators, about other content than is kept, or that says something new of the
+    links of the page (nofollow, another canonical), is asked once more without validators. A 304 that the
+    request's own headers asked for goes to the spider. With Scrapy's HTTP cache no request is conditional:
+    the cache would take our 304 for its own.
     """
 
     def is_wanted(self) -> bool:

@@ -44,8 +44,8 @@ def judge_304(lease: Lease, sent: Pair, received: Pair, consequences: Consequenc
     """Return how a 304 ends *lease*: *sent* and *received* are the tag and date it was asked with and those
     it has, *consequences* those of its directives.
 
-    Fetched, if it answers that. A 304 that nobody asked for is an error. Any other is put back, to be asked
-    for in full: it names another content, or says something new of the links, which are on the page.
+    Fetched, if it answers that. A 304 to a request without validators is an error. Any other is put back, to
+    be asked for in full: it names another content, or says something new of the links, which are on the page.
     """
     page = lease.page
     if not any(sent):
@@ -63,7 +63,7 @@ def judge_304(lease: Lease, sent: Pair, received: Pair, consequences: Consequenc
 
 def judge_same(lease: Lease, status: int, fetched: Fetched, notes: Sequence[str] | None) -> Outcome | None:
     """Return how a page that was *fetched* with this *status* ends *lease* if it is as it was: unchanged, and
-    as its record says. None if it is to be read: its content is another, or nobody can tell
+    as its record says. None if it is to be read: its content is another, or that is unknown
     (`Lease.has_changed`), or its directives say something new: *notes* are theirs, None of a sitemap, whose
     record keeps none."""
     page = lease.page
@@ -76,7 +76,7 @@ def judge_same(lease: Lease, status: int, fetched: Fetched, notes: Sequence[str]
 
 class _Judged(NamedTuple):
     """What a revisit came to: the record from now on, what becomes of the page, and by which plan; the
-    ``result`` is None if nobody was visited."""
+    ``result`` is None if no server was visited."""
 
     page: Page
     end: Ending
@@ -183,7 +183,7 @@ class RevisitEndings:
     def _learn(
         self, lease: Lease, page: Page, before: Visits, plan: Plan, result: Result, weight: int, now: float
     ) -> tuple[Page, Plan]:
-        """Return the page with what its last visit taught, and the plan by that; nothing if nobody was
+        """Return the page with what its last visit taught, and the plan by that; nothing if no server was
         visited, or it does not show whether the page has changed."""
         after = page.visits
         if after is None or after.visits == before.visits:
@@ -212,7 +212,7 @@ class RevisitEndings:
         is_untold = end.state is State.DONE and not outcome.has_links
         if end.keeps_links or end.state is None or is_untold:
             return 0, (), ()
-        from ..ranking.graph import find_row  # loads NumPy and SciPy: for those who use it
+        from ..ranking.graph import find_row  # loads NumPy and SciPy, so only when it is needed
 
         try:
             before = find_row(page_id, self._batch.get)
@@ -238,7 +238,7 @@ def _after(page: Page, visits: Visits, result: Result, end: Ending, outcome: Out
         visits = not_modified(visits, outcome.fetched, now)
     elif end.state is State.DONE and outcome.fetched is not None:
         visits = read(visits, outcome.fetched, now)
-    elif end.state is State.DONE:  # from Scrapy's HTTP cache, say: nobody was visited
+    elif end.state is State.DONE:  # answered by Scrapy's HTTP cache, say
         visits = visits._replace(bad=NOT_BAD)
     else:
         visits = visits._replace(bad=end.bad)

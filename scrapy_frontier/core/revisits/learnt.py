@@ -1,5 +1,4 @@
-"""What visits have taught: how often the pages of hosts change, what a visit has to be worth, who is to
-blame.
+"""Keeps what visits have taught: how often the pages of a host change, and what a visit has to be worth.
 
 Owns the rows of rates (``u`` host, and one of all pages).
 """

@@ -85,11 +85,11 @@ _QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
 class Batch:
     """Collects rows until `commit` writes them to *store* as one atomic batch.
 
-    All parts of a frontier read the ``store`` and the filter ``seen`` here.
-    ``rows`` are those of the open batch, a value by key, None for a key that is deleted: whoever decides on
-    a row puts it there; the filter takes in the fingerprints of new pages. ``left`` names hosts that
-    were forgotten while their newest row is there; ``ends`` are the leases whose ends are there. *on_commit*
-    is told of each batch that was written: its rows, in order.
+    All parts of a frontier read the ``store`` and the filter ``seen`` here. ``rows`` are those of the open
+    batch: a value by key, None for a key to delete. The part that decides on a row puts it there; the filter
+    takes in the fingerprints of new pages. ``left`` names hosts that were forgotten while their newest row is
+    in the batch; ``ends`` are the leases whose ends are in it. *on_commit* is called with the rows of each
+    batch that was written, in order.
     """
 
     def __init__(self, store: Store, seen: BloomFilter, on_commit: OnCommit | None = None) -> None:

@@ -19,7 +19,7 @@ so that finding what is due costs what that is, however many pages there are.
 What is kept of a host, in three small rows: its counts and last visit, its orders, its rest after trouble.
 
 The orders are kept apart from the host row: the crawl rewrites that with every page that ends, and a crawl
-that starts over must not forget who asked to be left alone. ``docs/internals/format.md`` describes the
+that starts over must not forget which hosts are blocked. ``docs/internals/format.md`` describes the
 values.
 
 The rows there is one of: the kept counters, and the last ranking.
@@ -662,7 +662,7 @@ class Orders(NamedTuple):
     blocked: int | None = None
 
 
-# What stands for a row nobody can read: it may have been a block, so the host is left alone.
+# Stands for a row that cannot be read: it may have been a block, so the host is not visited.
 UNREADABLE_ORDERS = Orders(blocked=0)
 
 
@@ -720,8 +720,8 @@ class Cooldown(NamedTuple):
         return self.is_answering and now >= self.until + FORGIVEN
 
     def seen_at(self, now: float) -> Cooldown:
-        """The same for one who comes at *now*: a clock that was set back must not silence the host for longer
-        than it had to rest."""
+        """Returns the cooldown as of *now*: a clock that was set back must not make the host rest for longer
+        than it had to."""
         return self._replace(until=now + self.until - self.since, since=now) if self.since > now else self
 
 
@@ -936,10 +936,10 @@ class Verdict(IntEnum):
 
     ALLOW_ALL = 0  # there is no such file
     PARSE = 1  # obey the body
-    POSTPONE = 2  # nobody knows: ask again, fetch nothing
+    POSTPONE = 2  # unknown: ask again, fetch nothing
 
 
-LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; who sends more gets plain requests
+LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; a longer one is not sent back
 _LARGEST_BODY = 2_048_000  # bytes of robots.txt, unpacked: four times what a crawl keeps
 _SITE_ROW = struct.Struct(">BHdddB")
 
@@ -1003,7 +1003,7 @@ class SiteSitemaps(NamedTuple):
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
     frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
-    is how true ``lastmod`` in its sitemaps proved (`sitemap_hints.HintAccuracy`); empty: nobody knows.
+    is how true ``lastmod`` in its sitemaps proved (`sitemap_hints.HintAccuracy`); empty: unknown.
     """
 
     listed: tuple[str, ...] = ()
