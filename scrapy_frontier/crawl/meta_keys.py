@@ -37,7 +37,7 @@ NOT_INHERITED = frozenset(
         *(LAST_VISIT, CHANGED, LASTMOD, "retry_times", *REDIRECTED_BY),
     )
 )
-SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
+SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and which site it is read for
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset((DIRECTIVES, LAST_VISIT, CHANGED, LASTMOD))
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TAG, _DATE = CONDITIONAL
-# Who sets one of these knows what the answer means.
+# A request that sets one of these handles the answer itself.
 _CONDITIONS = (_TAG, _DATE, b"If-Match", b"If-Unmodified-Since", b"If-Range", b"Range")
 
 

@@ -36,7 +36,7 @@ _NO_RETRIES: dict[int, bytes] = {}  # never changed
 _NO_ORIGINS: frozenset[str] = frozenset()
 _NONE_GIVEN_UP: Mapping[str, GivenUpOrigin] = {}
 
-# Who asks for a delay; any other source is the origin of a robots.txt.
+# Sources of a delay; any other source is the origin of a robots.txt.
 FROM_SETTINGS = "settings"  # DOWNLOAD_DELAY, DOWNLOAD_SLOTS, AutoThrottle
 OPERATOR = "operator"
 ROBOTS_TXT = "robots.txt"

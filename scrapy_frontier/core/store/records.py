@@ -6,7 +6,7 @@ What is kept of the visits of a page, in its own row: at most 40 bytes, and its 
 
 Page rows, and the rows of pages that wait for room in a budget, as bytes and back.
 
-Whoever changes the bytes of a row, here or in another file of this room, raises `keys.FORMAT_VERSION`
+A change to the bytes of a row, here or in another file of this folder, raises `keys.FORMAT_VERSION`
 and writes the change into ``docs/internals/format.md``.
 
 What a scorer keeps of all pages, in pieces: a row holds 16 bits for each of some thousand pages.
