@@ -33,7 +33,7 @@ from .directory import SYNC_INTERVAL, Upkeep, open_store
 from .dupefilters import DupeFilter
 from .enqueue import RequestEnqueuer
 from .fingerprints import Identities
-from .in_flight import Flights, FollowUps
+from .in_flight import ActiveRequests, FollowUps
 from .log import CrawlLog
 from .politeness_key import PolitenessKeys, registered_domain
 from .queued import QueuedRequests
@@ -72,11 +72,11 @@ class Component:
     """Base class of our middlewares and extensions.
 
     ``crawl`` is there from `spider_opened` until the frontier is closed, unless it could not be opened;
-    ``flights`` are its requests under way, none without it.
+    ``active_requests`` are its requests under way, none without it.
     """
 
     crawl: Crawl | None = None
-    flights: Flights = Flights()
+    active_requests: ActiveRequests = ActiveRequests()
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
@@ -95,7 +95,7 @@ class Component:
         return True
 
     def await_crawl(self, crawler: Crawler) -> None:
-        """Has ``crawl`` and ``flights`` set while the frontier is open."""
+        """Has ``crawl`` and ``active_requests`` set while the frontier is open."""
         crawler.signals.connect(self._find_crawl, signals.spider_opened)
         crawler.signals.connect(self._let_go_of_crawl, closing)
 
@@ -111,10 +111,10 @@ class Component:
     def _find_crawl(self) -> None:
         self.crawl = crawl_of(self.crawler)
         if self.crawl is not None:
-            self.flights = self.crawl.flights
+            self.active_requests = self.crawl.active_requests
 
     def _let_go_of_crawl(self) -> None:
-        self.crawl, self.flights = None, Component.flights
+        self.crawl, self.active_requests = None, Component.active_requests
 
 
 class Crawl:
@@ -184,7 +184,7 @@ class Crawl:
 
     def _make_parts(self, spider: Spider, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self.crawler, self.settings, self.frontier, self.clock
-        identities, reporter, self.flights = self.identities, self.reporter, Flights()
+        identities, reporter, self.active_requests = self.identities, self.reporter, ActiveRequests()
         requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         have_fail = partial(scrapy_internals.have_fail, crawler)
@@ -196,7 +196,7 @@ class Crawl:
             requests,
             self._dupefilter,
             self.politeness_keys,
-            self.flights,
+            self.active_requests,
             follow_ups,
             scrapy_internals.is_inspecting(crawler),
         )
@@ -208,7 +208,7 @@ class Crawl:
         self.revisits = Revisits(crawler, frontier, reporter)
         self.engine_timer = EngineTimer(crawler)
         self.commit_timer = CommitTimer(frontier, failed)
-        self.recovery = Recovery(crawler, frontier, clock, lambda: not self.flights, failed)
+        self.recovery = Recovery(crawler, frontier, clock, lambda: not self.active_requests, failed)
         self.output = CallbackOutput(crawler, self.commit_timer.start)
         self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
 
@@ -219,7 +219,7 @@ class Crawl:
         if self.keeps_links:
             from .outlinks import Outlinks
 
-            self.links = Outlinks(settings, self.frontier, self.enqueuer, self.flights, reporter)
+            self.links = Outlinks(settings, self.frontier, self.enqueuer, self.active_requests, reporter)
         self.follow: Follow | None = None
         if scrapy_internals.has_middleware(crawler, SPIDER_MIDDLEWARE):
             from .bulk_follow import Follow
@@ -229,7 +229,7 @@ class Crawl:
                 settings,
                 self.requests.codec,
                 self._dupefilter,
-                self.flights,
+                self.active_requests,
                 self.enqueuer,
                 self.links,
                 reporter,

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .codec import Codec
     from .dupefilters import DupeFilter
     from .enqueue import RequestEnqueuer
-    from .in_flight import Flights
+    from .in_flight import ActiveRequests
     from .link_extractor import Anchor
     from .log import Reporter
     from .outlinks import LinkCollector, Outlinks
@@ -344,12 +344,13 @@ class PageFollowing:
     ) -> None:
         self._follow, self._response, self._rules = follow, response, rules
         self._collector, self._page_rules = collector, page_rules
-        flight = follow.flights[id(response.request)]
+        active = follow.active_requests.of(response)
+        assert active is not None
         self._enqueuer = follow.enqueuer
         self._tally = follow.reporter.tally
         self._recognize = follow.enqueuer.recognize
-        self._lease = None if follow.links is None else flight.lease
-        self._found = flight.links or PageLinks(response.url)
+        self._lease = None if follow.links is None else active.lease
+        self._found = active.links or PageLinks(response.url)
         self._offsite = Offsite(follow.crawler.spider, follow.receivers)
         self._shared: dict[tuple[int | None, str | None], bytes] = {}  # payloads, by rule and Referer
         self._score = getattr(follow.crawler.spider, LINK_SCORE, None)
@@ -555,7 +556,7 @@ class Follow:
     settings: FrontierSettings
     codec: Codec
     dupefilter: DupeFilter
-    flights: Flights
+    active_requests: ActiveRequests
     enqueuer: RequestEnqueuer
     links: Outlinks | None
     reporter: Reporter
@@ -571,17 +572,17 @@ class Follow:
     def begin(self, response: Response, wanted: Any) -> None:
         """Note by which rules the links of *response* are followed, before its callback runs. *wanted* is
         true, or the name of a callback. Nothing for a response that is no HTML."""
-        flight = self.flights.get(id(response.request))
-        if flight is None or not is_text(response):
+        active = self.active_requests.of(response)
+        if active is None or not is_text(response):
             return
         if self._bar is None:
             self._bar = self._look_for_bar()
-        flight.follow_rules = self._rules_for(flight.request, wanted)
+        active.follow_rules = self._rules_for(active.request, wanted)
 
     def is_followed(self, response: Response) -> bool:
         """Whether the links of *response* are still to be followed."""
-        flight = self.flights.get(id(response.request))
-        return flight is not None and bool(flight.follow_rules)
+        active = self.active_requests.of(response)
+        return active is not None and bool(active.follow_rules)
 
     def requests(self, response: Response) -> Iterator[Request] | None:
         """Return a request for each link of *response*, to be yielded behind the callback's output; None if
@@ -619,8 +620,9 @@ class Follow:
 
     def _take_rules(self, response: Response) -> tuple[FollowRule, ...]:
         """Return the rules of *response*, once."""
-        flight = self.flights[id(response.request)]
-        rules, flight.follow_rules = flight.follow_rules, ()
+        active = self.active_requests.of(response)
+        assert active is not None
+        rules, active.follow_rules = active.follow_rules, ()
         return rules
 
     def _rules_for(self, request: Request, wanted: Any) -> tuple[FollowRule, ...]:

@@ -47,7 +47,7 @@ class CallbackOutput:
         self._write_soon = write_soon
         self._engine = scrapy_internals.engine_of(crawler)
         self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)  # items of a page in pipelines
-        self._pages: dict[int, _PageOutput] = {}  # by id of the response
+        self._pages: dict[Response, _PageOutput] = {}  # while their callbacks run
 
     def begin(self) -> None:
         """Take over from the scraper, unless the engine is none of Scrapy's."""
@@ -57,7 +57,7 @@ class CallbackOutput:
     def taking(self, response: Response) -> Callable[[Request], None] | None:
         """Return a function that takes a request of the running callback of *response* past the rest of the
         spider middlewares; None if requests go Scrapy's own way."""
-        page = self._pages.get(id(response))
+        page = self._pages.get(response)
         return None if page is None else page.take
 
     async def _handle(
@@ -68,7 +68,7 @@ class CallbackOutput:
             await scrape(result, request, response)
             return
         outputs = result if isinstance(result, AsyncIterator) else as_async_generator(result)
-        page = self._pages[id(response)] = _PageOutput(outputs, self._hand_over)
+        page = self._pages[response] = _PageOutput(outputs, self._hand_over)
         under_way: set[asyncio.Task[None]] = set()
         try:
             async for item in page.items():
@@ -80,7 +80,7 @@ class CallbackOutput:
             failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
             self._engine.scraper.handle_spider_error(failure, request, response)
         finally:
-            del self._pages[id(response)]
+            del self._pages[response]
         if under_way:
             await asyncio.wait(under_way)
         scrapy_internals.let_go_of_selector(response)

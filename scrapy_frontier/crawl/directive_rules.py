@@ -51,13 +51,13 @@ class DirectiveRules(Component):
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
         crawl, request = self.crawl, response.request
-        flight = self.flights.get(id(request))
-        found = self._without_flight(response) if flight is None else flight.consequences
+        active = self.active_requests.of(response)
+        found = self._of_ended(response) if active is None else active.consequences
         if found.drops_items and request is not None:
-            is_refused = flight is not None and not flight.is_let_through
+            is_refused = active is not None and not active.is_let_through
             if is_refused or is_error(self.crawler, response, request):
                 found = found._replace(drops_items=False)
-        outcome = None if flight is None else flight.outcome
+        outcome = None if active is None else active.outcome
         leads_on = outcome is not None and outcome.event is Event.REDIRECTED
         inherits = pattern_and_force_of(request) is not None
         is_plain = found == NO_CONSEQUENCES and not (inherits or leads_on or self.settings.ajax)
@@ -65,14 +65,14 @@ class DirectiveRules(Component):
         if is_plain and not has_rels:
             return None
         as_link = None
-        if crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback):
-            as_link = partial(crawl.follow_ups.as_link, flight)
+        if crawl is not None and active is not None and crawl.may_be_called_again(active.callback):
+            as_link = partial(crawl.follow_ups.as_link, active)
         stat = "frontier/noindex/items" if found.drops_items else ""
         return PageRules(
             self, response, found, "frontier/redirects/items" if leads_on else stat, as_link, has_rels
         )
 
-    def _without_flight(self, response: Response) -> Consequences:
+    def _of_ended(self, response: Response) -> Consequences:
         directives = response.meta.get(DIRECTIVES) if response.request is not None else None
         return consequences(directives, response.url, self.settings.obeyed)
 
@@ -209,12 +209,12 @@ class PageRules:
     def _refused(self, request: Request, reason: str, is_nofollow: bool = True) -> None:
         """Make the page of *request* known without queueing it; if it *is_nofollow* the link has no
         weight."""
-        crawl, flight = self._rules.crawl, self._rules.flights.get(id(self._response.request))
+        crawl, active = self._rules.crawl, self._rules.active_requests.of(self._response)
         if crawl is None:
             return
-        if crawl.links is not None and flight is not None:
-            found = flight.gather_links(self._response.url)
-            crawl.links.note(flight, found, request, flags=NOFOLLOW if is_nofollow else 0)
+        if crawl.links is not None and active is not None:
+            found = active.gather_links(self._response.url)
+            crawl.links.note(active, found, request, flags=NOFOLLOW if is_nofollow else 0)
         crawl.enqueuer.see(request, reason)
 
     def _more(self) -> Iterator[Request]:

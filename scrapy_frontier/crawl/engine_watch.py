@@ -19,7 +19,7 @@ from ..core.pages.leases import Outcome
 from ..core.transitions import FETCHED, Event
 from . import scrapy_internals
 from .host_trouble import CACHED
-from .in_flight import CONDITIONAL, Flight, describe, is_seed, outcome_of
+from .in_flight import CONDITIONAL, ActiveRequest, describe, is_seed, outcome_of
 from .meta_keys import SITEMAP, SLOT, UNSET, AutomaticSlot
 from .revisits import with_result
 
@@ -41,7 +41,11 @@ class Watch:
     def __init__(self, crawl: Crawl, failed: Callable[[Exception], None]) -> None:
         crawler = self._crawler = crawl.crawler
         self._crawl = crawl
-        self._frontier, self._clock, self._flights = crawl.frontier, crawl.clock, crawl.flights
+        self._frontier, self._clock, self._active_requests = (
+            crawl.frontier,
+            crawl.clock,
+            crawl.active_requests,
+        )
         self._tally = crawl.reporter.tally
         self._failed = failed
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
@@ -52,10 +56,10 @@ class Watch:
         self._is_closed = False
         self._was_stopped = False  # by a callback that closed the spider
         self._in_progress = scrapy_internals.watch_in_progress(crawler, self._ended)
-        scrapy_internals.watch_fetch(crawler, self._flights, self._fetched)
-        scrapy_internals.watch_sending(crawler, self._flights, self._sent)
+        scrapy_internals.watch_fetch(crawler, self._active_requests, self._fetched)
+        scrapy_internals.watch_sending(crawler, self._active_requests, self._sent)
         scrapy_internals.watch_spider_errors(crawler, self._raised)
-        crawler.signals.connect(self._flights.response_downloaded, signals.response_downloaded)
+        crawler.signals.connect(self._active_requests.response_downloaded, signals.response_downloaded)
         if self._follows_throttle:
             crawler.signals.connect(self._throttled, signals.response_downloaded)
 
@@ -65,7 +69,7 @@ class Watch:
 
     def is_under_way(self, request: Request) -> bool:
         """Whether the engine has this very object now, so that it needs a copy."""
-        return id(request) in self._flights or request in self._in_progress
+        return request in self._active_requests or request in self._in_progress
 
     def is_held_up(self, now: float, places: int) -> bool:
         """Whether the pages under way wait in callbacks and pipelines, perhaps for a page that is queued, so
@@ -78,7 +82,7 @@ class Watch:
         """
         until = self._looked + HELD_UP
         if until <= now:
-            under_way = self._flights.values()
+            under_way = self._active_requests.values()
             since = max(self._ended_at, min((each.lease.leased_at for each in under_way), default=now))
             spans = max(int((now - since) / NO_END), 0)
             if len(under_way) >= places << min(spans + 1, 20):
@@ -103,54 +107,54 @@ class Watch:
 
     def sweep(self) -> None:
         """Ends requests that left the engine unseen. O(requests under way)."""
-        for flight in list(self._flights.values()):
-            if flight.request not in self._in_progress:
-                self._ended(flight.request)
+        for active in list(self._active_requests.values()):
+            if active.request not in self._in_progress:
+                self._ended(active.request)
 
     # -- what the engine shows ---------------------------------------------------------------------------
 
     def _throttled(self, request: Request) -> None:
         """Puts the delay that the operator ordered in the place of the one that AutoThrottle has just set."""
-        flight = self._flights.get(id(request))
-        if flight is not None and OPERATOR in flight.lease.asked:
-            scrapy_internals.set_slot_delay(self._crawler, flight.lease.host, flight.lease.delay)
+        active = self._active_requests.get(request)
+        if active is not None and OPERATOR in active.lease.asked:
+            scrapy_internals.set_slot_delay(self._crawler, active.lease.host, active.lease.delay)
 
     def _sent(self, request: Request) -> None:
-        flight = self._flights.get(id(request))
-        if flight is None or self._is_closed:
+        active = self._active_requests.get(request)
+        if active is None or self._is_closed:
             return
         try:
             now = self._clock()
-            self._frontier.on_sent(flight.lease, now)
+            self._frontier.on_sent(active.lease, now)
             self._crawl.engine_timer.set(self._frontier.wake_at(), now)
         except Exception as error:
             self._failed(error)
 
     def _fetched(self, request: Request, result: Any) -> Any:
         """A request is back from the downloader with *result*; returns what the engine goes on with."""
-        flight = self._flights.get(id(request))
-        if flight is None:
+        active = self._active_requests.get(request)
+        if active is None:
             return result
         if not isinstance(result, Response):
-            result = self._led_or_failed(flight, result)
-        response_time = flight.came_to(result)
-        if 300 <= flight.status < 400 and isinstance(result, Response):
-            is_asked_for = flight.status == 304 and any(name in request.headers for name in CONDITIONAL)
+            result = self._led_or_failed(active, result)
+        response_time = active.came_to(result)
+        if 300 <= active.status < 400 and isinstance(result, Response):
+            is_asked_for = active.status == 304 and any(name in request.headers for name in CONDITIONAL)
             if not is_asked_for:  # a redirect that names no place
-                flight.error = scrapy_internals.http_error_of(self._crawler, result, request)
-        if flight.follow_up is not None:
-            self._flights.await_follow_up(flight)
-        if flight.has_automatic_slot and SLOT in request.meta:
+                active.error = scrapy_internals.http_error_of(self._crawler, result, request)
+        if active.follow_up is not None:
+            self._active_requests.await_follow_up(active)
+        if active.has_automatic_slot and SLOT in request.meta:
             request.meta[SLOT] = AutomaticSlot(request.meta[SLOT])  # for what a spider makes of this meta
         if not self._is_closed:
             try:
-                self._on_response(flight, result, response_time is not None)
+                self._on_response(active, result, response_time is not None)
             except Exception as error:
                 self._failed(error)
         return result
 
-    def _on_response(self, flight: Flight, result: Any, has_answered: bool) -> None:
-        frontier, lease, now = self._frontier, flight.lease, self._clock()
+    def _on_response(self, active: ActiveRequest, result: Any, has_answered: bool) -> None:
+        frontier, lease, now = self._frontier, active.lease, self._clock()
         self._looked, self._computed = now, thread_time()
         if now >= self._counted + COUNT_INTERVAL:
             self._counted = now
@@ -161,42 +165,42 @@ class Watch:
                 frontier.set_delay(lease.host, slot.delay, now)
         # Other middlewares that answer may have asked the host in their own way. With a cache that stands for
         # the web, a page it does not have ends as an error.
-        is_cached = flight.is_cached or self._crawl.settings.replays
+        is_cached = active.is_cached or self._crawl.settings.replays
         if isinstance(result, Response):
             is_cached = CACHED in result.flags
-        frontier.on_response(lease, now, has_answered, flight.was_given or not is_cached)
+        frontier.on_response(lease, now, has_answered, active.was_given or not is_cached)
 
-    def _led_or_failed(self, flight: Flight, result: Any) -> Any:
+    def _led_or_failed(self, active: ActiveRequest, result: Any) -> Any:
         """Returns *result*, a request or a failure; a failure instead of a request that is refused."""
-        if isinstance(result, Request) and (reason := self._refusal(flight, result)):
+        if isinstance(result, Request) and (reason := self._refusal(active, result)):
             result = Failure(IgnoreRequest(reason))  # type: ignore[no-untyped-call]  # Twisted's
         if isinstance(result, Request):  # perhaps of a middleware nearer to the network than ours
-            flight.takes_validators_off(flight.request)
-            flight.takes_validators_off(result)
-        elif self._crawl.sitemaps is not None and flight.request.meta.get(SITEMAP) not in UNSET:
-            flight.falls_silent()  # a sitemap ends in no errback
+            active.takes_validators_off(active.request)
+            active.takes_validators_off(result)
+        elif self._crawl.sitemaps is not None and active.request.meta.get(SITEMAP) not in UNSET:
+            active.falls_silent()  # a sitemap ends in no errback
         return result
 
-    def _refusal(self, flight: Flight, follow_up: Request) -> str:
-        """Why *flight* ends with an error instead of *follow_up*; empty if it goes on with that."""
-        postponed = flight.postponement
-        if postponed is not None and flight.lease.is_last and postponed.outcome.delay:
+    def _refusal(self, active: ActiveRequest, follow_up: Request) -> str:
+        """Why *active* ends with an error instead of *follow_up*; empty if it goes on with that."""
+        postponed = active.postponement
+        if postponed is not None and active.lease.is_last and postponed.outcome.delay:
             return postponed.outcome.reason  # the crawl does not wait for the page any longer
         if self._is_closed:
             return ""
         try:
-            return self._crawl.enqueuer.refusal_of_follow_up(flight, follow_up)
+            return self._crawl.enqueuer.refusal_of_follow_up(active, follow_up)
         except Exception as error:
             self._failed(error)
             return ""
 
     def _raised(self, error: BaseException, request: Request, result: Any) -> None:
         """The callback or errback of *request* raised *error* when it was called with *result*."""
-        flight = self._flights.get(id(request))
-        if flight is None:
+        active = self._active_requests.get(request)
+        if active is None:
             return
-        flight.spider_error = error
-        if not isinstance(error, CloseSpider) or not flight.is_fetched:
+        active.spider_error = error
+        if not isinstance(error, CloseSpider) or not active.is_fetched:
             return
         has_errback = request.errback is not None and isinstance(result, Response)
         if not has_errback or scrapy_internals.http_error_of(self._crawler, result, request) is None:
@@ -205,39 +209,39 @@ class Watch:
             is_late = self._was_stopped or scrapy_internals.is_closing(self._crawler)
             self._was_stopped = True
             event = Event.POSTPONED if is_late else Event.RETRIED
-            flight.outcome = Outcome(event, flight.status, reasons.CALLBACK(error=describe(error)))
+            active.outcome = Outcome(event, active.status, reasons.CALLBACK(error=describe(error)))
 
     def _ended(self, request: Request) -> None:
         """The engine has finished with *request*: callback, errback and items."""
-        flights = self._flights
-        flight = flights.pop(id(request), None)
-        if flight is None:
+        active_requests = self._active_requests
+        active = active_requests.pop(request, None)
+        if active is None:
             return
-        if flight.errback is not None:
-            request.errback = flight.errback
+        if active.errback is not None:
+            request.errback = active.errback
         if not self._is_closed:
             try:
-                self._release(flight)
+                self._release(active)
             except Exception as error:
                 self._failed(error)
-        if flight.follow_up is not None or (flight.links is not None and flight.links.yielded):
-            flights.await_no_more(flight)
+        if active.follow_up is not None or (active.links is not None and active.links.yielded):
+            active_requests.await_no_more(active)
 
-    def _release(self, flight: Flight) -> None:
-        crawl, frontier, lease = self._crawl, self._frontier, flight.lease
-        is_closing = flight.error is not None and scrapy_internals.is_closing(self._crawler)
-        outcome, now = outcome_of(flight, is_closing, crawl.enqueuer.find), self._clock()
+    def _release(self, active: ActiveRequest) -> None:
+        crawl, frontier, lease = self._crawl, self._frontier, active.lease
+        is_closing = active.error is not None and scrapy_internals.is_closing(self._crawler)
+        outcome, now = outcome_of(active, is_closing, crawl.enqueuer.find), self._clock()
         self._ended_at = now
-        links, found = crawl.links, flight.links
+        links, found = crawl.links, active.links
         is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))
         if links is not None and not is_usual:
-            outcome = links.end(flight, outcome, now)
-        if lease.comes_back or flight.digest:
-            outcome = with_result(flight, outcome)
+            outcome = links.end(active, outcome, now)
+        if lease.comes_back or active.digest:
+            outcome = with_result(active, outcome)
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             crawl.commit_timer.start()
-        if is_seed(flight.request) and not released.is_queued:
+        if is_seed(active.request) and not released.is_queued:
             crawl.enqueuer.seed_ended(lease.page_id)
         if released.visit is not None:
             crawl.revisits.report(outcome, released.visit)

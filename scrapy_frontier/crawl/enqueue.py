@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..core.store.records import Page
     from ..settings import FrontierSettings
     from .dupefilters import DupeFilter
-    from .in_flight import Flight, Flights, FollowUps
+    from .in_flight import ActiveRequest, ActiveRequests, FollowUps
     from .politeness_key import PolitenessKeys
     from .queued import QueuedRequests
 
@@ -74,7 +74,7 @@ class RequestEnqueuer:
     _requests: QueuedRequests
     _dupefilter: DupeFilter
     _politeness_keys: PolitenessKeys
-    _flights: Flights
+    _active_requests: ActiveRequests
     _follow_ups: FollowUps
     _is_inspecting: bool  # a shell: every request with ``dont_filter`` is fetched
     seeds_left: int = field(default=0, init=False)
@@ -93,54 +93,56 @@ class RequestEnqueuer:
         self.knows_texts = self.identities.is_default and not self._dupefilter.sees_each
 
     def enqueue(self, request: Request) -> bool:
-        """Queues *request*, or ends the flight that it follows from; False if its page is known or
+        """Queues *request*, or ends the page that it follows from; False if its page is known or
         refused.
 
         Nine links in ten lead to known pages; most are recognized by the text of the URL, in a microsecond.
         """
         url, method, body, dont_filter, meta = scrapy_internals.essentials(request)
-        flight = self._flights.leading_to(request)
-        noted = self._flights.take_link(request)  # if there is one, the text of its URL was not known
-        is_by_text = noted is None and flight is None and method == "GET" and not (body or dont_filter)
+        active = self._active_requests.leading_to(request)
+        noted = self._active_requests.take_link(request)  # if there is one, the text of its URL was not known
+        is_by_text = noted is None and active is None and method == "GET" and not (body or dont_filter)
         if is_by_text and not (meta and (FORCE in meta or "verbatim_url" in meta)) and self.recognize(url):
             self._tally["dupefilter/filtered"] += 1
             return False
         source, link = noted or (None, Link(url=url))
-        return self._enqueue(request, link, source, flight)
+        return self._enqueue(request, link, source, active)
 
     def see(self, request: Request, reason: str) -> None:
         """Makes the page of *request* known without queueing it, for this *reason*."""
-        source, link = self._flights.take_link(request) or (None, Link(url=request.url))
+        source, link = self._active_requests.take_link(request) or (None, Link(url=request.url))
         request = self._without_session(request)
         self._identify(request, link, None)
         link.priority, link.only_seen = request.priority, reason
         self._frontier.discover_one(link, self._clock(), source)
 
-    def _enqueue(self, request: Request, link: Link, source: Lease | None, flight: Flight | None) -> bool:
-        if flight is None:
+    def _enqueue(
+        self, request: Request, link: Link, source: Lease | None, active: ActiveRequest | None
+    ) -> bool:
+        if active is None:
             request = self._without_session(request)
-        elif self._follow_ups.end_if_once_more(flight, request):
+        elif self._follow_ups.end_if_once_more(active, request):
             return True
-        self._identify(request, link, flight)
-        link.is_named = flight is None and is_seed(request)
+        self._identify(request, link, active)
+        link.is_named = active is None and is_seed(request)
         if self._is_dropped_by_filter(request, link.fingerprint):
             return False
         known = None
-        if flight is not None or link.is_named or FORCE in request.meta:
+        if active is not None or link.is_named or FORCE in request.meta:
             known = self._frontier.find(link.fingerprint)
-        if flight is not None and self._follow_ups.end_as_led(flight, request, known):
+        if active is not None and self._follow_ups.end_as_led(active, request, known):
             return True
-        page_id = known if self._requeues(known, request, link, flight) else None
+        page_id = known if self._requeues(known, request, link, active) else None
         if page_id is None:
-            page_id = self._discover(request, link, source, known, flight)
-        if flight is not None and page_id is not None:
-            flight.leads_to(page_id if known is None else known)
+            page_id = self._discover(request, link, source, known, active)
+        if active is not None and page_id is not None:
+            active.leads_to(page_id if known is None else known)
         return page_id is not None
 
-    def _identify(self, request: Request, link: Link, flight: Flight | None) -> None:
-        """Fills in *link* which page and which host *request* is for, to which *flight* led."""
+    def _identify(self, request: Request, link: Link, active: ActiveRequest | None) -> None:
+        """Fills in *link* which page and which host *request* is for, to which *active* led."""
         link.fingerprint, url_host = self.identities.with_host(request)
-        link.host = self.host_key(request, url_host, flight)
+        link.host = self.host_key(request, url_host, active)
         link.kept_host = "" if link.host == url_host else link.host
         is_told = self.knows_texts and self.identities.is_plain(request)
         hides_text = request.dont_filter and len(self.unfiltered) < MOST_UNFILTERED
@@ -158,24 +160,29 @@ class RequestEnqueuer:
         return True
 
     def _discover(
-        self, request: Request, link: Link, source: Lease | None, known: PageId | None, flight: Flight | None
+        self,
+        request: Request,
+        link: Link,
+        source: Lease | None,
+        known: PageId | None,
+        active: ActiveRequest | None,
     ) -> PageId | None:
         """Completes *link* and hands it over; returns the page that *request* is queued for."""
         link.depth = times(request, "depth") if self.has_depth else 0
-        if flight is not None:
-            link.parent = flight.lease.node
-            if request.dont_filter and only_its_retry_insists(request, flight):
+        if active is not None:
+            link.parent = active.lease.node
+            if request.dont_filter and only_its_retry_insists(request, active):
                 request.dont_filter = False
-        link.again = self._is_wanted_again(request, link.fingerprint, known, flight)
-        is_stored = self._fill_in(link, request, flight)
+        link.again = self._is_wanted_again(request, link.fingerprint, known, active)
+        is_stored = self._fill_in(link, request, active)
         answer = self._frontier.discover_one(link, self._clock(), source)
         if request.dont_filter and answer.fate is Fate.NEW and len(self.unfiltered) < MOST_UNFILTERED:
             self.unfiltered[link.fingerprint] = {self._reached_by(request)}
         return self._act_on(request, link, answer, is_stored)
 
-    def _fill_in(self, link: Link, request: Request, flight: Flight | None) -> bool:
+    def _fill_in(self, link: Link, request: Request, active: ActiveRequest | None) -> bool:
         """Fills in *link* what its row keeps of *request*; returns whether that survives a restart. The page
-        that a *flight* led to comes back by the request as it would have been yielded."""
+        that *active* led to comes back by the request as it would have been yielded."""
         payload, is_stored = self._requests.payload_of(request)
         link.priority, link.payload = request.priority, payload
         if abs(request.priority) > MAX_PRIORITY:
@@ -183,8 +190,8 @@ class RequestEnqueuer:
             about = request, request.priority, MAX_PRIORITY
             self._reporter.log_once("priority", logging.WARNING, words, *about)
         link.facts, link.lastmod = facts_of(request, is_stored), lastmod_of(request.meta)
-        if flight is not None and is_stored:
-            target = self._follow_ups.of_target(flight, request)
+        if active is not None and is_stored:
+            target = self._follow_ups.of_target(active, request)
             own, is_own_stored = self._requests.payload_of(target)
             if is_own_stored:
                 link.payload, link.facts = own, facts_of(target)
@@ -221,7 +228,9 @@ class RequestEnqueuer:
 
     # -- known pages that are fetched once more ----------------------------------------------------------
 
-    def _requeues(self, known: PageId | None, request: Request, link: Link, flight: Flight | None) -> bool:
+    def _requeues(
+        self, known: PageId | None, request: Request, link: Link, active: ActiveRequest | None
+    ) -> bool:
         """Whether the *known* page is queued again by *request*: its last visit was before the time that the
         request names, or it is a seed that failed in an earlier run."""
         page = None if known is None else self._frontier.page(known)
@@ -235,7 +244,7 @@ class RequestEnqueuer:
                 is_wanted = True
         if not is_wanted:
             return False
-        is_stored = self._fill_in(link, request, flight)
+        is_stored = self._fill_in(link, request, active)
         found_by = None if is_stored else link.fingerprint
         about = link.payload, link.priority, found_by, link.facts, link.visit_payload
         if not self._frontier.requeue(known, self._clock(), *about):
@@ -249,7 +258,7 @@ class RequestEnqueuer:
             self._tried.add(page_id)
 
     def _is_wanted_again(
-        self, request: Request, fingerprint: bytes, known: PageId | None, flight: Flight | None
+        self, request: Request, fingerprint: bytes, known: PageId | None, active: ActiveRequest | None
     ) -> bool:
         """Whether a further visit is to be queued if the page is known."""
         asked_before = self.unfiltered.get(fingerprint)
@@ -258,7 +267,7 @@ class RequestEnqueuer:
                 asked_before.add(self._reached_by(request))
             elif self.is_for_other(fingerprint, request.callback, request.meta.get("rule")):
                 return True
-        if not self._dupefilter.is_on or (flight is not None and is_answer(request, flight)):
+        if not self._dupefilter.is_on or (active is not None and is_answer(request, active)):
             return True
         if not is_seed(request) or self._is_inspecting:
             return request.dont_filter
@@ -267,7 +276,7 @@ class RequestEnqueuer:
         if not request.dont_filter or known is None:
             return False
         page = self._frontier.page(known)
-        if flight is not None:
+        if active is not None:
             return page is not None and self._leads_back(request, page)
         # Seeds come at every start; one that comes twice in a run is meant.
         was_seed = page is not None and page.facts.is_seed and page.parent is None
@@ -381,12 +390,12 @@ class RequestEnqueuer:
         """Returns the politeness key of *url*: by default its *host*."""
         return host if self._politeness_keys.of is host_of else self._politeness_keys.of(url)
 
-    def host_key(self, request: Request, url_host: str, flight: Flight | None = None) -> str:
+    def host_key(self, request: Request, url_host: str, active: ActiveRequest | None = None) -> str:
         """Returns the download slot that the user chose, else the politeness key of the URL, whose host is
         *url_host*. Takes an inherited slot off the request."""
         meta = request.meta
         slot, key = chosen_slot(meta), None
-        if flight is not None and flight.has_automatic_slot and slot == flight.request.meta.get(SLOT):
+        if active is not None and active.has_automatic_slot and slot == active.request.meta.get(SLOT):
             slot = None  # it is of the downloader, or of a middleware: a proxy's name, say
         if slot is None:
             meta.pop(SLOT, None)
@@ -416,16 +425,16 @@ class RequestEnqueuer:
 
     # -- refusals ------------------------------------------------------------------------------------------
 
-    def refusal_of_follow_up(self, flight: Flight, follow_up: Request) -> str:
-        """Returns why *follow_up* would not be queued, so that *flight* ends with an error; "" if it would,
+    def refusal_of_follow_up(self, active: ActiveRequest, follow_up: Request) -> str:
+        """Returns why *follow_up* would not be queued, so that *active* ends with an error; "" if it would,
         or its page is known. Asked once for each request that a middleware makes of another; 20 us."""
-        if is_once_more(follow_up, flight):
+        if is_once_more(follow_up, active):
             return ""
-        if self.find(follow_up) == flight.lease.page_id:
-            return self._follow_ups.end_for_nothing(flight, follow_up)
-        reason = self._refusal(follow_up, flight)
+        if self.find(follow_up) == active.lease.page_id:
+            return self._follow_ups.end_for_nothing(active, follow_up)
+        reason = self._refusal(follow_up, active)
         if reason:  # the page leads away all the same
-            flight.outcome = Outcome(Event.REDIRECTED, flight.status, reason)
+            active.outcome = Outcome(Event.REDIRECTED, active.status, reason)
         return reason
 
     def refusal_of_refresh(self, target: Request) -> str:
@@ -434,9 +443,9 @@ class RequestEnqueuer:
         url = self.without_session(target.url)
         return self._refusal(target if url == target.url else copied(target, url), None)
 
-    def _refusal(self, target: Request, flight: Flight | None) -> str:
+    def _refusal(self, target: Request, active: ActiveRequest | None) -> str:
         fingerprint, url_host = self.identities.with_host(target)
-        host = self.host_key(copied(target), url_host, flight)
+        host = self.host_key(copied(target), url_host, active)
         depth = times(target, "depth") if self.has_depth else 0
         link = Link(fingerprint=fingerprint, url=target.url, host=host, depth=depth)
         answer = self._frontier.refusal(link, self._clock())

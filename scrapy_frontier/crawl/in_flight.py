@@ -79,7 +79,7 @@ class Postponement(NamedTuple):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Flight:
+class ActiveRequest:
     """A request under way, from hand-out to release, and what was seen of it so far, for `outcome_of`.
 
     - ``robots``: what robots.txt said at hand-out; ``callback``: that of the request then (the shell takes it
@@ -198,8 +198,8 @@ class Flight:
             self.led_to = Request(consequences.alias_of)
 
 
-class Flights(dict[int, Flight]):
-    """The requests under way, each by the ``id`` of its request, which the flight keeps alive.
+class ActiveRequests(dict[Request, ActiveRequest]):
+    """The requests under way, by the request.
 
     There is none for a request that is downloaded beside the scheduler (``engine.download``: robots.txt,
     media, inline requests), or that has ended.
@@ -207,25 +207,31 @@ class Flights(dict[int, Flight]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_follow_up: dict[Request, Flight] = {}  # by a request that follows and is not queued yet
+        self.by_follow_up: dict[
+            Request, ActiveRequest
+        ] = {}  # by a request that follows and is not queued yet
         self.links_with: dict[Request, PageLinks] = {}  # by a request that a callback yielded
+
+    def of(self, response: Response) -> ActiveRequest | None:
+        """Returns the active request that *response* answers."""
+        return None if response.request is None else self.get(response.request)
 
     def response_downloaded(self, response: Response, request: Request) -> None:
         """Notes the status, at Scrapy's signal: a retry hides it from everything that comes later."""
-        flight = self.get(id(request))
-        if flight is not None:
-            flight.status = response.status
+        active = self.get(request)
+        if active is not None:
+            active.status = response.status
 
-    def await_follow_up(self, flight: Flight) -> None:
-        """Notes that a follow-up of *flight* is on its way to the scheduler."""
-        assert flight.follow_up is not None
-        self.by_follow_up[flight.follow_up] = flight
+    def await_follow_up(self, active: ActiveRequest) -> None:
+        """Notes that a follow-up of *active* is on its way to the scheduler."""
+        assert active.follow_up is not None
+        self.by_follow_up[active.follow_up] = active
 
-    def await_no_more(self, flight: Flight) -> None:
-        """Forgets the follow-up and the links of *flight*, which has ended."""
-        if flight.follow_up is not None:
-            self.by_follow_up.pop(flight.follow_up, None)
-        for request in () if flight.links is None else flight.links.yielded:
+    def await_no_more(self, active: ActiveRequest) -> None:
+        """Forgets the follow-up and the links of *active*, which has ended."""
+        if active.follow_up is not None:
+            self.by_follow_up.pop(active.follow_up, None)
+        for request in () if active.links is None else active.links.yielded:
             self.links_with.pop(request, None)
 
     def note_link(self, request: Request, link: Link, found: PageLinks) -> None:
@@ -238,15 +244,15 @@ class Flights(dict[int, Flight]):
         found = self.links_with.pop(request, None) if self.links_with else None
         return None if found is None else (found.lease, found.yielded.pop(request))
 
-    def leading_to(self, request: Request) -> Flight | None:
-        """Returns the flight that *request* follows from, as a redirect or retry by a middleware or callback;
-        None for others. What a middleware made is found once."""
+    def leading_to(self, request: Request) -> ActiveRequest | None:
+        """Returns the active request that *request* follows from, as a redirect or retry by a middleware or
+        callback; None for others. What a middleware made is found once."""
         if not self.by_follow_up and not request.dont_filter:
             return None
-        flight = self.by_follow_up.pop(request, None)
-        if flight is None and request.dont_filter and request.meta.get("retry_times"):
+        active = self.by_follow_up.pop(request, None)
+        if active is None and request.dont_filter and request.meta.get("retry_times"):
             return next((each for each in self.values() if is_retry(request, each.request)), None)
-        return flight
+        return active
 
 
 def is_retry(request: Request, of: Request) -> bool:
@@ -275,7 +281,7 @@ def _content_type(value: bytes) -> str:
 
 
 def outcome_of(
-    flight: Flight, is_closing: bool = False, find: Callable[[Request], PageId | None] | None = None
+    active: ActiveRequest, is_closing: bool = False, find: Callable[[Request], PageId | None] | None = None
 ) -> Outcome:
     """Returns what becomes of the page.
 
@@ -283,34 +289,34 @@ def outcome_of(
     middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
     counts for nothing. *find* knows the pages of requests.
     """
-    outcome = flight.outcome or _seen_of(flight, is_closing)
-    if flight.led_to is not None and outcome.target is None and find is not None:
-        return outcome._replace(target=find(flight.led_to))
+    outcome = active.outcome or _seen_of(active, is_closing)
+    if active.led_to is not None and outcome.target is None and find is not None:
+        return outcome._replace(target=find(active.led_to))
     return outcome
 
 
-def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
-    if flight.follow_up is not None:
+def _seen_of(active: ActiveRequest, is_closing: bool) -> Outcome:
+    if active.follow_up is not None:
         return Outcome(Event.REDIRECTED, reason=reasons.LED_TO_DROPPED())
-    if flight.error is not None:
-        return _after_error(flight.error, flight.status, is_closing)
-    if flight.spider_error is not None and not isinstance(flight.spider_error, CloseSpider):
-        return Outcome(Event.FAILED, flight.status, reasons.CALLBACK(error=describe(flight.spider_error)))
-    if not flight.is_fetched:
-        return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
-    if flight.status >= 400:
-        return ended_with(flight.status)
-    notes, found = flight.notes, flight.links
+    if active.error is not None:
+        return _after_error(active.error, active.status, is_closing)
+    if active.spider_error is not None and not isinstance(active.spider_error, CloseSpider):
+        return Outcome(Event.FAILED, active.status, reasons.CALLBACK(error=describe(active.spider_error)))
+    if not active.is_fetched:
+        return Outcome(Event.FAILED, active.status, reasons.NO_RESPONSE())
+    if active.status >= 400:
+        return ended_with(active.status)
+    notes, found = active.notes, active.links
     reason = reasons.BETWEEN.join(notes)
     has_links, score = found is not None, None if found is None else found.content_score
     return Outcome(
         FETCHED,
-        flight.status,
+        active.status,
         reason,
         has_links=has_links,
         content_score=score,
-        fetched=flight.fetched,
-        request=flight.page_request,
+        fetched=active.fetched,
+        request=active.page_request,
     )
 
 
@@ -381,35 +387,35 @@ def is_seed(request: Request) -> bool:
     return START in request.meta and "depth" not in request.meta
 
 
-def is_answer(follow_up: Request, flight: Flight) -> bool:
+def is_answer(follow_up: Request, active: ActiveRequest) -> bool:
     """Whether *follow_up* fetches the answer to a form: its page may be known, but a login changes what it
     shows."""
     return (
-        flight.request.method not in ("GET", "HEAD")
+        active.request.method not in ("GET", "HEAD")
         and follow_up.method == "GET"
-        and is_redirect(follow_up, flight)
+        and is_redirect(follow_up, active)
     )
 
 
-def is_redirect(follow_up: Request, flight: Flight) -> bool:
+def is_redirect(follow_up: Request, active: ActiveRequest) -> bool:
     """Whether *follow_up* is the target of a redirect, and not a request that a middleware made itself."""
-    return times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
+    return times(follow_up, "redirect_times") > times(active.request, "redirect_times")
 
 
-def only_its_retry_insists(follow_up: Request, flight: Flight) -> bool:
-    """Whether *follow_up*, to which a redirect of *flight* led, has ``dont_filter`` only because the page was
+def only_its_retry_insists(follow_up: Request, active: ActiveRequest) -> bool:
+    """Whether *follow_up*, to which a redirect of *active* led, has ``dont_filter`` only because the page was
     retried or handed back."""
-    is_sent_so = flight.request.dont_filter and is_redirect(follow_up, flight)
-    return is_sent_so and not flight.lease.page.facts.insists
+    is_sent_so = active.request.dont_filter and is_redirect(follow_up, active)
+    return is_sent_so and not active.lease.page.facts.insists
 
 
-def is_once_more(follow_up: Request, flight: Flight) -> bool:
-    """Whether *follow_up* is for the page of *flight* again: retried or postponed. A retry of another page, a
+def is_once_more(follow_up: Request, active: ActiveRequest) -> bool:
+    """Whether *follow_up* is for the page of *active* again: retried or postponed. A retry of another page, a
     mirror say, is a page that it led to."""
-    if flight.is_postponed_as(follow_up):
+    if active.is_postponed_as(follow_up):
         return True
-    is_retried = times(follow_up, "retry_times") > times(flight.request, "retry_times")
-    return is_retried and is_same_page(follow_up.url, flight.request.url)
+    is_retried = times(follow_up, "retry_times") > times(active.request, "retry_times")
+    return is_retried and is_same_page(follow_up.url, active.request.url)
 
 
 def times(request: Request, counter: str) -> int:
@@ -418,23 +424,27 @@ def times(request: Request, counter: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def postpone(flight: Flight, request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
-    """Returns a copy of *request*, that of *flight*, which a middleware hands to the engine so that the page
+def postpone(
+    active: ActiveRequest, request: Request, reason: str, seconds: float = 0.0, host: str = ""
+) -> Request:
+    """Returns a copy of *request*, that of *active*, which a middleware hands to the engine so that the page
     goes back to its place in the queue without a visit: not handed out again before so many *seconds*, and in
     the queue of *host* if that is another."""
     back = copied(request)
     back.dont_filter = True
-    if flight.has_automatic_slot:
+    if active.has_automatic_slot:
         back.meta.pop(SLOT, None)
-    outcome = Outcome(Event.POSTPONED, flight.status, reason, delay=seconds, host=host)
-    flight.postponement = Postponement(back, outcome)
+    outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds, host=host)
+    active.postponement = Postponement(back, outcome)
     return back
 
 
-def postponed(flight: Flight | None, request: Request, reason: str, seconds: float = 0.0) -> Request | None:
+def postponed(
+    active: ActiveRequest | None, request: Request, reason: str, seconds: float = 0.0
+) -> Request | None:
     """Returns *request*, postponed; None if it must end now: the crawl no longer waits for its page, or it
-    has no *flight*, as what a pipeline downloads."""
-    return None if flight is None or flight.lease.is_last else postpone(flight, request, reason, seconds)
+    is not *active*, as what a pipeline downloads."""
+    return None if active is None or active.lease.is_last else postpone(active, request, reason, seconds)
 
 
 def redirected(follow_up: Request, target: PageId | None, status: int = 0) -> Outcome:
@@ -496,105 +506,105 @@ def as_yielded(target: Request, sent: Request, source: Request) -> Request:
 
 @dataclass(eq=False, repr=False)
 class FollowUps:
-    """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *have_fail*
-    ends a request with an error."""
+    """Ends active requests by those that follow from them: retries, requests postponed, redirects.
+    *have_fail* ends a request with an error."""
 
     _crawler: Crawler
     _have_fail: Callable[[Request, Exception], None]
     _requests: QueuedRequests
     _reporter: Reporter
 
-    def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
-        """Ends *flight* if *follow_up* is for its page again, and returns whether it is."""
-        lease = flight.lease
-        if not is_once_more(follow_up, flight):
+    def end_if_once_more(self, active: ActiveRequest, follow_up: Request) -> bool:
+        """Ends *active* if *follow_up* is for its page again, and returns whether it is."""
+        lease = active.lease
+        if not is_once_more(follow_up, active):
             return False
-        if flight.postponement is not None and flight.is_postponed_as(follow_up):
-            flight.outcome = flight.postponement.outcome
+        if active.postponement is not None and active.is_postponed_as(follow_up):
+            active.outcome = active.postponement.outcome
             if lease.page_id in self._requests.in_memory:
                 self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
-        status, delay = flight.status, backoff(lease.page.attempts + 1)
+        status, delay = active.status, backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
-        payload, priority = self._replace(flight, follow_up), follow_up.priority
+        payload, priority = self._replace(active, follow_up), follow_up.priority
         outcome = Outcome(
             Event.RETRIED, status, reason, visit_payload=payload, priority=priority, delay=delay
         )
-        flight.outcome = outcome
+        active.outcome = outcome
         if lease.is_last_attempt:
-            self._give_up(flight, follow_up, reason)
+            self._give_up(active, follow_up, reason)
         else:
             self._reporter.tally["frontier/retries"] += 1
         return True
 
-    def _give_up(self, flight: Flight, follow_up: Request, reason: str) -> None:
+    def _give_up(self, active: ActiveRequest, follow_up: Request, reason: str) -> None:
         """Makes *follow_up* fail: its page has used up its attempts."""
-        reason = reasons.ATTEMPTS_USED_UP(reason=reason, attempts=flight.lease.page.attempts + 1)
+        reason = reasons.ATTEMPTS_USED_UP(reason=reason, attempts=active.lease.page.attempts + 1)
         words = "Gave up %s: %s; see FRONTIER_MAX_ATTEMPTS (said once)"
         self._reporter.log_once("attempts_used_up", logging.WARNING, words, follow_up, reason)
         self._have_fail(follow_up, IgnoreRequest(reason))
 
-    def _replace(self, flight: Flight, follow_up: Request) -> bytes | None:
+    def _replace(self, active: ActiveRequest, follow_up: Request) -> bytes | None:
         """Returns the payload of *follow_up*, by which the page is requested until its visit ends."""
-        payload = self._requests.replace(flight.lease.page_id, follow_up)
-        return None if payload is None else visit_payload(payload, flight.lease.page.payload)
+        payload = self._requests.replace(active.lease.page_id, follow_up)
+        return None if payload is None else visit_payload(payload, active.lease.page.payload)
 
-    def of_target(self, flight: Flight, follow_up: Request) -> Request:
-        """Returns *follow_up*, to which the page of *flight* led, as its page comes back: after a redirect as
+    def of_target(self, active: ActiveRequest, follow_up: Request) -> Request:
+        """Returns *follow_up*, to which the page of *active* led, as its page comes back: after a redirect as
         it would have been yielded. What a middleware made otherwise stays as it is: it may need what that put
         in each time, a key for its service, say."""
-        source = self._as_yielded(flight)
-        is_led = is_redirect(follow_up, flight) or is_same_page(follow_up.url, ajax_form(flight.request.url))
+        source = self._as_yielded(active)
+        is_led = is_redirect(follow_up, active) or is_same_page(follow_up.url, ajax_form(active.request.url))
         if source is None or not is_led:
             return follow_up
-        target = as_yielded(follow_up, flight.request, source)
+        target = as_yielded(follow_up, active.request, source)
         for name in REDIRECTED_BY:
             target.meta.pop(name, None)
         return target
 
-    def as_link(self, flight: Flight, target: Request) -> Request:
-        """Returns *target*, to which the page of *flight* refreshes, or its canonical page, as a link from
+    def as_link(self, active: ActiveRequest, target: Request) -> Request:
+        """Returns *target*, to which the page of *active* refreshes, or its canonical page, as a link from
         there would be. If the request of the page is only in memory, only a download slot of ours is taken
         out."""
-        source = self._as_yielded(flight)
+        source = self._as_yielded(active)
         if source is not None:
-            return as_yielded(target, flight.request, source)
-        if flight.has_automatic_slot:
+            return as_yielded(target, active.request, source)
+        if active.has_automatic_slot:
             target.meta.pop(SLOT, None)
         return target
 
-    def _as_yielded(self, flight: Flight) -> Request | None:
-        """Returns the request of the page of *flight*, as it was yielded; None if it cannot be read."""
-        page = flight.lease.page
+    def _as_yielded(self, active: ActiveRequest) -> Request | None:
+        """Returns the request of the page of *active*, as it was yielded; None if it cannot be read."""
+        page = active.lease.page
         try:
             return self._requests.codec.decode(page.url, page.priority, page.payload)
         except Unreadable:
             return None
 
-    def end_for_nothing(self, flight: Flight, follow_up: Request) -> str:
-        """Ends *flight* as failed and returns the reason, if *follow_up*, for its page again, would get the
+    def end_for_nothing(self, active: ActiveRequest, follow_up: Request) -> str:
+        """Ends *active* as failed and returns the reason, if *follow_up*, for its page again, would get the
         same answer; returns "" otherwise."""
-        if may_answer_otherwise(self._crawler, flight.request, follow_up):
+        if may_answer_otherwise(self._crawler, active.request, follow_up):
             return ""
         reason = reasons.TO_ITSELF_FOR_NOTHING()
-        flight.outcome = Outcome(Event.FAILED, reason=reason)
+        active.outcome = Outcome(Event.FAILED, reason=reason)
         return reason
 
-    def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
-        """Ends *flight* as one that led to *follow_up*, whose page may be *known*; returns whether that is
+    def end_as_led(self, active: ActiveRequest, follow_up: Request, known: PageId | None) -> bool:
+        """Ends *active* as one that led to *follow_up*, whose page may be *known*; returns whether that is
         its own page."""
-        page_id = flight.lease.page_id
+        page_id = active.lease.page_id
         if known is None or known != page_id:
-            flight.outcome = redirected(follow_up, known, flight.status)
+            active.outcome = redirected(follow_up, known, active.status)
             return False
-        payload = self._replace(flight, follow_up)
-        if follow_up.dont_filter and not is_redirect(follow_up, flight):
+        payload = self._replace(active, follow_up)
+        if follow_up.dont_filter and not is_redirect(follow_up, active):
             # As often as a middleware likes, as with Scrapy. What it waits for may be of the same host, and
             # must come first.
             reason = reasons.HANDED_BACK()
-            flight.outcome = Outcome(Event.POSTPONED, reason=reason, visit_payload=payload, is_behind=True)
+            active.outcome = Outcome(Event.POSTPONED, reason=reason, visit_payload=payload, is_behind=True)
             return True
-        flight.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), visit_payload=payload)
-        if flight.lease.is_last_attempt:
-            self._give_up(flight, follow_up, reasons.TO_ITSELF())
+        active.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), visit_payload=payload)
+        if active.lease.is_last_attempt:
+            self._give_up(active, follow_up, reasons.TO_ITSELF())
         return True

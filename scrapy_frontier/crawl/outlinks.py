@@ -24,7 +24,7 @@ from ..core.parse.urls import host_of
 from ..core.store.keys import LARGEST
 from ..core.store.link_rows import CANONICAL, NOFOLLOW
 from . import meta_keys, scrapy_internals
-from .in_flight import Flight, Flights, PageLinks
+from .in_flight import ActiveRequest, ActiveRequests, PageLinks
 from .link_extractor import is_text, kind_of, let_go_of_tree, references_of, tree_of
 from .meta_keys import LINK_SCORE
 
@@ -47,7 +47,7 @@ class Outlinks:
     settings: FrontierSettings
     _frontier: Frontier
     _enqueuer: RequestEnqueuer
-    _flights: Flights
+    _active_requests: ActiveRequests
     _reporter: Reporter
 
     def __post_init__(self) -> None:
@@ -61,14 +61,14 @@ class Outlinks:
 
         Links to known pages whose URLs begin with *ending* go no further, but for the first.
         """
-        flight = self._flights.get(id(response.request))
-        if flight is None:
+        active = self._active_requests.of(response)
+        if active is None:
             return None
-        return LinkCollector(self, response, flight, flight.gather_links(response.url), ending)
+        return LinkCollector(self, response, active, active.gather_links(response.url), ending)
 
     def note(
         self,
-        flight: Flight,
+        active: ActiveRequest,
         found: PageLinks,
         request: Request,
         ending: str | None = None,
@@ -79,7 +79,7 @@ class Outlinks:
         url, method, _, again, meta = scrapy_internals.essentials(request)
         if method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
             return True
-        if again and url == flight.request.url:  # a retry is no link
+        if again and url == active.request.url:  # a retry is no link
             return True
         if found.count >= MOST_LINKS:
             self._reporter.tally["frontier/links/ignored"] += 1
@@ -94,8 +94,8 @@ class Outlinks:
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
             if meta.get(meta_keys.NOFOLLOW_META):
                 flags |= NOFOLLOW
-        if not _is_plain(request) or not self._recognize(url, flight.lease, flags, weight):
-            self._flights.note_link(request, Link(url=url, flags=flags, weight=weight), found)
+        if not _is_plain(request) or not self._recognize(url, active.lease, flags, weight):
+            self._active_requests.note_link(request, Link(url=url, flags=flags, weight=weight), found)
             return True
         if ending is None or found.count == 1 or again or (meta and meta_keys.FORCE in meta):
             return True
@@ -157,27 +157,27 @@ class Outlinks:
 
     # -- when the page ends ----------------------------------------------------------------------------
 
-    def end(self, flight: Flight, outcome: Outcome, now: float) -> Outcome:
+    def end(self, active: ActiveRequest, outcome: Outcome, now: float) -> Outcome:
         """Return *outcome* with what is known of the links of the page that ends so; links left over are
         handed to the frontier if it was fetched."""
-        found = flight.links
+        found = active.links
         if outcome.event is Event.REDIRECTED:
-            url = flight.follow_up.url if flight.follow_up is not None else ""
-            return outcome._replace(has_links=True, flags=PageLinks(flight.request.url).flags(url))
+            url = active.follow_up.url if active.follow_up is not None else ""
+            return outcome._replace(has_links=True, flags=PageLinks(active.request.url).flags(url))
         if outcome.event is Event.GONE:
             return outcome._replace(has_links=True)
         if outcome.event is Event.FETCHED and found is not None:
-            self._frontier.discover(list(self._left(flight, found)), now, flight.lease)
+            self._frontier.discover(list(self._left(active, found)), now, active.lease)
         return outcome
 
-    def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
+    def _left(self, active: ActiveRequest, found: PageLinks) -> Iterator[Link]:
         """Yield links whose requests never reached the scheduler, or that had none."""
         for request, link in found.yielded.items():
-            about = request.url, flight.lease, link.flags, link.weight
+            about = request.url, active.lease, link.flags, link.weight
             if not _is_plain(request) or not self._recognize(*about, only_seen=True):
                 yield from self._seen(link, *self._identify_request(request))
         for url, flags in found.anchors:
-            if not self._recognize(url, flight.lease, flags, only_seen=True):
+            if not self._recognize(url, active.lease, flags, only_seen=True):
                 yield from self._seen(Link(flags=flags), *self._identify(self._enqueuer.without_session(url)))
 
     def _seen(self, link: Link, fingerprint: bytes | None, url: str) -> Iterator[Link]:
@@ -220,11 +220,11 @@ def item_field(item: Any, name: str) -> Any:
 
 @dataclass(eq=False, repr=False)
 class LinkCollector:
-    """Notes what one callback yields on the flight of its page: `take` for each output, `end` once."""
+    """Notes what one callback yields on its active request: `take` for each output, `end` once."""
 
     _links: Outlinks
     _response: Response
-    _flight: Flight
+    _active: ActiveRequest
     _found: PageLinks
     _ending: str | None
 
@@ -234,7 +234,7 @@ class LinkCollector:
     def take(self, yielded: Any) -> bool:
         """Note *yielded*; whether it goes on to the scheduler, or the pipelines."""
         if isinstance(yielded, Request):
-            return self._links.note(self._flight, self._found, yielded, self._ending)
+            return self._links.note(self._active, self._found, yielded, self._ending)
         self._note_scores(partial(item_field, yielded))
         return True
 

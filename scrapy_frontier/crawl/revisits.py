@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier, Outcome
     from ..core.revisits.policy import Fetched, VisitEnd
     from ..settings import FrontierSettings
-    from .in_flight import Flight
+    from .in_flight import ActiveRequest
     from .log import Reporter
 
 _CHANGED, _UNCHANGED, _GONE = Conclusion.CHANGED, Conclusion.UNCHANGED, Conclusion.GONE
@@ -44,29 +44,29 @@ def calls_unchanged(request: Request, settings: FrontierSettings) -> bool:
     return settings.unchanged == "call" or request.meta.get(EVERY_RUN) not in UNSET
 
 
-def end_unchanged(flight: Flight, status: int, fetched: Fetched, notes: Sequence[str] | None) -> None:
+def end_unchanged(active: ActiveRequest, status: int, fetched: Fetched, notes: Sequence[str] | None) -> None:
     """Raise `Consumed` for a page that came back as it was (`judge_same`): no callback is called, unless
     the visit is forced."""
-    if flight.is_forced:
+    if active.is_forced:
         return
-    fetched = fetched._replace(digest=flight.digest)
-    outcome = judge_same(flight.lease, status, fetched, notes)
+    fetched = fetched._replace(digest=active.digest)
+    outcome = judge_same(active.lease, status, fetched, notes)
     if outcome is not None:
-        raise flight.ends_silently(outcome)
+        raise active.ends_silently(outcome)
 
 
-def with_result(flight: Flight, outcome: Outcome) -> Outcome:
+def with_result(active: ActiveRequest, outcome: Outcome) -> Outcome:
     """*outcome*, with what a crawl that comes back has to know of it: the digest of the content, and what a
     revisit showed."""
-    fetched, result, page = outcome.fetched, outcome.result, flight.lease.page
-    if fetched is not None and flight.digest and not fetched.digest:
-        fetched = fetched._replace(digest=flight.digest)
-    if not (flight.lease.comes_back or flight.lease.node != flight.lease.page_id):
+    fetched, result, page = outcome.fetched, outcome.result, active.lease.page
+    if fetched is not None and active.digest and not fetched.digest:
+        fetched = fetched._replace(digest=active.digest)
+    if not (active.lease.comes_back or active.lease.node != active.lease.page_id):
         result = None
     elif result is None:
-        notes = reasons.BETWEEN.join((*flight.notes, outcome.reason))
-        by_spider, by_robots = flight.spider_error is not None, hasattr(flight.error, REASON)
-        result = result_by(outcome.event, flight.status, notes, page.status, by_spider, by_robots)
+        notes = reasons.BETWEEN.join((*active.notes, outcome.reason))
+        by_spider, by_robots = active.spider_error is not None, hasattr(active.error, REASON)
+        result = result_by(outcome.event, active.status, notes, page.status, by_spider, by_robots)
     return outcome._replace(fetched=fetched, result=result)
 
 

@@ -24,7 +24,7 @@ from .assembly import Crawl
 from .codec import Unreadable, copied
 from .engine_watch import Watch
 from .enqueue import Listed
-from .in_flight import Flight, describe, use_up_retries
+from .in_flight import ActiveRequest, describe, use_up_retries
 from .log import Reporter
 from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT, AutomaticSlot, chosen_slot
 
@@ -221,7 +221,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None or self._error is not None:
             return None
         frontier, now = crawl.frontier, crawl.clock()
-        if len(crawl.flights) >= self._most and not self._watch.is_held_up(now, self._most):
+        if len(crawl.active_requests) >= self._most and not self._watch.is_held_up(now, self._most):
             return None
         if now >= crawl.suspend_detector.next:
             crawl.suspend_detector.look()
@@ -247,7 +247,7 @@ class FrontierScheduler(BaseScheduler):
         wake_at = crawl.frontier.wake_at()
         if wake_at is not None and wake_at < crawl.engine_timer.at:
             crawl.engine_timer.set(wake_at, now)
-        if crawl.is_temporary and not crawl.flights and scrapy_internals.stays_open(self.crawler):
+        if crawl.is_temporary and not crawl.active_requests and scrapy_internals.stays_open(self.crawler):
             self._has_pending()  # the user of the shell waits for the page, which may be given up
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
@@ -294,7 +294,9 @@ class FrontierScheduler(BaseScheduler):
         if lease.node is None:
             fingerprint = crawl.requests.fingerprint_of(lease.page, request)
             last_visit = crawl.frontier.identify(lease, fingerprint)
-        flight = crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
+        active = crawl.active_requests[request] = ActiveRequest(
+            request, lease, is_sending, robots, request.callback
+        )
         is_in_memory = lease.page_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
         meta = request.meta
@@ -310,10 +312,10 @@ class FrontierScheduler(BaseScheduler):
             if value is not None:
                 meta[name] = value
         is_last = lease.is_last_attempt and lease.is_last_of(crawl.settings.attempts_for(meta))
-        if is_last or (lease.given_up is not None and flight.is_given_up):
+        if is_last or (lease.given_up is not None and active.is_given_up):
             use_up_retries(request, crawl.settings.retry_times)
-        flight.has_automatic_slot = chosen_slot(meta) is None
-        if flight.has_automatic_slot and lease.page.host:  # a politeness key that is no host
+        active.has_automatic_slot = chosen_slot(meta) is None
+        if active.has_automatic_slot and lease.page.host:  # a politeness key that is no host
             meta[SLOT] = AutomaticSlot(lease.host)
         return request
 
@@ -354,7 +356,7 @@ class FrontierScheduler(BaseScheduler):
     def _sleeps(self, crawl: Crawl) -> bool:
         """Whether there is nothing to do, and nothing was done since this was asked last."""
         before, self._seen = self._seen, sum(self._tally.values())
-        return before == self._seen and not crawl.flights and not crawl.frontier.pending
+        return before == self._seen and not crawl.active_requests and not crawl.frontier.pending
 
     def _report(self, crawl: Crawl) -> None:
         crawl.log.log_news()

@@ -244,15 +244,17 @@ _in_page: ContextVar[bool] = ContextVar("frontier_in_page", default=False)
 is_in_page = _in_page.get  # whether a downloader middleware asks for this, to which a page came
 
 
-def watch_fetch(crawler: Crawler, flights: dict[int, Any], on_result: Callable[[Request, Any], Any]) -> None:
+def watch_fetch(
+    crawler: Crawler, active_requests: dict[Request, Any], on_result: Callable[[Request, Any], Any]
+) -> None:
     """Calls *on_result* with what the downloader and its middlewares made of each request, a response, a
     request (redirect, retry) or a failure; the engine goes on with what that returns. What they do for a
-    request of *flights* `is_in_page`."""
+    request of *active_requests* `is_in_page`."""
     downloader = engine_of(crawler).downloader
     fetch = downloader.fetch
 
     def watched(request: Request, *args: Any) -> Any:
-        token = _in_page.set(_in_page.get() or id(request) in flights)
+        token = _in_page.set(_in_page.get() or request in active_requests)
         try:
             return fetch(request, *args).addBoth(came_back, request)
         finally:
@@ -270,8 +272,10 @@ _connected: ContextVar[Callable[[], None] | None] = ContextVar("frontier_connect
 _SENDING_TURNS = 2  # of the event loop from there to the socket; TLS takes one more
 
 
-def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[Request], None]) -> None:
-    """Calls *on_sent* for each request of *flights* that ``is_sending`` as soon as it has been written to its
+def watch_sending(
+    crawler: Crawler, active_requests: dict[Request, Any], on_sent: Callable[[Request], None]
+) -> None:
+    """Calls *on_sent* for each of *active_requests* that ``is_sending`` as soon as it has been written to its
     connection, and sets ``was_given`` when it reaches a download handler.
 
     A handler without Scrapy's connection pool does not show this: there it is `SENDING` seconds later.
@@ -281,13 +285,15 @@ def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[
     pools: dict[str, bool] = {}  # by scheme, whether there is one
 
     async def watched(request: Request) -> Any:
-        flight = flights.get(id(request))
-        for each in flights.values() if flight is None else (flight,):  # it may be any of theirs: robots.txt
+        active = active_requests.get(request)
+        for each in (
+            active_requests.values() if active is None else (active,)
+        ):  # it may be any of theirs: robots.txt
             each.was_given = True
         scheme = request.url.partition(":")[0]
         if scheme not in pools:
             pools[scheme] = _watch_pool(handlers, scheme)
-        if flight is not None and flight.is_sending:
+        if active is not None and active.is_sending:
             turns = _SENDING_TURNS + (scheme == "https")
             notify = partial(_after_turns, turns, partial(on_sent, request))
             if pools[scheme]:

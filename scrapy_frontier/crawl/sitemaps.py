@@ -25,7 +25,7 @@ from . import revisits, scrapy_internals
 from .callback_requests import Offsite
 from .codec import meta_in, meta_payload
 from .enqueue import Listed, RequestEnqueuer
-from .in_flight import Consumed, Flight, ended_with, fetched_of
+from .in_flight import ActiveRequest, Consumed, ended_with, fetched_of
 from .link_extractor import digest_of
 from .meta_keys import LASTMOD, SITEMAP
 from .meta_values import pattern_and_force_of
@@ -55,7 +55,7 @@ class Sitemaps:
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
-    def contact(self, request: Request, flight: Flight | None) -> None:
+    def contact(self, request: Request, active: ActiveRequest | None) -> None:
         """Queue the sitemaps of a site, or the first guess, before its first page is fetched; they use the
         proxy of that page. One lookup for a site not met lately."""
         parts = urlparse_cached(request)
@@ -66,7 +66,7 @@ class Sitemaps:
         if origin is not None:
             sitemaps = self.frontier.sitemaps_of(origin)
             if not sitemaps.is_contacted:
-                self._follow(origin, sites.contact(sitemaps, origin), _proxy_of(flight))
+                self._follow(origin, sites.contact(sitemaps, origin), _proxy_of(active))
         if len(self._contacted) >= CONTACTED:
             self._contacted.clear()
         self._contacted.add(site)
@@ -109,19 +109,19 @@ class Sitemaps:
         if page_id is not None and page is not None and page.facts.is_sitemap:
             frontier.requeue(page_id, self._clock())
 
-    async def read(self, request: Request, response: Response, flight: Flight | None) -> Response:
+    async def read(self, request: Request, response: Response, active: ActiveRequest | None) -> Response:
         """Read a sitemap unless it is unchanged, and raise `Consumed`; a page behind a redirect that is no
         sitemap is returned for the spider. Raises `FrontierUnwritable`."""
         task = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
-        proxy = _proxy_of(flight)
+        proxy = _proxy_of(active)
         if not 200 <= response.status < 300:
             self._try_next_guess(task, proxy)
             raise Consumed(ended_with(response.status))
-        if flight is not None and self.settings.comes_back:
-            flight.digest = digest_of(response.body)
+        if active is not None and self.settings.comes_back:
+            active.digest = digest_of(response.body)
             fetched = fetched_of(response)
             if fetched is not None:
-                revisits.end_unchanged(flight, response.status, fetched, notes=None)
+                revisits.end_unchanged(active, response.status, fetched, notes=None)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             reading = SitemapReading(self, request, response, task, proxy)
@@ -132,8 +132,8 @@ class Sitemaps:
             self._try_next_guess(task, proxy)
             if request.meta.get("redirect_urls"):
                 del request.meta[SITEMAP]
-                if flight is not None:
-                    flight.page_request = meta_payload(proxy), NO_FACTS
+                if active is not None:
+                    active.page_request = meta_payload(proxy), NO_FACTS
                 return response
         raise Consumed(reading.outcome())
 
@@ -268,10 +268,10 @@ class SitemapReading:
         return Outcome(Event.FETCHED, status, reason, fetched=fetched_of(self._response))
 
 
-def _proxy_of(flight: Flight | None) -> dict[str, str]:
+def _proxy_of(active: ActiveRequest | None) -> dict[str, str]:
     """Return the meta that gives a request the proxy that a page was yielded with; a middleware chooses its
     own again."""
-    proxy = None if flight is None else meta_in(flight.lease.page.payload).get("proxy")
+    proxy = None if active is None else meta_in(active.lease.page.payload).get("proxy")
     return {"proxy": proxy} if isinstance(proxy, str) else {}
 
 

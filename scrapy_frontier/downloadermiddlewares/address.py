@@ -30,16 +30,16 @@ class AddressMiddleware(Component):
 
     async def process_request(self, request: Request) -> Request | None:
         """Postpone a page that is queued under another name than the address of its host."""
-        crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None or request.meta.get("proxy"):
+        crawl, active = self.crawl, self.active_requests.get(request)
+        if crawl is None or active is None or request.meta.get("proxy"):
             return None
         if chosen_slot(request.meta) is not None:
             return None
-        lease, host = flight.lease, host_of(request.url)
+        lease, host = active.lease, host_of(request.url)
         address = await crawl.politeness_keys.address_of(host)
         if address is None or address == lease.host:  # without an address connecting fails and tells why
             return None
-        return postpone(flight, request, reasons.ADDRESS(host=host, address=address), host=address)
+        return postpone(active, request, reasons.ADDRESS(host=host, address=address), host=address)
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Remember the address that answered: the name may have resolved to another one."""

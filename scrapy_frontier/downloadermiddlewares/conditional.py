@@ -18,7 +18,7 @@ from ..core.revisits.policy import Result
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import CACHED
-from ..crawl.in_flight import CONDITIONAL, Flight, fetched_of, postpone
+from ..crawl.in_flight import CONDITIONAL, ActiveRequest, fetched_of, postpone
 from ..crawl.link_extractor import LONG_TEXT, digest_by, is_digested_by_body, of_head
 from ..crawl.meta_keys import CHANGED, SITEMAP, UNSET
 from ..crawl.revisits import calls_unchanged, end_unchanged
@@ -62,22 +62,22 @@ class ConditionalMiddleware(Component):
 
     def process_request(self, request: Request) -> None:
         """Ask for a page that comes back with the validators that are kept of it."""
-        crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None or not flight.lease.comes_back or not self._may_ask(flight):
+        crawl, active = self.crawl, self.active_requests.get(request)
+        if crawl is None or active is None or not active.lease.comes_back or not self._may_ask(active):
             return
-        etag, last_modified = flight.asked_with = flight.lease.may_send
+        etag, last_modified = active.asked_with = active.lease.may_send
         if etag:
             request.headers[_TAG] = if_none_match(etag)
         if last_modified:
             request.headers[_DATE] = last_modified
 
-    def _may_ask(self, flight: Flight) -> bool:
-        request = flight.request
+    def _may_ask(self, active: ActiveRequest) -> bool:
+        request = active.request
         return (
             not self.settings.has_cache
             and request.method in ("GET", "HEAD")
             and not request.body
-            and not flight.is_forced
+            and not active.is_forced
             and not calls_unchanged(request, self.settings)
             and not _is_conditional(request)
         )
@@ -85,23 +85,23 @@ class ConditionalMiddleware(Component):
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Raise `Consumed` for a 304 that answers us, which ends the visit; postpone the page to ask for
         it without validators, once. These are taken off the request."""
-        crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None:
+        crawl, active = self.crawl, self.active_requests.get(request)
+        if crawl is None or active is None:
             return response
-        flight.takes_validators_off(request)
+        active.takes_validators_off(request)
         if response.status != 304 or CACHED in response.flags or _is_conditional(request):
             return response
         received = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
         found = self._consequences_of(request, response)
-        outcome = judge_304(flight.lease, flight.asked_with, received, found)
+        outcome = judge_304(active.lease, active.asked_with, received, found)
         if outcome.event is Event.POSTPONED:
-            return postpone(flight, request, outcome.reason)
+            return postpone(active, request, outcome.reason)
         if outcome.event is Event.FETCHED:
             logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
             if outcome.result is Result.NOINDEX:
                 self.crawler.stats.inc_value("frontier/noindex/pages")
-            raise flight.ends_silently(outcome)
-        flight.outcome = outcome
+            raise active.ends_silently(outcome)
+        active.outcome = outcome
         return response
 
     def _consequences_of(self, request: Request, response: Response) -> Consequences:
@@ -116,9 +116,9 @@ class ConditionalMiddleware(Component):
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Take the validators off the request: what follows from it has none."""
-        flight = self.flights.get(id(request))
-        if flight is not None:
-            flight.takes_validators_off(request)
+        active = self.active_requests.get(request)
+        if active is not None:
+            active.takes_validators_off(request)
 
 
 def _is_conditional(request: Request) -> bool:
@@ -144,22 +144,22 @@ class UnchangedMiddleware(Component):
     async def process_response(self, request: Request, response: Response) -> Response:
         """*response*, with the digest of its content noted; raises `Consumed` for a page that came back as it
         was, unless the spider wants to see it."""
-        crawl, flight = self.crawl, self.flights.get(id(request))
-        fetched = fetched_of(response) if flight is not None else None
-        if crawl is None or flight is None or fetched is None or not fetched.is_body_whole:
+        crawl, active = self.crawl, self.active_requests.get(request)
+        fetched = fetched_of(response) if active is not None else None
+        if crawl is None or active is None or fetched is None or not fetched.is_body_whole:
             return response
         if request.method == "HEAD":
             length = response.headers.get("Content-Length") or b""
-            flight.digest = of_head(fetched.etag, fetched.last_modified, length)
+            active.digest = of_head(fetched.etag, fetched.last_modified, length)
         else:
-            flight.digest = await self._digest_of(response, crawl.reporter)
+            active.digest = await self._digest_of(response, crawl.reporter)
         is_called = calls_unchanged(request, self.settings)
-        is_changed = flight.lease.has_changed(flight.digest)
+        is_changed = active.lease.has_changed(active.digest)
         if is_changed is None:
             return response
         request.meta[CHANGED] = is_changed
-        if not is_called and flight.outcome is None:  # else it leads elsewhere
-            end_unchanged(flight, response.status, fetched, flight.notes)
+        if not is_called and active.outcome is None:  # else it leads elsewhere
+            end_unchanged(active, response.status, fetched, active.notes)
         return response
 
     async def _digest_of(self, response: Response, reporter: Reporter) -> bytes:

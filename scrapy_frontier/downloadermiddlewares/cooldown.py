@@ -56,20 +56,20 @@ class CooldownMiddleware(Component):
         """Postpones a page that was handed out before its host began to rest, and the target of a redirect
         until the Retry-After of that has passed. Raises the error of a page that is given up.
         """
-        crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None:
+        crawl, active = self.crawl, self.active_requests.get(request)
+        if crawl is None or active is None:
             return None
-        lease = flight.lease
-        if lease.given_up is not None and flight.is_given_up:
+        lease = active.lease
+        if lease.given_up is not None and active.is_given_up:
             raise error_of(lease.given_up, request)
         when = request.meta.get(NOT_BEFORE)
         if when is None and not crawl.frontier.is_cooling(lease.host, lease.leased_at):
             return None
         now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
-            back = postpone(flight, request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
+            back = postpone(active, request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
         elif crawl.frontier.is_cooling(lease.host, now):
-            back = postpone(flight, request, reasons.RESTS(host=lease.host))
+            back = postpone(active, request, reasons.RESTS(host=lease.host))
         else:
             return None
         self.crawler.stats.inc_value("frontier/cooldown/postponed")
@@ -79,9 +79,9 @@ class CooldownMiddleware(Component):
         """Lets the host of a *response* that is trouble rest, and postpones the page; returns *response* if
         the page has to count the attempt, or the spider wants the response."""
         if CACHED in response.flags:
-            flight = self.flights.get(id(request))
-            if flight is not None:
-                flight.is_cached = True
+            active = self.active_requests.get(request)
+            if active is not None:
+                active.is_cached = True
             return response
         crawl = self.crawl
         if response.status < 400 or crawl is None or isinstance(request, SideRequest):
@@ -97,8 +97,8 @@ class CooldownMiddleware(Component):
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """The same for a connection that failed; returns None if that says nothing of the host."""
-        crawl, flight = self.crawl, self.flights.get(id(request))
-        lease = flight.lease if flight is not None else None
+        crawl, active = self.crawl, self.active_requests.get(request)
+        lease = active.lease if active is not None else None
         if crawl is None or (lease is not None and lease.given_up is not None):
             return None
         is_aside = request.meta.get("proxy") or isinstance(request, SideRequest)
@@ -108,7 +108,7 @@ class CooldownMiddleware(Component):
         elif trouble is None:
             return None
         elif crawl.suspend_detector.overlapped_suspend(None if lease is None else lease.leased_at):
-            back = postponed(flight, request, reasons.NOT_SENT(cause=MEANWHILE))
+            back = postponed(active, request, reasons.NOT_SENT(cause=MEANWHILE))
         else:
             back = self._rest(crawl, request, trouble._replace(is_silent=True, failure=exception))
         if back is None or request.meta.get("dont_retry"):
@@ -122,15 +122,15 @@ class CooldownMiddleware(Component):
         request, postponed, or None if it goes its usual way."""
         words = "This machine cannot send requests (%s): %s; the pages wait meanwhile (said once)"
         crawl.reporter.log_once("machine", logging.ERROR, words, fault.cause, fault.remedy)
-        flight, meta = self.flights.get(id(request)), request.meta
+        active, meta = self.active_requests.get(request), request.meta
         # A request with a wrong address of its own would meet that for ever.
-        if flight is None or "bindaddress" in meta or meta.get("dont_retry"):
+        if active is None or "bindaddress" in meta or meta.get("dont_retry"):
             return None
         trouble = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
-        back = postponed(flight, request, trouble.reason)
+        back = postponed(active, request, trouble.reason)
         if back is not None:
             now = crawl.clock()
-            crawl.frontier.hold(flight.lease.host, now, now + OWN_PAUSE, trouble)
+            crawl.frontier.hold(active.lease.host, now, now + OWN_PAUSE, trouble)
         return back
 
     def _wants(self, request: Request, status: int) -> bool:
@@ -143,13 +143,13 @@ class CooldownMiddleware(Component):
     def _rest(self, crawl: Crawl, request: Request, trouble: Trouble) -> Request | None:
         """Lets the host rest. Returns the request, postponed, or None if it goes its usual way, as do the
         requests of callbacks and pipelines."""
-        flight = self.flights.get(id(request))
-        lease = flight.lease if flight is not None else None
+        active = self.active_requests.get(request)
+        lease = active.lease if active is not None else None
         if lease is not None:
             trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id)
         trouble = trouble._replace(origin=origin_of(request.url) or "")
         host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
         with self.left_to_scheduler():
             if record_cooldown(self.crawler, crawl.frontier, host, trouble, crawl.clock()).keeps_attempts:
-                return postponed(flight, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
+                return postponed(active, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
         return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.parse.directives import Consequences, Directives
-    from ..crawl.in_flight import Flight
+    from ..crawl.in_flight import ActiveRequest
 
 _NO_HEAD = Head()
 
@@ -51,15 +51,15 @@ class DirectivesMiddleware(Component):
         """Note the directives of *response*. Raises `IgnoreRequest` for a page with noindex, with
         ``FRONTIER_NOINDEX = "skip"``. A page that asks for its AJAX form is requested in that form."""
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
-        flight = self.flights.get(id(request))
-        if self.settings.ajax and flight is not None and self._has_ajax_form(request, response):
+        active = self.active_requests.get(request)
+        if self.settings.ajax and active is not None and self._has_ajax_form(request, response):
             self.crawler.stats.inc_value("frontier/ajax")
             return copied(request, ajax_form(request.url))
         directives = self._read(request, response)
         if directives is not None:
             request.meta[DIRECTIVES] = directives
-            if flight is not None:
-                self._obey(flight, directives, response)
+            if active is not None:
+                self._obey(active, directives, response)
         return response
 
     def consequences_of(self, request: Request, response: Response) -> Consequences:
@@ -90,9 +90,9 @@ class DirectivesMiddleware(Component):
             "canonical": named,
         }
 
-    def _obey(self, flight: Flight, directives: Directives, response: Response) -> None:
+    def _obey(self, active: ActiveRequest, directives: Directives, response: Response) -> None:
         found = consequences(directives, response.url, self.settings.obeyed)
-        if directives["noindex"] and not is_error(self.crawler, response, flight.request):
+        if directives["noindex"] and not is_error(self.crawler, response, active.request):
             self.crawler.stats.inc_value("frontier/noindex/pages")
             if found.skips:
                 raise IgnoreRequest(reasons.SKIPPED())
@@ -100,7 +100,7 @@ class DirectivesMiddleware(Component):
             self.crawler.stats.inc_value("frontier/nofollow/pages")
         if found.alias_of is not None:
             self.crawler.stats.inc_value("frontier/canonical")
-        flight.obeys(found)
+        active.obeys(found)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

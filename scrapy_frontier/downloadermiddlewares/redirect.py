@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ..core.parse.headers import Refresh
     from ..crawl.assembly import Crawl
-    from ..crawl.in_flight import Flight
+    from ..crawl.in_flight import ActiveRequest
 
 
 class Limited(BaseRedirectMiddleware, Component):
@@ -174,9 +174,9 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
             return target
         if was_to_be_followed(request, response, self.crawler.spider):
             reason = self.refuse(NO_HTTP, _location(response))
-            flight = self.flights.get(id(request))
-            if flight is not None:
-                flight.outcome = Outcome(Event.EXCLUDED, response.status, reason)
+            active = self.active_requests.get(request)
+            if active is not None:
+                active.outcome = Outcome(Event.EXCLUDED, response.status, reason)
         return result
 
 
@@ -197,15 +197,15 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
     ) -> Request | Response:
         """Return *response*, and queue the target of its refresh; Scrapy's own result if the callback may be
         good for one call only."""
-        crawl, flight = self.crawl, self.flights.get(id(request))
-        if flight is None or crawl is None:
+        crawl, active = self.crawl, self.active_requests.get(request)
+        if active is None or crawl is None:
             return self._followed(request, response)
-        if flight.callback is not None and not crawl.may_be_called_again(flight.callback):
+        if active.callback is not None and not crawl.may_be_called_again(active.callback):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = refresh_of(response, self._ignore_tags)
             if found is not None and found.seconds < self._maxdelay:
-                self._discover(crawl, flight, found, response)
+                self._discover(crawl, active, found, response)
         return response
 
     def _followed(self, request: Request, response: Response) -> Request | Response:
@@ -214,31 +214,31 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         result = super().process_response(request, response)
         return self.to_follow(result, request, response) if isinstance(result, Request) else result
 
-    def _discover(self, crawl: Crawl, flight: Flight, found: Refresh, response: Response) -> None:
-        request = flight.request
+    def _discover(self, crawl: Crawl, active: ActiveRequest, found: Refresh, response: Response) -> None:
+        request = active.request
         url = self.as_asked(found.url, request)
         if absolute(url) is not None and is_same_page(url, request.url):
             return
         target = self.refreshed(found, request, response)
         if isinstance(target, ChainRefusal):
-            flight.note(self.refuse(target, found.url))
+            active.note(self.refuse(target, found.url))
             return
-        target = crawl.follow_ups.as_link(flight, target)
+        target = crawl.follow_ups.as_link(active, target)
         role = found.role(response.status, self._forbids_links(request, response))
         if role is RefreshRole.FORBIDDEN:
             self.crawler.stats.inc_value("frontier/nofollow/links")
             crawl.enqueuer.see(target, reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL]))
             return
         if reason := crawl.enqueuer.refusal_of_refresh(target):
-            flight.note(reason)
+            active.note(reason)
             return
         self.crawler.stats.inc_value("frontier/redirects/refresh")
         scrapy_internals.engine_of(self.crawler).crawl(target)
         if role is RefreshRole.MOVED:
             known = crawl.enqueuer.find(target)
-            flight.outcome = redirected(target, known, response.status)
+            active.outcome = redirected(target, known, response.status)
         elif role is RefreshRole.LINK:
-            flight.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)
+            active.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)
 
     def _forbids_links(self, request: Request, response: Response) -> bool:
         directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)

@@ -46,15 +46,15 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         if self._gate is None:
             await super().process_request(request)
             return None
-        flight = self.flights.get(id(request))
-        about = (None, None) if flight is None else (flight.robots, flight.lease.given_up)
+        active = self.active_requests.get(request)
+        about = (None, None) if active is None else (active.robots, active.lease.given_up)
         found = await self._gate.check(request, *about)
         if found is None:
             return None
         trouble, seconds = found
-        back = postponed(flight, request, trouble.reason, seconds)
+        back = postponed(active, request, trouble.reason, seconds)
         if back is None:
-            raise IgnoreRequest(trouble.reason) if flight is None else error_of(trouble, request)
+            raise IgnoreRequest(trouble.reason) if active is None else error_of(trouble, request)
         self.crawler.stats.inc_value("frontier/robots/postponed")
         return back
 

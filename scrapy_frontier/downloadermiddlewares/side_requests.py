@@ -28,12 +28,16 @@ class SideRequestsMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._hosts: dict[int, str] = {}  # of the requests under way, by their id
+        self._hosts: dict[Request, str] = {}  # of the requests under way
 
     async def process_request(self, request: Request) -> None:
         """Waits for the host of *request*. Raises `IgnoreRequest` if it is blocked, or rests for more than a
         minute: no queue has the request."""
-        if id(request) in self.flights or isinstance(request, SideRequest) or scrapy_internals.is_in_page():
+        if (
+            request in self.active_requests
+            or isinstance(request, SideRequest)
+            or scrapy_internals.is_in_page()
+        ):
             return
         crawl = self.crawl
         if crawl is None:
@@ -45,7 +49,7 @@ class SideRequestsMiddleware(Component):
                 if reason := why_not_awaited(host, wait, crawl.frontier.is_cooling(host, now)):
                     raise IgnoreRequest(reason)
                 await scrapy_internals.sleep(min(wait, LONGEST_SLEEP))
-            self._hosts[id(request)] = host
+            self._hosts[request] = host
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Frees the place of *request*."""
@@ -57,7 +61,7 @@ class SideRequestsMiddleware(Component):
         self._end(request)
 
     def _end(self, request: Request) -> None:
-        host, crawl = self._hosts.pop(id(request), None), self.crawl
+        host, crawl = self._hosts.pop(request, None), self.crawl
         if host is not None and crawl is not None:
             with self.left_to_scheduler():
                 crawl.frontier.end_side_request(host, crawl.clock())

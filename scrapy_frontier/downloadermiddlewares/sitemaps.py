@@ -41,7 +41,7 @@ class SitemapsMiddleware(Component):
             crawl = self.crawl
             if crawl is not None and crawl.sitemaps is not None:
                 with self.left_to_scheduler():
-                    crawl.sitemaps.contact(request, self.flights.get(id(request)))
+                    crawl.sitemaps.contact(request, self.active_requests.get(request))
                     return
                 raise IgnoreRequest(_UNUSABLE)
 
@@ -52,7 +52,7 @@ class SitemapsMiddleware(Component):
         if request.meta.get(SITEMAP) in UNSET or crawl is None or crawl.sitemaps is None:
             return response
         with self.left_to_scheduler():
-            return await crawl.sitemaps.read(request, response, self.flights.get(id(request)))
+            return await crawl.sitemaps.read(request, response, self.active_requests.get(request))
         raise IgnoreRequest(_UNUSABLE)
 
     def process_exception(self, request: Request, exception: Exception) -> None:

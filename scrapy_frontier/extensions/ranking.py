@@ -126,7 +126,7 @@ class RankingExtension(Component):
             self._thread = None
 
     def _look(self) -> None:
-        self._pause = LOOK if self.flights else min(2 * self._pause, LONGEST_LOOK)
+        self._pause = LOOK if self.active_requests else min(2 * self._pause, LONGEST_LOOK)
         self._timer = scrapy_internals.call_later(self._pause, self._look)
         try:
             self._start_if_due()

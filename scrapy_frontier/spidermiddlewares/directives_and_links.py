@@ -62,9 +62,9 @@ class FrontierSpiderMiddleware(Component):
 
     def process_spider_input(self, response: Response) -> None:
         """Note that *response* came this far, and by which rules its links are followed."""
-        flight = self.flights.get(id(response.request))
-        if flight is not None:
-            flight.is_let_through = True
+        active = self.active_requests.of(response)
+        if active is not None:
+            active.is_let_through = True
         follow = self._follow
         if follow is None or response.request is None:
             return

@@ -24,7 +24,7 @@ from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import IN_MEMORY, Page, RequestFacts, encode_page
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.host_trouble import error_of
-from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
+from scrapy_frontier.crawl.in_flight import REASON, ActiveRequest, Consumed, outcome_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +35,8 @@ URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
 
 
-def flight(**seen: Any) -> Flight:
-    found = Flight(Request(URL), None)  # type: ignore[arg-type]
+def active(**seen: Any) -> ActiveRequest:
+    found = ActiveRequest(Request(URL), None)  # type: ignore[arg-type]
     for name, value in seen.items():
         setattr(found, name, value)
     return found
@@ -47,7 +47,7 @@ class CancelledError(Exception):
 
 
 def raised(error: Exception, is_closing: bool = False) -> Outcome:
-    return outcome_of(flight(error=error), is_closing)
+    return outcome_of(active(error=error), is_closing)
 
 
 def ignored(reason: str) -> Outcome:
@@ -57,7 +57,7 @@ def ignored(reason: str) -> Outcome:
 
 
 def fetched(*notes: str, **seen: Any) -> Outcome:
-    return outcome_of(flight(**{"is_fetched": True, "status": 200, "notes": notes, **seen}))
+    return outcome_of(active(**{"is_fetched": True, "status": 200, "notes": notes, **seen}))
 
 
 def ended(event: Event, reason: str, **more: Any) -> Outcome:
@@ -87,13 +87,13 @@ STORIES: list[tuple[Outcome, str]] = [
     (fetched(status=500), f"The server answered HTTP 500 on {WHEN}, at the first attempt."),
     (fetched(spider_error=KeyError("x")), f"{READ} (HTTP 200), but its callback raised KeyError: 'x'."),
     (raised(TimeoutError("180 s")), f"It failed on {WHEN}, at the first attempt: TimeoutError: 180 s."),
-    (outcome_of(flight()), "at the first attempt: ended without a response."),
+    (outcome_of(active()), "at the first attempt: ended without a response."),
     (raised(IgnoreRequest("Forbidden")), f"{FOUND}Forbidden."),
     (raised(IgnoreRequest()), f"{FOUND}IgnoreRequest."),
     (ignored(RULE), f"{FOUND}{RULE}."),
     (ignored(reasons.SKIPPED()), "not given to the spider: the page asks to be kept nowhere (noindex)."),
     (ignored(reasons.PRIVATE(address="10.0.0.1")), "its address is private (10.0.0.1)."),
-    (outcome_of(flight(follow_up=Request(OTHER))), "to a request that was dropped before it was queued"),
+    (outcome_of(active(follow_up=Request(OTHER))), "to a request that was dropped before it was queued"),
     (ended(Event.REDIRECTED, reasons.LED(url=OTHER)), f"to {OTHER}, which is not a page of its own"),
     (ended(FAILED, reasons.UNREADABLE(cause="why")), "payload makes no request of this spider (why)."),
     (ended(FAILED, reasons.TO_ITSELF_FOR_NOTHING()), "redirected to itself, where nothing had changed."),
@@ -112,7 +112,7 @@ for refused in REFUSALS:
         said_of = f"to {OTHER}, which was not followed: {refused.reason}."
         STORIES.append((ended(event, refusal, status=302), said_of))
 STORIES += [
-    (outcome_of(flight(error=error_of(Trouble(text), Request(URL)))), f"{FOUND}{text}.")
+    (outcome_of(active(error=error_of(Trouble(text), Request(URL)))), f"{FOUND}{text}.")
     for text in (
         reasons.BLOCKED(host="a.example"),
         reasons.DELAY(source="http://a.example", span="2 h"),

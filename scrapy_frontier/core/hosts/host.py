@@ -277,7 +277,7 @@ class Host(KeptHost, QueueHeads):
 
     def __repr__(self) -> str:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
-        return f"<Host {self.name} {self.state.value}, {heads}, {self.in_flight} in flight>"
+        return f"<Host {self.name} {self.state.value}, {heads}, {self.in_flight} in active>"
 
     # -- its clock -------------------------------------------------------------------------------------
 
