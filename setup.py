@@ -25,7 +25,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.10",
     packages=find_packages(include=["scrapy_frontier", "scrapy_frontier.*"]),
-    package_data={"scrapy_frontier": ["py.typed"]},
+    package_data={"scrapy_frontier": ["py.typed", "live/*.html", "live/*.css", "live/*.js"]},
     install_requires=[
         "scrapy>=2.18",
         "twisted>=21.7",

@@ -53,6 +53,7 @@ COMMANDS: dict[str, Spec] = {
         "graph", "links of a page, or all in a file", "[URL]", 0, 1, ("in", "out", "limit", "graph")
     ),
     "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit")),
+    "report": Spec("report", "the whole crawl as charts on one page of HTML", "FILE", 1, 1),
     "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file", "pattern", "force")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match", "force")),
     "forget": Spec("steer", "remove all that is known of a page", "[URL]", 0, 1, ("host",)),

@@ -42,7 +42,8 @@ ALLOWED = {
     "spidermiddlewares": BESIDE_CRAWL,
     "extensions": BESIDE_CRAWL,
     "spiders": {*BESIDE_CRAWL, "addon"},
-    "commands": {*BESIDE_CRAWL, "core/admin", "addon"},
+    "live": {*BESIDE_CRAWL, "core/admin", "commands"},
+    "commands": {*BESIDE_CRAWL, "core/admin", "addon", "live"},
 }
 ALONE = {"core/frontier.py", "core/transitions.py"}  # a room of its own within a folder
 
