@@ -154,25 +154,6 @@ class TestOurs(test_scheduler_base.InterfaceCheckMixin):
 
 class TestOursCrawl(test_scheduler_base.TestMinimalSchedulerCrawl):
     scheduler_cls = FrontierScheduler
-
-
-class TestOursInMemory(test_scheduler.TestSchedulerInMemoryBase):
-    priority_queue_cls = "scrapy.pqueues.ScrapyPriorityQueue"
-
-
-class TestOursOnDisk(test_scheduler.TestSchedulerOnDiskBase):
-    priority_queue_cls = "scrapy.pqueues.ScrapyPriorityQueue"
-
-
-Fair = test_scheduler.DownloaderAwareSchedulerTestMixin
-
-
-class TestOursFairInMemory(Fair, test_scheduler.TestSchedulerInMemoryBase):
-    pass
-
-
-class TestOursFairOnDisk(Fair, test_scheduler.TestSchedulerOnDiskBase):
-    reopen = True
 """
 
 

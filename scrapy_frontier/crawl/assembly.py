@@ -185,7 +185,9 @@ class Crawl:
     def _make_parts(self, spider: Spider, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self.crawler, self.settings, self.frontier, self.clock
         identities, reporter, self.active_requests = self.identities, self.reporter, ActiveRequests()
-        requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
+        requests = self.requests = QueuedRequests(
+            spider, identities, reporter, self.is_temporary, scrapy_internals.is_inspecting(crawler)
+        )
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         have_fail = partial(scrapy_internals.have_fail, crawler)
         self.follow_ups = follow_ups = FollowUps(crawler, have_fail, requests, reporter)
@@ -198,7 +200,6 @@ class Crawl:
             self.politeness_keys,
             self.active_requests,
             follow_ups,
-            scrapy_internals.is_inspecting(crawler),
         )
         self.df = self._dupefilter.for_spiders(identities, frontier, self.enqueuer.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")

@@ -76,7 +76,6 @@ class RequestEnqueuer:
     _politeness_keys: PolitenessKeys
     _active_requests: ActiveRequests
     _follow_ups: FollowUps
-    _is_inspecting: bool  # a shell: every request with ``dont_filter`` is fetched
     seeds_left: int = field(default=0, init=False)
     first_left: str = field(default="", init=False)
     unfiltered: dict[bytes, set[Any]] = field(default_factory=dict, init=False)
@@ -269,7 +268,7 @@ class RequestEnqueuer:
                 return True
         if not self._dupefilter.is_on or (active is not None and is_answer(request, active)):
             return True
-        if not is_seed(request) or self._is_inspecting:
+        if not is_seed(request) or self._requests.is_inspecting:
             return request.dont_filter
         if request.meta.get(EVERY_RUN) not in UNSET:
             return True
@@ -277,7 +276,9 @@ class RequestEnqueuer:
             return False
         page = self._frontier.page(known)
         if active is not None:
-            return page is not None and self._leads_back(request, page)
+            return page is not None and (
+                self._leads_back(request, page) or self._leads_there_again(active, known, page)
+            )
         # Seeds come at every start; one that comes twice in a run is meant.
         was_seed = page is not None and page.facts.is_seed and page.parent is None
         return was_seed and self._frontier.is_of_this_run(known)
@@ -290,6 +291,11 @@ class RequestEnqueuer:
             return True
         target = None if page.target is None else self._frontier.page(page.target)
         return target is not None and target.url in way
+
+    def _leads_there_again(self, active: ActiveRequest, known: PageId, page: Page) -> bool:
+        """Whether *active*, a seed that comes twice in a run, led to the *known* page before."""
+        is_repeated = page.parent == active.lease.node and not active.lease.comes_back
+        return is_repeated and self._frontier.is_of_this_run(known)
 
     def is_for_other(self, fingerprint: bytes, callback: Callable[..., Any] | None, rule: Any) -> bool:
         """Whether a link to an ``unfiltered`` page, the first one, is for a callback that the page was not

@@ -28,7 +28,11 @@ _NOT_SHARED = NOT_STORED.union(
 
 class QueuedRequests:
     """Keeps the requests of queued pages: by ``codec`` on disk, and ``in_memory``, by the ids of their pages,
-    those without a payload until their pages have ended. Memory grows with these."""
+    those without a payload until their pages have ended. Memory grows with these.
+
+    While a command like ``scrapy shell`` *is_inspecting* all stay in memory: it sets callbacks of its own
+    once the request is queued.
+    """
 
     def __init__(
         self,
@@ -36,11 +40,13 @@ class QueuedRequests:
         identities: Identities,
         reporter: Reporter,
         is_temporary: bool,
+        is_inspecting: bool,
     ) -> None:
         self.codec = Codec(spider)
         self.identities = identities
         self.reporter = reporter
         self._is_temporary = is_temporary
+        self.is_inspecting = is_inspecting
         self._is_copy_logged = False
         self.in_memory: dict[PageId, Request] = {}
 
@@ -61,7 +67,7 @@ class QueuedRequests:
         it, as with Scrapy's own queue in memory.
         """
         is_shared = not self._is_copy_logged and bool(shared := shared_in(request))
-        if not (is_shared and self._is_temporary):
+        if not (self.is_inspecting or (is_shared and self._is_temporary)):
             try:
                 payload = self.codec.encode(request)
             except Unstorable as reason:

@@ -256,7 +256,9 @@ def watch_fetch(
     def watched(request: Request, *args: Any) -> Any:
         token = _in_page.set(_in_page.get() or request in active_requests)
         try:
-            return fetch(request, *args).addBoth(came_back, request)
+            fetched = fetch(request, *args)
+            # Scrapy names what is no result
+            return fetched.addBoth(came_back, request) if isinstance(fetched, Deferred) else fetched
         finally:
             _in_page.reset(token)
 

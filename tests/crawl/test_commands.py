@@ -115,6 +115,7 @@ def assert_fine(command: subprocess.CompletedProcess[str], *words: str) -> None:
 def try_shell(project: Project) -> None:
     code = "fetch(response.urljoin('/1')) or print('got', response.url, response.status)"
     assert_fine(project.scrapy("shell", project.url, "-c", code), "/1 200")
+    assert_fine(project.scrapy("shell", "--no-redirect", project.url, "-c", "response.status"), "200")
 
 
 def try_fetch_parse_check(project: Project) -> None:
