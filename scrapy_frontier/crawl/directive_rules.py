@@ -25,9 +25,9 @@ from .callback_requests import run_in_slices
 from .codec import copied
 from .fingerprints import page_fingerprint
 from .link_extractor import LARGE_PAGE, is_text, parse_beside, references_of, tree_of
-from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW_META, NOT_INHERITED
+from .meta_keys import DIRECTIVES, NOFOLLOW_META, NOT_INHERITED
 from .meta_values import pattern_and_force_of
-from .private_network import is_from_private
+from .private_network import Led, is_from_private, note_led
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -227,8 +227,8 @@ class PageRules:
         canonical.dont_filter = False
         for key in NOT_INHERITED:
             canonical.meta.pop(key, None)
-        if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
-            canonical.meta[FROM_PUBLIC] = host_of(url)
         canonical = as_link(canonical)
+        if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
+            note_led(canonical, Led(from_public=True))
         if self._inherited is None or not self._inherited.hand_on(canonical):
             yield canonical

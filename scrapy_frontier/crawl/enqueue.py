@@ -20,10 +20,19 @@ from ..core.store.queue_keys import MAX_PRIORITY
 from . import scrapy_internals
 from .codec import copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
-from .in_flight import is_answer, is_once_more, is_seed, not_followed, only_its_retry_insists, times
+from .in_flight import (
+    forget_redirects,
+    is_answer,
+    is_once_more,
+    is_seed,
+    not_followed,
+    only_its_retry_insists,
+    times,
+)
 from .log import refusal_stat
 from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, UNSET, chosen_slot
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
+from .private_network import led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -119,6 +128,8 @@ class RequestEnqueuer:
         self, request: Request, link: Link, source: Lease | None, active: ActiveRequest | None
     ) -> bool:
         if active is None:
+            if led_to(request) is None:  # a spider may have copied the chain with the meta of a page
+                forget_redirects(request)
             request = self._without_session(request)
         elif self._follow_ups.end_if_once_more(active, request):
             return True
@@ -195,6 +206,10 @@ class RequestEnqueuer:
             if is_own_stored:
                 link.payload, link.facts = own, facts_of(target)
                 link.visit_payload = visit_payload(payload, own)
+        led = led_to(request)
+        if led is not None and (led.from_public or led.pause):
+            not_before = self._clock() + led.pause if led.pause else None
+            link.facts = link.facts._replace(from_public=led.from_public, not_before=not_before)
         return is_stored
 
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:

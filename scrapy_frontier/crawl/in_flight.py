@@ -30,12 +30,12 @@ from .fingerprints import is_same_page
 from .host_trouble import CACHED, REASON
 from .meta_keys import (
     LATENCY,
-    NOT_BEFORE,
     REDIRECTED_BY,
     SLOT,
     START,
 )
 from .meta_values import is_forced
+from .private_network import led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -424,6 +424,13 @@ def times(request: Request, counter: str) -> int:
     return value if isinstance(value, int) else 0
 
 
+def forget_redirects(request: Request) -> None:
+    """Removes from the meta of *request* what Scrapy notes of the redirects that led to it."""
+    if "redirect_urls" in request.meta:
+        for name in REDIRECTED_BY:
+            request.meta.pop(name, None)
+
+
 def postpone(
     active: ActiveRequest, request: Request, reason: str, seconds: float = 0.0, host: str = ""
 ) -> Request:
@@ -459,12 +466,15 @@ def not_followed(url: str, why: str) -> str:
     return reasons.NOT_FOLLOWED(why=why, url=url[: reasons.LONGEST_URL])
 
 
-def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request) -> bool:
-    """Whether *follow_up*, which asks for the page of *request* again, may get another answer.
+def _pause_before(follow_up: Request) -> float:
+    led = led_to(follow_up)
+    return 0.0 if led is None else led.pause
 
-    It has other cookies, the site asked to come back later, or the spider insists (``dont_filter``).
-    """
-    if follow_up.dont_filter or NOT_BEFORE in follow_up.meta:
+
+def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request) -> bool:
+    """Whether *follow_up*, which asks for the page of *request* again, may get another answer: it has other
+    cookies, or the spider insists (``dont_filter``)."""
+    if follow_up.dont_filter:
         return True
     from scrapy.downloadermiddlewares.cookies import CookiesMiddleware  # 40 ms: it brings an HTTP client
 
@@ -558,8 +568,7 @@ class FollowUps:
         if source is None or not is_led:
             return follow_up
         target = as_yielded(follow_up, active.request, source)
-        for name in REDIRECTED_BY:
-            target.meta.pop(name, None)
+        forget_redirects(target)
         return target
 
     def as_link(self, active: ActiveRequest, target: Request) -> Request:
@@ -584,7 +593,7 @@ class FollowUps:
     def end_for_nothing(self, active: ActiveRequest, follow_up: Request) -> str:
         """Ends *active* as failed and returns the reason, if *follow_up*, for its page again, would get the
         same answer; returns "" otherwise."""
-        if may_answer_otherwise(self._crawler, active.request, follow_up):
+        if _pause_before(follow_up) or may_answer_otherwise(self._crawler, active.request, follow_up):
             return ""
         reason = reasons.TO_ITSELF_FOR_NOTHING()
         active.outcome = Outcome(Event.FAILED, reason=reason)
@@ -604,7 +613,10 @@ class FollowUps:
             reason = reasons.HANDED_BACK()
             active.outcome = Outcome(Event.POSTPONED, reason=reason, visit_payload=payload, is_behind=True)
             return True
-        active.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), visit_payload=payload)
+        delay = _pause_before(follow_up)
+        active.outcome = Outcome(
+            Event.RETRIED, reason=reasons.TO_ITSELF(), visit_payload=payload, delay=delay
+        )
         if active.lease.is_last_attempt:
             self._give_up(active, follow_up, reasons.TO_ITSELF())
         return True

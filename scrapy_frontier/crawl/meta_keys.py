@@ -17,9 +17,6 @@ FORCE = "frontier_force"  # meta: POSIX seconds; fetch the page if it was visite
 NOFOLLOW_META = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 FOLLOW = "frontier_follow"  # meta: whether the links of the page are followed, or the callback they get
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
-CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
-FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
-NOT_BEFORE = "frontier_not_before"  # meta: POSIX seconds before which the request is not sent
 SHELF_LIFE = "frontier_shelf_life"  # meta: seconds after which the page comes back
 REFRESH = "frontier_refresh"  # meta: seconds after which the page comes back as a hub
 LAST_VISIT = "frontier_last_visit"  # meta: when the page was visited before (POSIX s)
@@ -33,7 +30,7 @@ LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last 
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
+        *(NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
         *(LAST_VISIT, CHANGED, LASTMOD, "retry_times", *REDIRECTED_BY),
     )
 )

@@ -45,8 +45,8 @@ from .host_trouble import (
     pause_in,
     record_cooldown,
 )
-from .meta_keys import FROM_PUBLIC, SLOT
-from .private_network import is_from_private, is_led_to, refusal_of
+from .meta_keys import SLOT
+from .private_network import Led, is_from_private, is_led_to, note_led, refusal_of
 from .scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
@@ -459,7 +459,7 @@ class RobotsFetcher:
             request = self._request(fetch.page, url, host, headers)
             request.page = None if hop else fetch.page
             if from_public:
-                request.meta[FROM_PUBLIC] = host_of(url)
+                note_led(request, Led(from_public))
             if past_cache:
                 request.meta["dont_cache"] = True
             try:

@@ -27,6 +27,7 @@ from .enqueue import Listed
 from .in_flight import ActiveRequest, describe, use_up_retries
 from .log import Reporter
 from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT, AutomaticSlot, chosen_slot
+from .private_network import Led, note_led
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,6 +235,8 @@ class FrontierScheduler(BaseScheduler):
                 return None
             request = self._request(lease, crawl)
             if request is not None:
+                if lease.page.facts.from_public:
+                    note_led(request, Led(from_public=True))
                 if crawl.gate is None or lease.given_up is not None:  # then nothing is sent
                     return self._hand_out(request, lease, crawl)
                 decision = crawl.gate.admit(request, lease, now)

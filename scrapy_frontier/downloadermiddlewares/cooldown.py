@@ -29,7 +29,6 @@ from ..crawl.host_trouble import (
     trouble_of,
 )
 from ..crawl.in_flight import postpone, postponed
-from ..crawl.meta_keys import NOT_BEFORE
 from ..crawl.scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
@@ -62,11 +61,11 @@ class CooldownMiddleware(Component):
         lease = active.lease
         if lease.given_up is not None and active.is_given_up:
             raise error_of(lease.given_up, request)
-        when = request.meta.get(NOT_BEFORE)
-        if when is None and not crawl.frontier.is_cooling(lease.host, lease.leased_at):
+        when = lease.page.facts.not_before or 0.0
+        if not when and not crawl.frontier.is_cooling(lease.host, lease.leased_at):
             return None
         now = crawl.clock()
-        if isinstance(when, (int, float)) and when > now:
+        if when > now:
             back = postpone(active, request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
         elif crawl.frontier.is_cooling(lease.host, now):
             back = postpone(active, request, reasons.RESTS(host=lease.host))

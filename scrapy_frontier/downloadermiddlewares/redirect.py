@@ -24,10 +24,10 @@ from ..crawl.assembly import Component
 from ..crawl.codec import copied
 from ..crawl.fingerprints import is_same_page
 from ..crawl.host_trouble import pause_in
-from ..crawl.in_flight import not_followed, redirected, times
+from ..crawl.in_flight import not_followed, redirected
 from ..crawl.link_extractor import is_text, refresh_of
-from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, LASTMOD, NOT_BEFORE, REDIRECTED_BY, START
-from ..crawl.private_network import is_from_private
+from ..crawl.meta_keys import LASTMOD, START
+from ..crawl.private_network import Led, is_from_private, led_to, note_led
 from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware
 
@@ -70,13 +70,14 @@ class Limited(BaseRedirectMiddleware, Component):
         url = without_foreign_userinfo(target.url, request.url)
         if url != target.url:
             target = copied(target, url)
-        target.meta[CHAIN] = times(request, "depth")
-        target.meta.pop(FROM_PUBLIC, None)
-        target.meta.pop(NOT_BEFORE, None)
         if not is_same_page(target.url, request.url):  # the sitemap listed the source
             target.meta.pop(LASTMOD, None)
-        if not from_private and host_of(url) != host_of(request.url):
-            target.meta[FROM_PUBLIC] = host_of(url)
+        from_public = not from_private and host_of(url) != host_of(request.url)
+        # RFC 9110 10.2.3
+        pause = 0.0
+        if self.crawl is not None and "Retry-After" in response.headers:
+            pause = pause_in(response, self.crawl.clock())
+        note_led(target, Led(from_public, pause))
         return target
 
     def as_asked(self, url: str, request: Request) -> str:
@@ -97,7 +98,6 @@ class Limited(BaseRedirectMiddleware, Component):
         """Return the request that a refresh leads to, or why it is not followed."""
         if absolute(found.url) is None:
             return NO_HTTP
-        forget_copied_chain(request)
         target = self._redirect_request_using_get(request, response, found.url)
         try:
             target = self._redirect(target, request, "meta refresh")
@@ -135,15 +135,6 @@ def was_to_be_followed(request: Request, response: Response, spider: Spider | No
     )
 
 
-def forget_copied_chain(request: Request) -> None:
-    """Remove the chain of another page from *request*, which a spider copied with that page's meta: a
-    redirect keeps the depth of its source, a link is one deeper."""
-    meta = request.meta
-    if meta.get(CHAIN, times(request, "depth")) != times(request, "depth"):
-        for key in REDIRECTED_BY:
-            meta.pop(key, None)
-
-
 class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
     """Scrapy's middleware; the page of a redirect that is refused ends as excluded, with the reason.
 
@@ -159,7 +150,6 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
         Raises `IgnoreRequest` with the reason for the record of the page for one that is refused."""
         if response.status not in REDIRECTS:
             return response
-        forget_copied_chain(request)
         try:
             result = super().process_response(request, response)
         except IgnoreRequest:
@@ -167,11 +157,7 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
         except ValueError:  # `javascript:`, broken addresses: Scrapy cannot make a request of them
             raise IgnoreRequest(self.refuse(NO_HTTP, _location(response))) from None
         if isinstance(result, Request):
-            target = self.to_follow(result, request, response)
-            if self.crawl is not None and "Retry-After" in response.headers:  # RFC 9110 10.2.3
-                now = self.crawl.clock()
-                target.meta[NOT_BEFORE] = now + pause_in(response, now)
-            return target
+            return self.to_follow(result, request, response)
         if was_to_be_followed(request, response, self.crawler.spider):
             reason = self.refuse(NO_HTTP, _location(response))
             active = self.active_requests.get(request)
@@ -219,11 +205,12 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         url = self.as_asked(found.url, request)
         if absolute(url) is not None and is_same_page(url, request.url):
             return
-        target = self.refreshed(found, request, response)
-        if isinstance(target, ChainRefusal):
-            active.note(self.refuse(target, found.url))
+        followed = self.refreshed(found, request, response)
+        if isinstance(followed, ChainRefusal):
+            active.note(self.refuse(followed, found.url))
             return
-        target = crawl.follow_ups.as_link(active, target)
+        target = crawl.follow_ups.as_link(active, followed)
+        note_led(target, led_to(followed) or Led())
         role = found.role(response.status, self._forbids_links(request, response))
         if role is RefreshRole.FORBIDDEN:
             self.crawler.stats.inc_value("frontier/nofollow/links")

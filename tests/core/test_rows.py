@@ -138,23 +138,30 @@ OFTEN = OFTEN._replace(validators=Validators(b"e"), trust=0x21)
             Page(
                 "u",
                 payload=b"!",
-                facts=RequestFacts(is_seed=True, insists=True, shelf_life=2.0, refresh=1.0, force=0.5),
+                facts=RequestFacts(
+                    is_seed=True, insists=True, shelf_life=2.0, refresh=1.0, force=0.5, not_before=0.25
+                ),
                 lastmod=3,
                 visit_payload=b"again",
             ),
-            # facts: switches 1 and 2, four numbers, a payload of the next visit; then these
-            "81 00 00000000 00000000 0000000000000000 00000001 75 831f 4000000000000000 3ff0000000000000"
-            "3fe0000000000000 4008000000000000 05 616761696e 21",
+            # facts: switches 1 and 2, five numbers, a payload of the next visit; then these
+            "81 00 00000000 00000000 0000000000000000 00000001 75 837e 4000000000000000 3ff0000000000000"
+            "3fe0000000000000 3fd0000000000000 4008000000000000 05 616761696e 21",
             id="facts of its request",
         ),
         pytest.param(
             Page(
                 "u",
                 facts=RequestFacts(
-                    is_sitemap=True, has_pattern=True, is_unsafe=True, is_in_memory=True, is_added=True
+                    is_sitemap=True,
+                    has_pattern=True,
+                    is_unsafe=True,
+                    is_in_memory=True,
+                    is_added=True,
+                    from_public=True,
                 ),
             ),
-            "81 00 00000000 00000000 0000000000000000 00000001 75 7c",
+            "81 00 00000000 00000000 0000000000000000 00000001 75 fc01",
             id="all other switches",
         ),
         pytest.param(

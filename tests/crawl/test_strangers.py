@@ -192,9 +192,6 @@ FRONTIERS = (
     *(
         "frontier_sitemap",
         "frontier_lastmod",
-        "frontier_chain",
-        "frontier_from_public",
-        "frontier_not_before",
     ),
     *("frontier_nofollow", "frontier_link_score", "frontier_content_score", "frontier_every_run"),
 )

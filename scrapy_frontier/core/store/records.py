@@ -246,7 +246,7 @@ _IS_DEFERRED = 0x20
 _HAS_VISITS = 0x40
 _HAS_FACTS = 0x80
 _NUMBER = struct.Struct(">d")
-_HAS_VISIT_PAYLOAD = 1 << 11  # behind seven switches and four numbers
+_HAS_VISIT_PAYLOAD = 1 << 13  # behind eight switches and five numbers
 _MAX_PRIORITY = (1 << 31) - 1
 
 
@@ -257,8 +257,9 @@ class RequestFacts(NamedTuple):
     (``dont_filter``); asks for a page that ``is_sitemap``, or of which only some links are followed
     (``has_pattern``); ``is_unsafe`` to be made again without being told to, for it changes something (no GET
     or HEAD, or a body); ``is_in_memory`` of the process that has it, and the payload only identifies it;
-    ``is_added`` by the operator. Then what it asks for: to come back after ``shelf_life`` seconds, or after
-    ``refresh`` seconds as a hub; and to be fetched if the last visit was before ``force`` (POSIX seconds).
+    ``is_added`` by the operator; a public page of another host led to it (``from_public``). Then what it asks
+    for: to come back after ``shelf_life`` seconds, or after ``refresh`` seconds as a hub; to be fetched if
+    the last visit was before ``force``; and not to be sent before ``not_before`` (POSIX seconds).
     """
 
     is_seed: bool = False
@@ -268,14 +269,16 @@ class RequestFacts(NamedTuple):
     is_unsafe: bool = False
     is_in_memory: bool = False
     is_added: bool = False
+    from_public: bool = False
     shelf_life: float | None = None
     refresh: float | None = None
     force: float | None = None
+    not_before: float | None = None
 
 
 NO_FACTS = RequestFacts()
 IN_MEMORY = RequestFacts(is_in_memory=True)
-_SWITCHES = 7  # fields of `RequestFacts` that are true or false
+_SWITCHES = 8  # fields of `RequestFacts` that are true or false
 
 
 class Page(NamedTuple):
