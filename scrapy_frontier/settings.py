@@ -49,6 +49,7 @@ SCORERS = {
 }
 POLITENESS_KEYS = HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
 POLICIES = ("never", "interval", "adaptive")
+NOINDEX_CHOICES = ("drop-items", "skip", "ignore")
 DIGESTS = ("body", "text", "links")
 UNCHANGED_CHOICES = ("skip", "call")
 
@@ -104,17 +105,16 @@ class FrontierSettings:
             depth=read.number("FRONTIER_DEPTH", 0),
         )
         longest = read.of_scrapy("URLLENGTH_LIMIT", int)
-        refuses_traps = read.switch("FRONTIER_TRAPS", True)
+        # As Scrapy alone: nothing is left out that the user did not ask to leave out.
+        is_stock = read.choice("FRONTIER_PROFILE", ("full", "stock")) == "stock"
+        refuses_traps = read.switch("FRONTIER_TRAPS", not is_stock)
         self.traps: Final = TrapLimits(length=longest) if refuses_traps else TrapLimits(0, 0, longest)
         self.strips_sessions: Final = read.choice("FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip"
 
         # What pages ask for
-        self.nofollow_rels: Final = read.words("FRONTIER_NOFOLLOW", ("nofollow",))
-        self.obeyed: Final = Obeyed(
-            read.choice("FRONTIER_NOINDEX", ("drop-items", "skip", "ignore")),
-            "nofollow" in self.nofollow_rels,
-            read.switch("FRONTIER_CANONICAL", True),
-        )
+        self.nofollow_rels: Final = read.words("FRONTIER_NOFOLLOW", () if is_stock else ("nofollow",))
+        noindex = read.choice("FRONTIER_NOINDEX", NOINDEX_CHOICES[::-1] if is_stock else NOINDEX_CHOICES)
+        self.obeyed: Final = Obeyed(noindex, "nofollow" in self.nofollow_rels, canonical=not is_stock)
         self.allows_private: Final = read.switch("FRONTIER_ALLOW_PRIVATE", False)
         self.ajax: Final = read.switch("FRONTIER_AJAX", False)
 

@@ -24,6 +24,7 @@ from .assembly import Component
 from .callback_requests import run_in_slices
 from .codec import copied
 from .fingerprints import page_fingerprint
+from .left_out import left_out_of
 from .link_extractor import LARGE_PAGE, is_text, parse_beside, references_of, tree_of
 from .meta_keys import DIRECTIVES, NOFOLLOW_META, NOT_INHERITED
 from .meta_values import pattern_and_force_of
@@ -67,10 +68,7 @@ class DirectiveRules(Component):
         as_link = None
         if crawl is not None and active is not None and crawl.may_be_called_again(active.callback):
             as_link = partial(crawl.follow_ups.as_link, active)
-        stat = "frontier/noindex/items" if found.drops_items else ""
-        return PageRules(
-            self, response, found, "frontier/redirects/items" if leads_on else stat, as_link, has_rels
-        )
+        return PageRules(self, response, found, leads_on, as_link, has_rels)
 
     def _of_ended(self, response: Response) -> Consequences:
         directives = response.meta.get(DIRECTIVES) if response.request is not None else None
@@ -123,14 +121,14 @@ def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
 
 @dataclass(eq=False, repr=False)
 class PageRules:
-    """The rules for one page. *items_stat* counts its items, which are dropped; empty if they are not.
+    """The rules for one page. Its items are dropped with ``noindex``, and if it *leads_on* to another page.
     *as_link* turns a request for its canonical page into one as a link would be; None if the callback cannot
     be called again."""
 
     _rules: DirectiveRules
     _response: Any
     _found: Consequences
-    _items_stat: str
+    _leads_on: bool
     _as_link: Callable[[Request], Request] | None
     _has_rels: bool  # links may have types that are not followed
     _nofollow_only: frozenset[bytes] = field(default=frozenset(), init=False)
@@ -155,9 +153,14 @@ class PageRules:
     def _judge(self, output: Any) -> Any:
         if isinstance(output, Request):
             return self._link(output)
-        if output is None or not self._items_stat:
+        crawler = self._rules.crawler
+        if output is None or not (self._leads_on or self._found.drops_items):
             return output
-        self._rules.crawler.stats.inc_value(self._items_stat)
+        if self._leads_on:
+            crawler.stats.inc_value("frontier/redirects/items")
+        else:
+            what = f"an item of {self._response.url}"
+            left_out_of(crawler).add("frontier/noindex/items", what, reasons.NOINDEX())
         return None
 
     # -- links -----------------------------------------------------------------------------------------
@@ -168,7 +171,7 @@ class PageRules:
         if not self._is_link(request):
             return request
         if outside:
-            self._rules.crawler.stats.inc_value("frontier/pattern/links")
+            left_out_of(self._rules.crawler).add("frontier/pattern/links", request, outside)
             return self._refused(request, outside, is_nofollow=False)
         if request.meta.get(NOFOLLOW_META) is not False and (reason := self.refusal(request.url)):
             return self._refused(request, reason)
@@ -177,12 +180,14 @@ class PageRules:
     def refusal(self, url: str) -> str:
         """Return why a link to *url* is not followed, and count it; empty if it is. After `find_refused`."""
         if self._is_nofollow:
-            self._rules.crawler.stats.inc_value("frontier/nofollow/links")
-            return reasons.NOFOLLOW_PAGE(url=self._response.url[:LONGEST_URL])
+            reason = reasons.NOFOLLOW_PAGE(url=self._response.url[:LONGEST_URL])
+            left_out_of(self._rules.crawler).add("frontier/nofollow/links", url, reason)
+            return reason
         if self._nofollow_only and page_fingerprint(url) in self._nofollow_only:
-            self._rules.crawler.stats.inc_value("frontier/nofollow/rel")
             rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
-            return reasons.NOFOLLOW_LINK(rels=rels, url=self._response.url[:LONGEST_URL])
+            reason = reasons.NOFOLLOW_LINK(rels=rels, url=self._response.url[:LONGEST_URL])
+            left_out_of(self._rules.crawler).add("frontier/nofollow/rel", url, reason)
+            return reason
         return ""
 
     def _is_link(self, request: Request) -> bool:

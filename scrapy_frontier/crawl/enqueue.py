@@ -46,10 +46,8 @@ if TYPE_CHECKING:
     from .queued import QueuedRequests
 
 MOST_UNFILTERED = 10_000  # pages, 400 bytes each
-_REFUSED = {
-    "deferred": "Keeping %s for later: %s",
-    "over_budget": "Counted but not kept: %s: %s, and enough is kept for later",
-}
+_REFUSED = {"deferred": "%s, so it waits for room", "over_budget": "%s, and enough is kept for later"}
+_KNOWN = "an earlier run knows its page, and pages are fetched once"
 _FROM_SEED = (
     "it comes from a seed; if it is to be fetched, set URLLENGTH_LIMIT or the budget higher, "
     "or FRONTIER_TRAPS to False"
@@ -96,7 +94,12 @@ class RequestEnqueuer:
         self.recognize = self._frontier.recognize
         self._tally = self._reporter.tally
         self._strips_sessions, self._revisits = settings.strips_sessions, settings.comes_back
-        self.has_depth = bool(settings.limits.depth)
+        limits = settings.limits
+        self.has_depth = bool(limits.depth)
+        # A limit of queued pages alone holds a page back for a while only.
+        self._comes_in_this_run = not (limits.depth or limits.host_pages)
+        # A crawl that goes on knows pages as Scrapy's own queue on disk would, and due pages come back.
+        self._tells_known = not (self._frontier.pending or settings.comes_back)
         # Whether a known page may be recognized by the text of a URL, and its request need not be looked at.
         self.knows_texts = self.identities.is_default and not self._dupefilter.sees_each
 
@@ -229,6 +232,8 @@ class RequestEnqueuer:
             return page_id
         if link.is_named:
             self._note_known_seed(page_id, request)
+        else:
+            self._note_known(page_id, request.url)
         self._dupefilter.dropped(request)
         words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
         self._reporter.log_once("filtered", logging.DEBUG, words, request)
@@ -329,6 +334,7 @@ class RequestEnqueuer:
         if page is None or self._frontier.is_of_this_run(known):
             return
         if page.state is not QUEUED and not self._revisits:
+            self._reporter.left_out.add("frontier/left_out/known", request.url, _KNOWN)
             self.seeds_left += 1
             self.first_left = self.first_left or request.url
         is_replaced = self._revisits
@@ -340,6 +346,12 @@ class RequestEnqueuer:
             facts = facts_of(request)
             if is_stored and (payload, facts) != (page.payload, page.facts):
                 self._frontier.renew(known, payload, facts)
+
+    def _note_known(self, known: PageId, url: str) -> None:
+        """A link to *url* was not queued: tells if an earlier run fetched its page. Other links to it in this
+        run are recognized by their text, so a page counts about once."""
+        if self._tells_known and not self._frontier.is_of_this_run(known):
+            self._reporter.left_out.add("frontier/left_out/known", url, _KNOWN)
 
     # -- links in bulk -------------------------------------------------------------------------------------
 
@@ -392,7 +404,11 @@ class RequestEnqueuer:
                 new += 1
             elif not link.only_seen:
                 self._tally["dupefilter/filtered"] += 1
-                if known is not None and answer.page_id is not None:
+                if answer.page_id is None:
+                    continue
+                if known is None:
+                    self._note_known(answer.page_id, link.url)
+                else:
                     known.append((answer.page_id, link))
         self._tally["scheduler/enqueued/disk"] += new
         return new
@@ -432,9 +448,8 @@ class RequestEnqueuer:
         """Returns `without_session` of *url*; what is taken out is counted, and logged once."""
         clean = self.without_session(url)
         if clean != url:
-            self._tally["frontier/traps/session"] += 1
-            words = "Took the session identifier out of %s, as FRONTIER_SESSION_IDS asks (logged once)"
-            self._reporter.log_once("session", logging.INFO, words, url)
+            why = "its session identifier is taken out"
+            self._reporter.left_out.add("frontier/traps/session", url, why)
         return clean
 
     def _without_session(self, request: Request) -> Request:
@@ -476,11 +491,14 @@ class RequestEnqueuer:
         return not_followed(target.url, answer.why_refused)
 
     def _report_refusal(self, answer: Discovered, what: Request | str) -> None:
-        """Counts that the link made of *what* was not queued; logs the first of each kind, and every seed."""
-        self._tally[refusal_stat(answer.kind)] += 1
-        words = _REFUSED.get(answer.kind, "Refused %s, which looks like a trap (%s)")
+        """Counts that the link made of *what* was not queued; tells the first of each kind, and every
+        seed."""
+        stat = refusal_stat(answer.kind)
+        why = _REFUSED.get(answer.kind, "it looks like a trap (%s)") % answer.reason
         if answer.page_id is None and isinstance(what, Request) and is_seed(what):
-            self._reporter.log(logging.WARNING, f"{words}; {_FROM_SEED}", what, answer.reason)
-            return
-        words += "; said once: see the stats frontier/traps and frontier/deferred"
-        self._reporter.log_once(f"refused {answer.kind}", logging.INFO, words, what, answer.reason)
+            self._reporter.log(logging.WARNING, "Refused %s: %s; %s", what, why, _FROM_SEED)
+            self._reporter.left_out.count(stat, 1)
+        elif answer.kind == "deferred" and self._comes_in_this_run:
+            self._tally[stat] += 1
+        else:
+            self._reporter.left_out.add(stat, what, why)

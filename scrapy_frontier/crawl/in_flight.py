@@ -6,7 +6,6 @@ the engine makes of each request.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +27,7 @@ from ..core.transitions import FETCHED, Event, event_at
 from .codec import Unreadable, copied, visit_payload
 from .fingerprints import is_same_page
 from .host_trouble import CACHED, REASON
+from .left_out import left_out_of
 from .meta_keys import (
     LATENCY,
     REDIRECTED_BY,
@@ -550,8 +550,7 @@ class FollowUps:
     def _give_up(self, active: ActiveRequest, follow_up: Request, reason: str) -> None:
         """Makes *follow_up* fail: its page has used up its attempts."""
         reason = reasons.ATTEMPTS_USED_UP(reason=reason, attempts=active.lease.page.attempts + 1)
-        words = "Gave up %s: %s; see FRONTIER_MAX_ATTEMPTS (said once)"
-        self._reporter.log_once("attempts_used_up", logging.WARNING, words, follow_up, reason)
+        left_out_of(self._crawler).add("frontier/left_out/attempts_used_up", follow_up, reason)
         self._have_fail(follow_up, IgnoreRequest(reason))
 
     def _replace(self, active: ActiveRequest, follow_up: Request) -> bytes | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from ..core.hosts.budgets import Limits
     from ..core.hosts.trouble import Left
+    from .left_out import LeftOut
 
 
 def refusal_stat(kind: str) -> str:
@@ -48,7 +49,8 @@ class Reporter:
     Calling the stats collector for every link would cost more than the link does.
     """
 
-    def __init__(self, logger: logging.Logger) -> None:
+    def __init__(self, logger: logging.Logger, left_out: LeftOut) -> None:
+        self.left_out = left_out
         self.spider: Spider | None = None
         self.tally: defaultdict[str, int] = defaultdict(int)
         self._reported: dict[str, int] = {}  # of the tally
@@ -127,12 +129,12 @@ class CrawlLog:
                 log(logging.WARNING, words, other, spider.name)
         elif any(states.values()):
             log(logging.INFO, "%s", inventory(states))
-        elif left := _left_by_scrapy(settings):
+        elif left := queue_of_scrapy(settings["JOBDIR"]):
             words = (
                 "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl starts anew. To "
-                "go on with that one, unset SCHEDULER and the add-on; else remove the directory"
+                "take it along, run `scrapy frontier import --jobdir %s`; else remove the directory"
             )
-            log(logging.WARNING, words, left)
+            log(logging.WARNING, words, left, left.parent)
         for name, likely in unknown_names(settings):
             meant = f"is {likely} meant?" if likely else "remove it"
             log(logging.WARNING, "There is no setting %s: %s", name, meant)
@@ -177,11 +179,9 @@ class CrawlLog:
         words = "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then"
         self._reporter.log(logging.INFO, words, _left(left), moment(left.first), moment(end))
 
-    def log_left_over(self, reason: str) -> None:
-        """Logs the pages that are left when the crawl ends for the *reason* "finished", and what to do."""
+    def log_left_over(self) -> None:
+        """Logs the pages that are left when the crawl is finished, and what to do."""
         frontier = self._frontier
-        if reason != "finished":
-            return
         if frontier.withheld:
             words = "%s queued, of hosts that are blocked; `scrapy frontier unblock HOST` and run again"
             self._reporter.log(logging.WARNING, words, _pages(frontier.withheld, "stays", "stay"))
@@ -204,13 +204,10 @@ class CrawlLog:
             self._log_over_budget()
             if self._log_first_due():
                 return
-        if not count:
+        if not count or has_fetched:
             return
         seeds = "1 seed is" if count == 1 else f"{count} seeds are"
         known = f"{seeds} known from an earlier run ({first}{' ...' if count > 1 else ''})"
-        if has_fetched:
-            self._reporter.log(logging.INFO, "%s, and not fetched again", known)
-            return
         words = (
             "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
             "requeue --state %s; or another %s; or frontier_every_run in the meta of a seed"
@@ -246,11 +243,10 @@ class CrawlLog:
             )
 
 
-def _left_by_scrapy(settings: BaseSettings) -> str | None:
-    """Returns the queue of Scrapy's own scheduler in the job directory, if there is one."""
-    directory = Path(settings["JOBDIR"] or "", "requests.queue")
-    is_there = settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
-    return str(directory) if is_there else None
+def queue_of_scrapy(jobdir: str | None) -> Path | None:
+    """Returns the directory of the queue of Scrapy's own scheduler in *jobdir*, if there is one."""
+    directory = Path(jobdir or "", "requests.queue")
+    return directory if jobdir and directory.is_dir() and any(directory.iterdir()) else None
 
 
 def _pages(count: int, singular: str, plural: str) -> str:

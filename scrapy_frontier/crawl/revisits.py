@@ -13,6 +13,7 @@ from ..core.pages.revisit_endings import judge_same
 from ..core.revisits.policy import Conclusion, Result, result_by
 from .callback_requests import listeners
 from .host_trouble import REASON
+from .left_out import left_out_of
 from .meta_keys import EVERY_RUN, UNSET
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class Revisits:
             self._tally[_STATS[end.conclusion]] += 1
         if page.facts.is_sitemap:  # no document of the spider
             return
+        if result is Result.UNCHANGED:  # no callback was called
+            left_out_of(self._crawler).add("frontier/left_out/unchanged", page.url, "it has not changed")
         if end.conclusion is _CHANGED:
             digests = {"digest_before": end.before, "digest": end.digest}
             links = {"links_added": end.added, "links_removed": end.removed}

@@ -25,6 +25,7 @@ from .codec import Unreadable, copied
 from .engine_watch import Watch
 from .enqueue import Listed
 from .in_flight import ActiveRequest, describe, use_up_retries
+from .left_out import left_out_of
 from .log import Reporter
 from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT, AutomaticSlot, chosen_slot
 from .private_network import Led, note_led
@@ -59,7 +60,7 @@ class FrontierScheduler(BaseScheduler):
         self._crawl: Crawl | None = None  # while the frontier is open
         self._watch: Watch  # once the frontier was opened
         self._error: FrontierError | None = None
-        self._reporter = Reporter(logger)
+        self._reporter = Reporter(logger, left_out_of(crawler))
         self._tally = self._reporter.tally
         self._enqueue: Callable[[Request], bool] = _refuse  # while the frontier is not open
         self._left = 0  # requests that were queued when it was closed
@@ -163,7 +164,10 @@ class FrontierScheduler(BaseScheduler):
             return
         self._report(crawl)
         crawl.revisits.log_summary()
-        crawl.log.log_left_over(reason)
+        if reason == "finished":
+            left_out_of(self.crawler).count("frontier/left_out/next_run", crawl.frontier.pending)
+            left_out_of(self.crawler).count("frontier/left_out/blocked", crawl.frontier.withheld)
+            crawl.log.log_left_over()
         crawl.log.log_known_seeds(crawl.enqueuer.seeds_left, crawl.enqueuer.first_left)
         self._left = crawl.frontier.pending
         self._crawl, self._enqueue = None, _refuse
@@ -317,6 +321,8 @@ class FrontierScheduler(BaseScheduler):
         is_last = lease.is_last_attempt and lease.is_last_of(crawl.settings.attempts_for(meta))
         if is_last or (lease.given_up is not None and active.is_given_up):
             use_up_retries(request, crawl.settings.retry_times)
+        if lease.given_up is not None and active.is_given_up:
+            left_out_of(self.crawler).add("frontier/left_out/given_up", request, lease.given_up.reason)
         active.has_automatic_slot = chosen_slot(meta) is None
         if active.has_automatic_slot and lease.page.host:  # a politeness key that is no host
             meta[SLOT] = AutomaticSlot(lease.host)

@@ -21,6 +21,7 @@ from ..crawl.codec import copied
 from ..crawl.directive_rules import is_error
 from ..crawl.fingerprints import is_same_page
 from ..crawl.host_trouble import lines_of
+from ..crawl.left_out import left_out_of
 from ..crawl.link_extractor import head_of
 from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.robots import Agents
@@ -95,6 +96,9 @@ class DirectivesMiddleware(Component):
         if directives["noindex"] and not is_error(self.crawler, response, active.request):
             self.crawler.stats.inc_value("frontier/noindex/pages")
             if found.skips:
+                left_out_of(self.crawler).add(
+                    "frontier/left_out/noindex_pages", response.url, reasons.SKIPPED()
+                )
                 raise IgnoreRequest(reasons.SKIPPED())
         if directives["nofollow"]:
             self.crawler.stats.inc_value("frontier/nofollow/pages")

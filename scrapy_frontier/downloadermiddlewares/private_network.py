@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.parse.directives import PRIVATE
 from ..crawl.assembly import Component
+from ..crawl.left_out import refuse_redirect
 from ..crawl.meta_keys import SITEMAP
 from ..crawl.private_network import is_led_to, leads_inside, led_inside, led_to, refusal_of
 from ..crawl.scrapy_internals import SideRequest
@@ -36,7 +37,7 @@ class PrivateNetworkMiddleware(Component):
         """Return None at once, but for the few requests that another host led to; these are looked up, and
         raise `IgnoreRequest` if they lead inside."""
         if _may_be_led_to(request) and is_led_to(request) and not request.meta.get("proxy"):
-            return self._unless_inside(leads_inside(request), None)
+            return self._unless_inside(leads_inside(request), request, None)
         return None
 
     def process_response(
@@ -44,16 +45,15 @@ class PrivateNetworkMiddleware(Component):
     ) -> Coroutine[Any, Any, Response] | Response:
         """Return *response*; raise `IgnoreRequest` if a public page led to it and its address is private."""
         if _may_be_led_to(request):
-            return self._unless_inside(led_inside(request, response), response)
+            return self._unless_inside(led_inside(request, response), request, response)
         return response
 
-    async def _unless_inside(self, look_up: Awaitable[str | None], passed: _T) -> _T:
+    async def _unless_inside(self, look_up: Awaitable[str | None], request: Request, passed: _T) -> _T:
         """Return *passed*; raise `IgnoreRequest`, which is counted, if *look_up* finds a private address."""
         address = await look_up
         if address is None:
             return passed
-        self.crawler.stats.inc_value("frontier/redirects/refused")
-        self.crawler.stats.inc_value(f"frontier/redirects/refused/{PRIVATE.name}")
+        refuse_redirect(self.crawler, PRIVATE, request)
         raise refusal_of(address)
 
 

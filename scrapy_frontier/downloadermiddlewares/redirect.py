@@ -25,6 +25,7 @@ from ..crawl.codec import copied
 from ..crawl.fingerprints import is_same_page
 from ..crawl.host_trouble import pause_in
 from ..crawl.in_flight import not_followed, redirected
+from ..crawl.left_out import left_out_of, refuse_redirect
 from ..crawl.link_extractor import is_text, refresh_of
 from ..crawl.meta_keys import LASTMOD, START
 from ..crawl.private_network import Led, is_from_private, led_to, note_led
@@ -111,8 +112,7 @@ class Limited(BaseRedirectMiddleware, Component):
 
     def refuse(self, refusing: ChainRefusal, target: str) -> str:
         """Count a refusal; returns the reason for the record of the page."""
-        self.crawler.stats.inc_value("frontier/redirects/refused")
-        self.crawler.stats.inc_value(f"frontier/redirects/refused/{refusing.name}")
+        refuse_redirect(self.crawler, refusing, target)
         return not_followed(target, refusing.reason)
 
 
@@ -213,8 +213,9 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         note_led(target, led_to(followed) or Led())
         role = found.role(response.status, self._forbids_links(request, response))
         if role is RefreshRole.FORBIDDEN:
-            self.crawler.stats.inc_value("frontier/nofollow/links")
-            crawl.enqueuer.see(target, reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL]))
+            reason = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
+            left_out_of(self.crawler).add("frontier/nofollow/links", target, reason)
+            crawl.enqueuer.see(target, reason)
             return
         if reason := crawl.enqueuer.refusal_of_refresh(target):
             active.note(reason)

@@ -11,6 +11,7 @@ from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import error_of
 from ..crawl.in_flight import postponed
+from ..crawl.left_out import left_out_of
 from ..crawl.robots import RulesParser
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             return None
         trouble, seconds = found
         back = postponed(active, request, trouble.reason, seconds)
+        if back is None and active is None:
+            left_out_of(self.crawler).add("frontier/left_out/downloads", request, trouble.reason)
+            raise IgnoreRequest(trouble.reason)
         if back is None:
-            raise IgnoreRequest(trouble.reason) if active is None else error_of(trouble, request)
+            raise error_of(trouble, request)
         self.crawler.stats.inc_value("frontier/robots/postponed")
         return back
 

@@ -199,15 +199,16 @@ def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Craw
         "once. To fetch them again: scrapy frontier requeue --state done,failed; or another FRONTIER_DIR; or "
         "frontier_every_run in the meta of a seed"
     )
-    assert told(second, "known") == [
-        "4 pages known, 0 queued: 3 done, 1 failed",
-        nothing,
-    ]
+    left_out = (
+        f"Left out {seeds[0]}: an earlier run knows its page, and pages are fetched once; frontier_every_run "
+        "in the meta of a seed, FRONTIER_REVISIT or `scrapy frontier requeue` changes that (said once, and "
+        "counted in frontier/left_out/known)"
+    )
+    summary = "Less than Scrapy would have fetched: 2 pages known from an earlier run"
+    there = "4 pages known, 0 queued: 3 done, 1 failed"
+    assert told(second, "known") == [there, left_out, nothing, summary]
     third = start(TreeSpider, start_urls=[*seeds, web.url("/new")]).wait()
-    assert told(third, "known") == [
-        "4 pages known, 0 queued: 3 done, 1 failed",
-        f"2 seeds are known from an earlier run ({seeds[0]} ...), and not fetched again",
-    ]
+    assert told(third, "known") == [there, left_out, summary]
     command = ["-m", "scrapy", "frontier", "requeue", "--state", "done,failed", "--dir", "frontier"]
     nursery.run(command, environment(), tmp_path).check_returncode()
     fourth = start(TreeSpider, start_urls=seeds).wait()
