@@ -36,6 +36,7 @@ setup(
         "protego>=0.7",
         "ada-url>=4.0",
         "tldextract>=3.4",
+        "aiohttp>=3.9",
     ],
     extras_require={"test": TEST, "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"]},
     entry_points={"scrapy.commands": ["frontier = scrapy_frontier.commands:Command"]},

@@ -79,6 +79,7 @@ class FrontierSettings:
         self.max_attempts: Final = read.number("FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
         self._grants_more_attempts: Final = self.max_attempts == default_attempts
         self.clock: Final = read.function_or_none("FRONTIER_CLOCK", "a function that returns seconds")
+        self.dashboard: Final = read.port("FRONTIER_DASHBOARD")  # None: no server; 0: a free port
 
         # How hosts are visited
         timeout = read.of_scrapy("DOWNLOAD_TIMEOUT", float)
@@ -222,6 +223,13 @@ class _Reader:
                 f"{name} = {self.get(name)!r}: set a list of words, as {json.dumps(default)}"
             )
         return frozenset(word.lower() for word in words)
+
+    def port(self, name: str) -> int | None:
+        """A TCP port, 0 by default; None for False, None or what says so on a command line."""
+        value = self.get(name, None if name in self._settings else 0)
+        if value is None or value is False or str(value).lower() in ("none", "false"):
+            return None
+        return within(name, value, int, 0, 65535, "a port, 0 for a free one, or False for no server")
 
     def path(self, name: str) -> str | None:
         """A path, which need not exist."""

@@ -37,6 +37,7 @@ from .transitions import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from .hosts.host import Trouble
     from .hosts.trouble import Cooled, GivenUpPages
@@ -109,6 +110,11 @@ class Frontier:
         return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
 
     # -- what there is ---------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the store."""
+        return self._store.directory
 
     def totals(self) -> Totals:
         """What all runs together hold, open ends too, by kept counters: as `scrapy frontier stats`."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.misc import load_object
 
 from ..core import reasons
 from ..core.errors import FrontierError
@@ -69,6 +70,7 @@ class FrontierScheduler(BaseScheduler):
         self._last: list[Lease] = []
         self._is_waiting = False  # for hosts that are shut, as `has_pending_requests` last found
         self._sweeper: Any = None
+        self._server: Any = None  # answers commands and shows the crawl while it runs
         self._seen = -1  # the sum of all counts at the last sweep
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or MOST_UNDER_WAY
 
@@ -197,9 +199,22 @@ class FrontierScheduler(BaseScheduler):
         self.crawler.signals.connect(self._spider_idle, signals.spider_idle)
         scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
+        self._serve(crawl)
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)
         crawl.suspend_detector.look()
+
+    def _serve(self, crawl: Crawl) -> None:
+        """Has a server answer commands and show the crawl, if it is wanted and there is an asyncio loop."""
+        port = crawl.settings.dashboard
+        if port is None or scrapy_internals.is_inspecting(self.crawler):
+            return
+        if not scrapy_internals.is_asyncio_available():
+            words = "No dashboard, and no commands while the crawl runs: these need Scrapy's asyncio reactor"
+            self._reporter.log(logging.INFO, words)
+            return
+        server = load_object("scrapy_frontier.live.server.LiveServer")  # above this layer; loads aiohttp
+        self._server = server(self.crawler, crawl, port)
 
     def _failed(self, error: Exception) -> None:
         """Counts and logs *error*: raised into the engine it would lose the request, or hang the crawl."""
