@@ -38,7 +38,11 @@ setup(
         "tldextract>=3.4",
         "aiohttp>=3.9",
     ],
-    extras_require={"test": TEST, "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"]},
+    extras_require={
+        "redis": ["redis>=5"],
+        "test": TEST,
+        "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"],
+    },
     entry_points={"scrapy.commands": ["frontier = scrapy_frontier.commands:Command"]},
     keywords="scrapy crawler frontier pagerank leveldb politeness",
     classifiers=[

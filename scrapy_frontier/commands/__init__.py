@@ -63,7 +63,14 @@ COMMANDS: dict[str, Spec] = {
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
     "check": Spec("maintain", "is everything as it must be?", options=("repair",)),
     "export": Spec("maintain", "the frontier, or one host, into a file", "FILE", 1, 1, ("host",)),
-    "import": Spec("maintain", "fill an empty directory from such a file", "FILE", 1, 1),
+    "import": Spec(
+        "maintain",
+        "fill an empty directory from such a file; or take an old queue along",
+        "[FILE]",
+        0,
+        1,
+        ("jobdir", "redis"),
+    ),
 }
 
 # Options of some commands, as argparse takes them. No help has a colon: if one ends a
@@ -92,6 +99,8 @@ OPTIONS: dict[str, Option] = {
     "in": {**_SWITCH, "help": "only the links to it"},
     "out": {**_SWITCH, "help": "only the links on it; no pass over the graph"},
     "graph": {"metavar": "FILE", "help": "write all links to FILE (.graphml .csv .tsv .npz)"},
+    "jobdir": {"metavar": "DIR", "help": "what Scrapy's own scheduler left queued in the JOBDIR DIR"},
+    "redis": {"metavar": "URL KEY", "help": "what scrapy-redis keeps under KEY, as NAME:requests"},
     "repair": {**_SWITCH, "help": "mend what is wrong"},
     "yes": {**_SWITCH, "help": "do not ask; order it of an unknown host, too"},
 }

@@ -65,6 +65,8 @@ def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace
     command: Callable[[Call], int | None] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
     _stand_in_for_closed()
     output = Output(sys.stdout, as_json=options.json)
+    if options.jobdir is not None and not settings["JOBDIR"]:
+        settings.set("JOBDIR", options.jobdir, "cmdline")
     try:
         project = Project(settings, options.dir, options.spider, f"scrapy frontier {name}")
         code = command(Call(project, output, arguments, options))

@@ -12,12 +12,15 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy.exceptions import UsageError
+
 from ..core.admin import database_files
 from ..core.admin.check import KINDS, Check
 from ..core.admin.export import NO_EXPORT, BadExport, export_lines, import_lines
 from ..core.errors import FrontierDamaged, size
 from ..core.store import keys
 from ..crawl.directory import open_store
+from .old_queues import take_along
 from .output import CountedFile, printable, progress, replacing
 
 if TYPE_CHECKING:
@@ -145,9 +148,16 @@ def export(call: Call) -> None:
     call.output.answer({"file": str(target), "pages": pages, "bytes": counted.written}, text)
 
 
-def import_(call: Call) -> None:
+def import_(call: Call) -> int | None:
     """Fills the project's directory, which must hold no frontier, from an export; nothing is left there if
-    that fails. Raises `BadExport`, or `FrontierLocked` while a process has a frontier there open."""
+    that fails. Or takes an old queue along. Raises `BadExport`, `NoOldQueue`, or `FrontierLocked` while a
+    process has a frontier there open."""
+    options = call.options
+    is_old_queue = options.jobdir is not None or options.redis is not None
+    if len(call.arguments) != (options.jobdir is None) or None not in (options.jobdir, options.redis):
+        raise UsageError("write one of: import FILE, import --jobdir DIR, import --redis URL KEY")
+    if is_old_queue:
+        return take_along(call)
     source, project = Path(call.arguments[0]), call.project
     if project.exists:
         database_files.refuse_held(project.directory, project.user)
@@ -176,6 +186,7 @@ def import_(call: Call) -> None:
             f"{done.not_rebuilt:,} pages have a request that this project cannot rebuild: `scrapy frontier "
             "check` names them, and a link finds them as new pages."
         )
+    return None
 
 
 def _lines(source: Path) -> Iterator[Line]:

@@ -17,6 +17,7 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.project import inside_project
 
 from .. import addon
 from ..core.admin import facts
@@ -27,12 +28,14 @@ from ..crawl import codec as request_codec
 from ..crawl import directory as jobdirs
 from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities, plain_fingerprint
+from ..crawl.log import queue_of_scrapy
 from ..crawl.politeness_key import PolitenessKeys, registered_domain
 from ..settings import (
     DOMAIN,
     FrontierSettings,
     default_politeness,
     function,
+    has_our_scheduler,
     slot_politeness,
     time_of,
 )
@@ -109,7 +112,8 @@ class Project:
         several."""
         found = directory or self.frontier_settings.jobdir
         if not found:
-            raise UsageError("where is the frontier? Write --dir DIR, or set FRONTIER_DIR or JOBDIR")
+            words = "where is the frontier? Write --dir DIR, or set FRONTIER_DIR or JOBDIR"
+            raise UsageError(words + self._what_crawls_use())
         path = Path(found)
         homes = [] if has_database(path) else jobdirs.homes(path)
         if directory and not homes:
@@ -146,6 +150,7 @@ class Project:
         if not create and not self.exists:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
+                + self._what_crawls_use()
             )
         scheme = self.own_scheme("add") if create else self.identities.named_scheme if identified else ""
         if identified and scheme != self.identities.scheme:
@@ -153,6 +158,36 @@ class Project:
         anew = self.identities.named_scheme if restore else ""
         with closing(open_store(self.directory, scheme, anew, self.user)) as store:
             yield store
+
+    def _what_crawls_use(self) -> str:
+        """Returns sentences about what the crawls of this project use instead of a frontier, and what they
+        left; empty if they use a frontier, which none of them has made yet."""
+        settings = self.settings
+        if not inside_project():
+            return ". This is no directory of a Scrapy project: there is no scrapy.cfg in it or above"
+        words = ""
+        if not _uses_a_frontier(settings):
+            words = (
+                f". The settings of this project have SCHEDULER = {settings['SCHEDULER']!r} and ADDONS = "
+                f"{dict(settings['ADDONS'])!r}, so its crawls use no frontier: put "
+                '"scrapy_frontier.Addon": 500 into the last line of settings.py that sets ADDONS'
+            )
+        left = queue_of_scrapy(settings["JOBDIR"])
+        if left is not None:
+            words += (
+                f". {left} holds what Scrapy's own scheduler left queued: `scrapy frontier import --jobdir "
+                f"{left.parent}` takes that along"
+            )
+        return words
+
+    def only_spider(self) -> type[Spider] | None:
+        """Returns the class of the spider that was named, or else of the only one there is; None if there are
+        several."""
+        if self.spider is not Spider:
+            return self.spider
+        loader = _spider_loader(self.settings)
+        names = loader.list()
+        return loader.load(names[0]) if len(names) == 1 else None
 
     # -- identity --------------------------------------------------------------------------------------
 
@@ -301,8 +336,18 @@ def _no_spider(spider: str, jobdir: str | None) -> str:
     return words
 
 
+def _uses_a_frontier(settings: Settings) -> bool:
+    try:
+        return has_our_scheduler(settings) or any(map(_is_ours, settings.getdict("ADDONS")))
+    except (ImportError, NameError, ValueError):  # a name that is wrong
+        return False
+
+
 def _is_ours(name: object) -> bool:
-    found = load_object(name) if isinstance(name, str) else name
+    try:
+        found = load_object(name) if isinstance(name, str) else name
+    except (ImportError, NameError, ValueError):
+        return False
     return isinstance(found, addon.Addon) or (isinstance(found, type) and issubclass(found, addon.Addon))
 
 
