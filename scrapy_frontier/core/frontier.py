@@ -76,8 +76,7 @@ class News(NamedTuple):
 class Frontier:
     """The pages of *store* and their order at *now* (POSIX seconds): all verbs. *options*: `FrontierOptions`.
 
-    - ``was_clean``: the run before ended by `close`, or there was none.
-    - ``is_recent``: by the text of a URL, whether `recognize` would surely say so; False says nothing.
+    ``was_clean``: the run before ended by `close`, or there was none.
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class Frontier:
         self._waiting = waiting = Waiting(batch, hosts, scores, options.limits)
         self._revisits = revisits = Revisits(batch, hosts, waiting, scores, self._sites, options.revisits)
         self._page_index = index = PageIndex(batch, hosts, waiting, scores, revisits, options.traps)
-        self.is_recent = index.is_recent
         self._leases = leases = Leases(batch, self._politeness, waiting, scores, revisits, options)
         self._edits = Edits(batch, index, hosts, leases, waiting, revisits)
 

@@ -139,6 +139,8 @@ BUILT_IN = (
     referer.RefererMiddleware,
 )
 _OF_ITS_OWN = frozenset(("referrer_policy", "depth_reset"))  # meta that overrides what the page says
+# Policies of Scrapy that look at the scheme of a link alone; the first is the default one.
+_BY_SCHEME = (referer.NoReferrerWhenDowngradePolicy, referer.UnsafeUrlPolicy)
 _NO_REQUEST = Request("http://none.invalid/")  # without a Referer policy
 
 
@@ -204,19 +206,20 @@ class Referrers:
         if built_ins.referer is not None:
             self._policy = built_ins.referer.policy(response, _NO_REQUEST)
         self._is_by_origin = type(self._policy).__module__ == referer.__name__
-        self._known: dict[str, str | None] = {}  # by origin
+        self._is_by_scheme = isinstance(self._policy, _BY_SCHEME) and self._is_by_origin
+        self._known: dict[str, str | None] = {}  # by origin or scheme
 
     def of(self, url: str) -> str | None:
         """Return the Referer of a request for *url*, None for none. A policy of Scrapy's is asked once for an
-        origin: its answer depends on nothing else."""
+        origin, or a scheme: its answer depends on nothing else."""
         if self._policy is None:
             return None
         if not self._is_by_origin:
             return self._policy.referrer(self._page, url)
-        origin = origin_text(url)
-        if origin not in self._known:
-            self._known[origin] = self._policy.referrer(self._page, url)
-        return self._known[origin]
+        key = url.partition(":")[0] if self._is_by_scheme else origin_text(url)
+        if key not in self._known:
+            self._known[key] = self._policy.referrer(self._page, url)
+        return self._known[key]
 
 
 def known_ending(crawler: Crawler, built_ins: BuiltIns, response: Response) -> str | None:
@@ -521,7 +524,8 @@ class PageFollowing:
         key = rule.rule, referrer
         shared = self._shared.get(key)
         if shared is None:
-            shared = self._shared[key] = self._follow.codec.encode(self._request(url, rule, _TEXT))
+            about = rule.callback, rule.errback, referrer, self._meta(rule, _TEXT)
+            shared = self._shared[key] = self._follow.codec.encode_link(*about)
         if rule.rule is None:
             return shared
         text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")

@@ -31,7 +31,8 @@ from scrapy.http.headers import Headers
 from scrapy.utils.python import global_object_name
 
 from . import scrapy_internals
-from .meta_keys import NOT_STORED, SLOT, chosen_slot
+from .fingerprints import is_plain
+from .meta_keys import NOT_STORED, SLOT, VERBATIM, chosen_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -353,6 +354,16 @@ class Codec:
             reason = format_exception_only(error)[0].strip()
             raise Unstorable(f"looking at what it holds raised {reason}") from error
 
+    def encode_link(self, callback: Any, errback: Any, referrer: str | None, meta: dict[str, Any]) -> bytes:
+        """Returns the payload of a GET with these alone, for which no `Request` is made. Raises
+        `Unstorable`."""
+        fields = self._callback_fields(callback, errback)
+        if referrer is not None:
+            fields["headers"] = {"Referer": referrer}
+        if meta:
+            fields["meta"] = to_plain(meta)
+        return dump(fields)
+
     def decode(self, url: str, priority: int, payload: bytes, with_callbacks: bool = True) -> Request:
         """Makes a new request like the one that was encoded, perhaps without its callbacks. Raises
         `Unreadable` with the reason."""
@@ -370,10 +381,7 @@ class Codec:
 
     def _fields_of(self, request: Request) -> dict[str, Any]:
         *_, headers, meta, cookies, arguments, flags = scrapy_internals.attributes(request)
-        both = (("callback", request.callback), ("errback", request.errback))
-        fields: dict[str, Any] = {
-            name: self.callbacks.name_of(each) for name, each in both if each is not None
-        }
+        fields = self._callback_fields(request.callback, request.errback)
         if headers:
             fields["headers"] = _plain_headers(headers)
         if request.method != "GET":
@@ -393,6 +401,10 @@ class Codec:
             fields["kept"] = to_plain(own_attributes(request))
         return fields
 
+    def _callback_fields(self, callback: Any, errback: Any) -> dict[str, Any]:
+        both = (("callback", callback), ("errback", errback))
+        return {name: self.callbacks.name_of(each) for name, each in both if each is not None}
+
     def _build(self, url: str, priority: int, fields: dict[str, Any]) -> Request:
         unknown = fields.keys() - _ARGUMENTS - _OTHERS
         if unknown:
@@ -402,12 +414,17 @@ class Codec:
             arguments[name] = self.callbacks.named(arguments[name])
         if "headers" in arguments:
             arguments["headers"] = Headers(arguments["headers"], encoding="latin-1")
-        arguments["meta"] = _without_ours(arguments.get("meta"))
+        arguments["meta"] = _without_ours(arguments.get("meta")) or {}
         cls = class_at(fields["class"]) if "class" in fields else Request
         if not issubclass(cls, Request):
             raise Unreadable(f"{cls!r} is not a class of requests")
         request = Request.__new__(cls)
-        Request.__init__(request, url, priority=priority, **arguments)
+        if not is_plain(url) or VERBATIM in arguments["meta"]:
+            Request.__init__(request, url, priority=priority, **arguments)
+        else:  # nothing to escape: it is taken as it is, which saves two thirds of the time
+            arguments["meta"] = {**arguments["meta"], VERBATIM: True}
+            Request.__init__(request, url, priority=priority, **arguments)
+            del request.meta[VERBATIM]
         own = from_plain(fields.get("kept", {}))
         for name in own:
             if name in _OF_EVERY_REQUEST or hasattr(Request, name):

@@ -30,7 +30,7 @@ from .in_flight import (
     times,
 )
 from .log import refusal_stat
-from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, UNSET, chosen_slot
+from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, UNSET, VERBATIM, chosen_slot
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
 from .private_network import led_to
 
@@ -113,7 +113,7 @@ class RequestEnqueuer:
         active = self._active_requests.leading_to(request)
         noted = self._active_requests.take_link(request)  # if there is one, the text of its URL was not known
         is_by_text = noted is None and active is None and method == "GET" and not (body or dont_filter)
-        if is_by_text and not (meta and (FORCE in meta or "verbatim_url" in meta)) and self.recognize(url):
+        if is_by_text and not (meta and (FORCE in meta or VERBATIM in meta)) and self.recognize(url):
             self._tally["dupefilter/filtered"] += 1
             return False
         source, link = noted or (None, Link(url=url))

@@ -25,6 +25,7 @@ from ..core.parse.html import SCAN_LIMIT, Head, References, scan_head
 from ..core.parse.urls import without_session
 from ..core.store.link_rows import KINDS
 from . import scrapy_internals
+from .fingerprints import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -160,6 +161,7 @@ def _parsed(response: HtmlResponse) -> Any:
 # --- references -------------------------------------------------------------------------------------------
 
 _WEB = ("http://", "https://")
+_BASE_WITHIN = 4096  # characters in which Scrapy looks for a <base>
 _MOST_TIMES_AS_LONG = 8  # a reference, as the URL that it becomes: escapes go, and dot segments
 _KIND_OF_TAG = {
     **dict.fromkeys(("a", "area"), KINDS["a"]),
@@ -203,6 +205,8 @@ def references_of(response: HtmlResponse, longest: int = 0) -> Callable[[str], s
 
 
 def _base_of(response: HtmlResponse) -> str:
+    if "<base" not in response.text[:_BASE_WITHIN].lower() and is_plain(response.url):
+        return response.url  # as `get_base_url` returns it, in a tenth of the time
     try:
         return get_base_url(response)
     except ValueError:  # <base href="http://[">

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 UNSET = None, False  # by these a switch, a time or a pattern says nothing; 0 is one of them
 SLOT = "download_slot"  # meta: Scrapy's own
+VERBATIM = "verbatim_url"  # meta: Scrapy's own; the URL is taken as it is
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 START = "is_start_request"
 EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known

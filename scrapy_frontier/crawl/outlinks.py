@@ -207,7 +207,7 @@ class Outlinks:
 
 def _is_plain(request: Request) -> bool:
     """Whether the text of its URL identifies a GET."""
-    return not request.body and not request.meta.get("verbatim_url")
+    return not request.body and not request.meta.get(meta_keys.VERBATIM)
 
 
 def item_field(item: Any, name: str) -> Any:

@@ -13,7 +13,7 @@ from scrapy_frontier.core.frontier import Frontier
 
 PACKAGE = Path(scrapy_frontier.__file__).parent
 ROOT = Path(__file__).parent.parent.parent
-FIELDS = {"was_clean", "is_recent"}
+FIELDS = {"was_clean"}
 PAGE = (ROOT / "docs" / "internals" / "verbs.md").read_text(encoding="utf-8")
 
 

@@ -413,8 +413,7 @@ class Host(KeptHost, QueueHeads):
         heads = self.heads
         head = heads[0] if heads else None
         for old, new in moved:
-            page_id = queue_keys.sort_key_id(old)
-            if page_id in self.retried:
+            if self.retried and (page_id := queue_keys.sort_key_id(old)) in self.retried:
                 self.retried[page_id] = new
             if not self.more or old <= self.cursor:
                 index = bisect_left(heads, old)

@@ -130,8 +130,9 @@ class Rescoring(Scores):
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
         """Tell the scorer of all links that pay: not those with nofollow, nor those of weight 0."""
         paying = [(target, weight) for target, flags, weight in edges if weight and not flags & NOFOLLOW]
-        targets, weights = [target for target, _ in paying], [clamped(weight) for _, weight in paying]
-        payment = page_id, targets, None if weights.count(1.0) == len(weights) else weights
+        targets, weights = [target for target, _ in paying], [weight for _, weight in paying]
+        are_equal = weights.count(1.0) == len(weights)
+        payment = page_id, targets, None if are_equal else list(map(clamped, weights))
         if self._loading is not None:
             self._late.append(payment)
             changes = []
@@ -145,7 +146,9 @@ class Rescoring(Scores):
         """Move the rows of pages whose scores were changed by the links of a page."""
         if self._buckets[page_id] != _NOWHERE:  # it stays queued
             self.scorer.opened(page_id)
-        self._rebucket((target, bucket(score)) for target, score in changes)
+        kept = self._buckets
+        queued = (change for change in changes if -1 < change[0] < len(kept) and kept[change[0]])
+        self._rebucket((target, bucket(score)) for target, score in queued)
 
     def _set(self, page_id: PageId, its_bucket: int) -> None:
         more = page_id + 1 - len(self._buckets)

@@ -72,7 +72,9 @@ NEUTRAL = 0x8000
 
 def clamped(score: float) -> float:
     """Return a score from outside as one that can be stored: 0 to `LARGEST`, and 1 for NaN."""
-    return 1.0 if score != score else min(max(float(min(score, LARGEST)), 0.0), LARGEST)
+    if 0 <= score <= LARGEST:
+        return float(score)
+    return LARGEST if score > LARGEST else 0.0 if score < 0 else 1.0
 
 
 def bucket(score: float) -> int:
