@@ -31,15 +31,18 @@ from .pages.options import FrontierOptions
 from .pages.queue import Waiting
 from .pages.revisits import Revisits
 from .pages.scores import Computed, RankRun, Scores
+from .store import queue_keys
 from .store.batch import Batch, BloomFilter
 from .store.keys import NEUTRAL, PageId, State
 from .transitions import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
-    from .hosts.host import Trouble
+    from .hosts.host import Host, Trouble
+
+    from .hosts.host import Host, Trouble
     from .hosts.trouble import Cooled, GivenUpPages
     from .pages.edits import FingerprintOf
     from .ranking.scorer import Scorer
@@ -140,6 +143,19 @@ class Frontier:
     def hosts(self) -> int:
         """Hosts in memory: with queued pages, requests under way, or a delay to keep."""
         return len(self._hosts)
+
+    def awake_hosts(self) -> Collection[Host]:
+        """All hosts in memory but those kept compact, which have pages and no trouble; not to be changed."""
+        return self._hosts.by_name.values()
+
+    def leases(self) -> Collection[Lease]:
+        """The leases that are out, the one whose deadline comes first in front; not to be changed."""
+        return self._leases.out()
+
+    def next_page(self, host: Host) -> Page | None:
+        """The page that is first in the queue of *host*, as far as it is in memory. One lookup."""
+        head = host.head
+        return None if head is None else self._batch.read_page(queue_keys.sort_key_id(head))
 
     @property
     def is_refilling(self) -> bool:

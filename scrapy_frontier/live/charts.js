@@ -38,7 +38,7 @@ function bytes(value) {
 }
 
 function span(seconds) {
-  if (seconds === 0) return "0 s";
+  if (seconds < 0.95) return `${+Math.max(seconds, 0).toPrecision(1)} s`;
   if (seconds < 10) return `${Math.max(seconds, 0).toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
@@ -69,10 +69,15 @@ const REASONS = {
 };
 const reason = (code) => REASONS[code] || code.replaceAll("_", " ");
 
+// A step of so many seconds that people count by.
+const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200];
+const spanStep = (length, parts) => SPANS.find((each) => each * parts >= length) || Math.ceil(length / parts / 86400) * 86400;
+
 // -- a chart of lines over time (or over shares) ---------------------------------------------------------
 
 // series: [{name, color, values, fill, dashed, quiet}], all as long as xs; null leaves a gap.
-// how: {label, y (number to words), x (number to words), top (least value at the top), step, ends: show the last values}
+// how: {label, x and y (number to words), tip, origin and stride of the marks below, top (least value at the top),
+// most and step (of the marks at the side), ends (whether the legend tells the last values), height, empty, say}
 function lineChart(place, xs, series, how) {
   place.classList.add("chart");
   const chart = place.chart || (place.chart = { cursor: null });
@@ -86,7 +91,6 @@ function lineChart(place, xs, series, how) {
 
 function drawLines(place, chart, xs, series, how) {
   const width = Math.max(place.clientWidth, 240), height = how.height || 190;
-  const left = 46, right = 12, top = 8, bottom = 24;
   const shown = series.flatMap((each) => each.values.filter((value) => value != null));
   if (xs.length < 2 || !shown.length) {
     place.replaceChildren(el("p", { class: "empty" }, how.empty || "Nothing to draw yet."));
@@ -94,19 +98,22 @@ function drawLines(place, chart, xs, series, how) {
   }
   const step = how.step || niceStep(Math.max(...shown, how.top || 1), 4);
   const most = how.most || Math.ceil(Math.max(...shown, how.top || 1) / step - 1e-9) * step;
+  const marks = Array.from({ length: Math.round(most / step) + 1 }, (_, index) => [index * step, (how.y || short)(index * step)]);
+  const left = 14 + 6.6 * Math.max(3, ...marks.map((mark) => mark[1].length)), right = 12, top = 8, bottom = 24;
   const first = xs[0], last = xs[xs.length - 1];
   const across = (x) => left + (x - first) / (last - first || 1) * (width - left - right);
   const up = (y) => height - bottom - y / most * (height - top - bottom);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", tabindex: 0, "aria-label": how.label });
-  for (let y = 0; y <= most + 1e-9; y += step) {
+  for (const [y, words] of marks) {
     picture.append(svg("line", { x1: left, x2: width - right, y1: up(y), y2: up(y), class: y ? "grid" : "axis" }));
-    picture.append(svg("text", { x: left - 8, y: up(y) + 4, "text-anchor": "end" }, (how.y || short)(y)));
+    picture.append(svg("text", { x: left - 8, y: up(y) + 4, "text-anchor": "end" }, words));
   }
-  const marks = Math.max(2, Math.min(6, Math.floor(width / 130)));
-  for (let mark = 0; mark <= marks; mark++) {
-    const x = first + (last - first) * mark / marks;
-    const anchor = mark === 0 ? "start" : mark === marks ? "end" : "middle";
-    picture.append(svg("text", { x: across(x), y: height - 6, "text-anchor": anchor }, how.x(x)));
+  const origin = how.origin === undefined ? first : how.origin;
+  const stride = how.stride || spanStep(last - origin, Math.max(2, Math.min(7, Math.floor(width / 90))));
+  for (let x = origin; x <= last + 1e-9; x += stride) {
+    if (x < first - stride / 50) continue;
+    const place = across(Math.max(x, first)), anchor = place < left + 14 ? "start" : place > width - right - 14 ? "end" : "middle";
+    picture.append(svg("text", { x: place, y: height - 6, "text-anchor": anchor }, how.x(x)));
   }
   for (const each of series) {
     let path = "", begun = null, end = null;
@@ -160,7 +167,7 @@ function drawLines(place, chart, xs, series, how) {
     if (how.say) how.say(tip.textContent);
   });
   const had = document.activeElement && place.contains(document.activeElement);
-  const ends = series.map((each) => legendItem(each, how.ends ? (how.y || count)(each.values.findLast((value) => value != null) || 0) : null));
+  const ends = series.filter((each) => !each.quiet).map((each) => legendItem(each, how.ends ? (how.y || count)(each.values.findLast((value) => value != null) || 0) : null));
   place.replaceChildren(el("ul", { class: "legend" }, ends), picture, tip);
   if (had) picture.focus({ preventScroll: true });
   point(chart.cursor !== null && chart.cursor < xs.length ? chart.cursor : null);

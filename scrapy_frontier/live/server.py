@@ -21,6 +21,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.errors import FrontierError, UnreadableRow
 from ..crawl.assembly import closing
+from .dashboard import Dashboard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1"
 LIVE_FILE = "frontier.live"
-OPEN_TO_ALL = {"/", "/health"}  # without the token
+OPEN_TO_ALL = {"/", "/health", "/metrics"}  # without the token: no URL is told there
 STOP_TIMEOUT = 1.0  # seconds that requests under way have at the end
 _encode = partial(json.dumps, allow_nan=False)
 
@@ -58,6 +59,7 @@ class LiveServer:
         self._application = web.Application(middlewares=[self._guard])
         self._runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=STOP_TIMEOUT)
         self.add("GET", "/health", self._health)
+        Dashboard(self.add, crawler, crawl)
         crawler.signals.connect(self.start, signals.engine_started)
         crawler.signals.connect(self._close, closing)
         crawler.signals.connect(self.stop, signals.engine_stopped)

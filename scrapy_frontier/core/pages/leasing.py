@@ -21,7 +21,7 @@ from .leases import NO_LEASE, Lease, Outcome, Released
 from .queue import PAGES_AT_A_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ..hosts.host import Host
     from ..hosts.politeness import HostPoliteness
@@ -71,6 +71,10 @@ class Leases:
 
     def __len__(self) -> int:
         return len(self._out)
+
+    def out(self) -> Collection[Lease]:
+        """Return all leases that are out, the one with the first deadline in front."""
+        return self._out.values()
 
     def pages(self) -> set[PageId]:
         """Return the ids of the leased pages."""

@@ -1,0 +1,256 @@
+"""The state of a running crawl, as the dashboard asks for it each second: from stats and memory, no scan.
+
+A short history is sampled beside the crawl, so that a page that is opened late shows how the crawl began.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import resource
+import sys
+import time
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.hosts.host import FOREVER, FROM_SETTINGS, HostState, deciding
+from ..core.store.keys import FINISHED
+from ..crawl import scrapy_internals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy.crawler import Crawler
+
+    from ..core.hosts.host import Host
+    from ..crawl.assembly import Crawl
+
+SAMPLES = 600  # kept; when there are more, every second one goes
+HOSTS = 100  # told of, those first that have something to tell
+PAGES = 8  # under way, and next
+_SHARE = 0.01  # of the time, at most, goes into looking at all hosts
+_MOST_DEFERRED = 1000  # pages that wait for room in a budget are counted so far
+_PAGES_OF_STATES = [state.name.lower() for state in FINISHED]
+# Of Scrapy's CloseSpider extension: the setting, and the stat that it limits.
+_ENDS = {
+    "CLOSESPIDER_PAGECOUNT": "response_received_count",
+    "CLOSESPIDER_ITEMCOUNT": "item_scraped_count",
+    "CLOSESPIDER_ERRORCOUNT": "log_count/ERROR",
+}
+
+
+class Snapshot:
+    """What there is to see of *crawl*, from `start` to `stop`."""
+
+    def __init__(self, crawler: Crawler, crawl: Crawl) -> None:
+        self._crawler = crawler
+        self._crawl = crawl
+        self._began = time.time()
+        self._samples: list[tuple[float, ...]] = []
+        self._sampler = scrapy_internals.create_looping_call(self._sample)
+        self._interval = 1.0  # seconds between two samples that are kept
+        self._hosts: dict[str, Any] = {}
+        self._hosts_until = 0.0
+        self._ranking = 0, 0.0  # how many there were, and when the last one was seen
+
+    def start(self) -> None:
+        """Begins to sample, once a second."""
+        self._sampler.start(1.0, now=True)
+
+    def stop(self) -> None:
+        """Ends sampling."""
+        if self._sampler.running:
+            self._sampler.stop()
+
+    def _sample(self) -> None:
+        now, stats = time.time(), self._crawler.stats
+        assert stats is not None
+        if (rankings := stats.get_value("frontier/rank/runs", 0)) != self._ranking[0]:
+            self._ranking = rankings, now
+        if self._samples and now < self._samples[-1][0] + self._interval * 0.9:
+            return
+        states = self._crawl.frontier.totals().states
+        finished = sum(states[name] for name in _PAGES_OF_STATES)
+        pages = stats.get_value("response_received_count", 0)
+        received = stats.get_value("downloader/response_bytes", 0)
+        counts = pages, received, sum(states.values()), states["queued"], finished
+        self._samples.append((round(now, 2), *counts))
+        if len(self._samples) > SAMPLES:
+            del self._samples[1:-1:2]
+            self._interval *= 2
+
+    def state(self, since: float = 0.0) -> dict[str, Any]:
+        """Returns the state as a JSON document, with the samples that are newer than *since* (POSIX
+        seconds)."""
+        crawler, frontier, now = self._crawler, self._crawl.frontier, self._crawl.clock()
+        stats = crawler.stats.get_stats() if crawler.stats is not None else {}
+        self._look_at_hosts(now)
+        leases = sorted(frontier.leases(), key=lambda lease: lease.leased_at)
+        return {
+            "spider": crawler.spider.name if crawler.spider is not None else "",
+            "now": now,
+            "began": self._began,
+            "state": self._doing(),
+            "states": frontier.totals().states,
+            "leased": frontier.leased,
+            "items": stats.get("item_scraped_count", 0),
+            "interval": self._interval,
+            "samples": [sample for sample in self._samples if sample[0] > since],
+            **self._hosts,
+            "under_way": [
+                {"url": lease.page.url, "host": lease.host, "since": lease.leased_at}
+                for lease in leases[:PAGES]
+            ],
+            "statuses": _by_class(stats, "downloader/response_status_count/"),
+            "exceptions": _by_class(stats, "downloader/exception_type_count/"),
+            "reasons": _by_class(stats, "frontier/reasons/"),
+            "ranking": self._last_ranking(stats),
+            "budgets": list(self._budgets(stats)),
+            "memory": memory(),
+            "memory_limit": crawler.settings.getint("MEMUSAGE_LIMIT_MB") << 20,
+        }
+
+    def _doing(self) -> str:
+        crawler, frontier = self._crawler, self._crawl.frontier
+        if scrapy_internals.is_closing(crawler):
+            return "closing"
+        if crawler.engine is not None and crawler.engine.paused:
+            return "paused"
+        is_waiting = not frontier.leased and frontier.pending and not self._hosts["kinds"].get("ready")
+        return "waiting" if is_waiting else "running"
+
+    def figures(self) -> dict[str, float]:
+        """Returns what metrics tell and stats do not: hosts of each kind, requests under way, memory."""
+        self._look_at_hosts(self._crawl.clock())
+        kinds = {f"hosts_{kind}": count for kind, count in self._hosts["kinds"].items()}
+        return {**kinds, "under_way": self._crawl.frontier.leased, "memory_bytes": memory()}
+
+    def _look_at_hosts(self, now: float) -> None:
+        """Finds out how many hosts there are of each kind, the hosts with most to tell, and the pages that
+        come next. O(hosts in memory), 2 us each; so seldom that it takes a hundredth of the time."""
+        if time.monotonic() < self._hosts_until:
+            return
+        began = time.perf_counter()
+        frontier, kinds = self._crawl.frontier, dict.fromkeys(("ready", "busy", "resting", "blocked"), 0)
+        hosts = list(frontier.awake_hosts())
+        for host in hosts:
+            kind = _kind(host, now)
+            kinds[kind] = kinds.get(kind, 0) + 1
+        kinds["ready"] += frontier.hosts - len(hosts)  # those that are kept compact
+        chosen = heapq.nlargest(HOSTS, hosts, key=lambda host: _interest(host, now))
+        coming = heapq.nsmallest(PAGES, hosts, key=lambda host: _turn(host, now))
+        pages = ((host, frontier.next_page(host)) for host in coming if _opens_at(host) < FOREVER)
+        upcoming = [
+            {"url": page.url, "host": host.name, "at": _opens_at(host)}
+            for host, page in pages
+            if page is not None and not host.is_blocked
+        ]
+        self._hosts = {
+            "kinds": kinds,
+            "hosts_in_memory": frontier.hosts,
+            "hosts": [_told(host, now) for host in chosen],
+            "next": upcoming,
+        }
+        self._hosts_until = time.monotonic() + (time.perf_counter() - began) / _SHARE
+
+    def _last_ranking(self, stats: dict[str, Any]) -> dict[str, float] | None:
+        if not self._ranking[0]:
+            return None
+        pages, seconds = (stats.get(f"frontier/rank/{name}", 0) for name in ("pages", "seconds"))
+        return {"runs": self._ranking[0], "at": self._ranking[1], "pages": pages, "seconds": seconds}
+
+    def _budgets(self, stats: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        """Yields the limits that are set: how much is ``used`` of ``most``; None if that counts for each
+        host or page."""
+        settings, limits = self._crawler.settings, self._crawl.settings.limits
+        for name, stat in _ENDS.items():
+            if most := settings.getint(name):
+                yield {"name": name, "used": stats.get(stat, 0), "most": most}
+        if seconds := settings.getfloat("CLOSESPIDER_TIMEOUT"):
+            used = min(time.time() - self._began, seconds)
+            yield {"name": "CLOSESPIDER_TIMEOUT", "used": used, "most": seconds}
+        for field, most in limits._asdict().items():
+            if most:
+                yield {"name": f"FRONTIER_{field.upper()}", "used": None, "most": most}
+        if any(limits):
+            waiting = self._crawl.frontier.waiting_for_room(_MOST_DEFERRED)
+            yield {"name": "waiting", "used": waiting, "most": None}
+
+
+def _kind(host: Host, now: float) -> str:
+    """Says in a word what a host is doing: ``ready``, ``busy``, ``delayed``, ``resting``, ``held``,
+    ``blocked``, ``idle``."""
+    if host.is_blocked:
+        return "blocked"
+    if host.given_up or (host.cooldown is not None and host.cooldown.until > now):
+        return "resting"
+    if host.held_until > now:
+        return "held"
+    if host.state is HostState.DELAYED and host.ready_at <= now:
+        return "ready"
+    return host.state.value
+
+
+def _opens_at(host: Host) -> float:
+    """Returns when a host may be asked for a page (POSIX seconds), as far as that is known."""
+    return FOREVER if host.is_blocked else max(host.ready_at, host.held_until)
+
+
+def _turn(host: Host, now: float) -> tuple[float, bytes]:
+    """Orders hosts by when they may be asked, and those that may be asked now by their best page."""
+    head = host.head
+    return (FOREVER, b"") if head is None else (max(_opens_at(host), now), head)
+
+
+def _interest(host: Host, now: float) -> tuple[bool, int, int]:
+    return _kind(host, now) in ("resting", "held", "blocked"), host.pages, host.done
+
+
+def _why(host: Host, kind: str) -> str:
+    """Says what keeps a host from being asked, in words; empty if nothing does."""
+    if kind == "blocked":
+        return "blocked by you"
+    if kind == "resting":
+        given_up = next(iter(host.given_up.values()), None)
+        if given_up is not None:
+            return f"given up: {given_up.trouble.reason}"
+        rest = host.cooldown
+        return "" if rest is None else f"{rest.reason}, {rest.strikes} in a row"
+    if kind == "held":
+        return host.held_for.reason if host.held_for is not None else "reading its robots.txt"
+    return ""
+
+
+def _told(host: Host, now: float) -> dict[str, Any]:
+    kind, delay = _kind(host, now), deciding(host.asked)
+    until = _opens_at(host)
+    return {
+        "host": host.name,
+        "kind": kind,
+        "why": _why(host, kind),
+        "until": until if now < until < FOREVER else None,
+        "queued": host.pages,
+        "under_way": host.in_flight,
+        "ok": host.done - host.excluded,
+        "errors": host.failed,
+        "excluded": host.excluded,
+        "deferred": host.deferred,
+        "delay": host.delay,
+        "delay_from": "settings" if delay.source == FROM_SETTINGS else delay.source,
+    }
+
+
+def _by_class(stats: dict[str, Any], prefix: str) -> list[tuple[str, int]]:
+    """Returns the stats whose names begin with *prefix*, without it, the largest first."""
+    found = ((name[len(prefix) :], value) for name, value in stats.items() if name.startswith(prefix))
+    return sorted(found, key=itemgetter(1), reverse=True)
+
+
+def memory() -> int:
+    """Returns the bytes of memory that this process has now; on systems without ``/proc`` the most it had."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
