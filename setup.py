@@ -12,7 +12,9 @@ README = re.sub(
     r"\[([^]]+)\]\((?!https?:)([^)]+)\)", r"\1 (\2)", (HERE / "README.md").read_text(encoding="utf-8")
 )
 
+METRICS = ["prometheus-client>=0.20"]
 TEST = ["pytest>=8.4,<10", "pytest-xdist>=3.6", "hypothesis>=6.100", "networkx>=3.2", "igraph>=0.11"]
+TEST += [*METRICS, "playwright>=1.45", "axe-core-python>=0.1"]  # with the Chromium of the system
 
 setup(
     name="scrapy-frontier",
@@ -40,6 +42,7 @@ setup(
     ],
     extras_require={
         "redis": ["redis>=5"],
+        "metrics": METRICS,
         "test": TEST,
         "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"],
     },

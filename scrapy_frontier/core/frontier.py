@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .hosts.host import Host, Trouble
-
-    from .hosts.host import Host, Trouble
     from .hosts.trouble import Cooled, GivenUpPages
     from .pages.edits import FingerprintOf
     from .ranking.scorer import Scorer

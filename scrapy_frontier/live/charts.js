@@ -39,7 +39,7 @@ function bytes(value) {
 
 function span(seconds) {
   if (seconds < 0.95) return `${+Math.max(seconds, 0).toPrecision(1)} s`;
-  if (seconds < 10) return `${Math.max(seconds, 0).toFixed(1)} s`;
+  if (seconds < 10) return `${+seconds.toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;

@@ -25,9 +25,7 @@ NO_METRICS = "metrics need prometheus_client: pip install scrapy-frontier[metric
 class Dashboard:
     """Shows *crawl* until its frontier is closed: *add* has a server answer by a method and a path."""
 
-    def __init__(
-        self, add: Callable[[str, str, Handler], None], crawler: Crawler, crawl: Crawl
-    ) -> None:
+    def __init__(self, add: Callable[[str, str, Handler], None], crawler: Crawler, crawl: Crawl) -> None:
         self._crawler = crawler
         self._snapshot = Snapshot(crawler, crawl)
         self._snapshot.start()

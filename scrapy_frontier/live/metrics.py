@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Stats that have one value for each of something: the metric, and the label for what is behind the prefix.
 _FAMILIES = {
+    "frontier/live/hosts/": ("frontier_live_hosts", "kind"),
     "frontier/pages/": ("frontier_pages", "state"),
     "frontier/reasons/": ("frontier_reasons", "code"),
     "downloader/response_status_count/": ("scrapy_responses", "status"),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SAMPLES = 600  # kept; when there are more, every second one goes
 HOSTS = 100  # told of, those first that have something to tell
 PAGES = 8  # under way, and next
+KINDS = "ready", "busy", "delayed", "held", "resting", "blocked", "idle"  # of hosts
 _SHARE = 0.01  # of the time, at most, goes into looking at all hosts
 _MOST_DEFERRED = 1000  # pages that wait for room in a budget are counted so far
 _PAGES_OF_STATES = [state.name.lower() for state in FINISHED]
@@ -118,13 +119,13 @@ class Snapshot:
             return "closing"
         if crawler.engine is not None and crawler.engine.paused:
             return "paused"
-        is_waiting = not frontier.leased and frontier.pending and not self._hosts["kinds"].get("ready")
-        return "waiting" if is_waiting else "running"
+        may_go_on = any(self._hosts["kinds"][kind] for kind in ("ready", "busy", "delayed"))
+        return "running" if may_go_on or frontier.leased or not frontier.pending else "waiting"
 
     def figures(self) -> dict[str, float]:
         """Returns what metrics tell and stats do not: hosts of each kind, requests under way, memory."""
         self._look_at_hosts(self._crawl.clock())
-        kinds = {f"hosts_{kind}": count for kind, count in self._hosts["kinds"].items()}
+        kinds = {f"hosts/{kind}": count for kind, count in self._hosts["kinds"].items()}
         return {**kinds, "under_way": self._crawl.frontier.leased, "memory_bytes": memory()}
 
     def _look_at_hosts(self, now: float) -> None:
@@ -133,11 +134,10 @@ class Snapshot:
         if time.monotonic() < self._hosts_until:
             return
         began = time.perf_counter()
-        frontier, kinds = self._crawl.frontier, dict.fromkeys(("ready", "busy", "resting", "blocked"), 0)
+        frontier, kinds = self._crawl.frontier, dict.fromkeys(KINDS, 0)
         hosts = list(frontier.awake_hosts())
         for host in hosts:
-            kind = _kind(host, now)
-            kinds[kind] = kinds.get(kind, 0) + 1
+            kinds[_kind(host, now)] += 1
         kinds["ready"] += frontier.hosts - len(hosts)  # those that are kept compact
         chosen = heapq.nlargest(HOSTS, hosts, key=lambda host: _interest(host, now))
         coming = heapq.nsmallest(PAGES, hosts, key=lambda host: _turn(host, now))
@@ -180,8 +180,7 @@ class Snapshot:
 
 
 def _kind(host: Host, now: float) -> str:
-    """Says in a word what a host is doing: ``ready``, ``busy``, ``delayed``, ``resting``, ``held``,
-    ``blocked``, ``idle``."""
+    """Says in a word of `KINDS` what a host is doing."""
     if host.is_blocked:
         return "blocked"
     if host.given_up or (host.cooldown is not None and host.cooldown.until > now):

@@ -1,0 +1,233 @@
+"""The dashboard in a real browser, on a real crawl: how it looks, what its controls do, and whom it shows
+nothing; the metrics; the page of a report.
+
+Pictures are left in the directory of each test: ``pytest --basetemp=DIR``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import scrapy
+from conftest import environment, wait_until
+from server import links
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import Crawl
+    from server import Web
+
+sync_playwright = pytest.importorskip("playwright.sync_api").sync_playwright
+axe = pytest.importorskip("axe_core_python.sync_playwright").Axe
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("there is no Chromium", allow_module_level=True)
+
+PAGES = 60  # of each host
+HUB, RESTING, QUIET = range(3)
+EVIL = "/x%22%3E?%3Cimg%20src=x%20onerror=alert(1)%3E<img/src=x>"
+SETTINGS = {
+    "ADDONS": {"scrapy_frontier.Addon": 500},
+    "DOWNLOAD_DELAY": 0.2,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+    "FRONTIER_END_WAIT": 3600,
+}
+
+
+class Live(scrapy.Spider):
+    name = "live"
+    hub = ""
+
+    async def start(self):
+        yield scrapy.Request(self.hub)
+
+    def parse(self, response):
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Site:
+    """The address of the dashboard of a crawl in *directory*, with its token."""
+
+    def __init__(self, directory: Path) -> None:
+        told = json.loads((directory / "frontier" / "frontier.live").read_text())
+        self.address = f"http://127.0.0.1:{told['port']}"
+        self.page = f"{self.address}/#token={told['token']}"
+        self._headers = {"Authorization": f"Bearer {told['token']}"}
+
+    def state(self) -> Any:
+        asked = urllib.request.Request(f"{self.address}/api/state", headers=self._headers)
+        with urllib.request.urlopen(asked) as response:
+            return json.load(response)
+
+    def host(self, name: str) -> Any:
+        return next((host for host in self.state()["hosts"] if host["host"] == name), None)
+
+
+@pytest.fixture
+def crawl(web: Web, start: Callable[..., Crawl]) -> Crawl:
+    """A crawl of three hosts, one of which asks to be left alone."""
+    pages = [web.url(f"/{host}/{number}", host) for number in range(PAGES) for host in (HUB, QUIET)]
+    web.link("/", web.on("/busy", status=503, headers={"Retry-After": "600"}, host=RESTING), *pages)
+    web.on("/0/0", body=links(*pages[:20], web.url(EVIL), web.url("/missing")))
+    web.on("/missing", status=404)
+    return start(Live, SETTINGS, hub=web.url("/")).wait_for("Dashboard: http://127.0.0.1:")
+
+
+@pytest.fixture
+def site(crawl: Crawl, tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.fixture
+def look(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a page; at the end nothing may have gone wrong in it."""
+    contexts, wrong = [], []
+
+    def look(url: str, width: int = 1280, height: int = 900, scheme: str = "light") -> Any:
+        contexts.append(browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme))
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(dialog.message))
+        page.on("console", lambda line: wrong.append(line.text) if "Refused" in line.text else None)
+        page.goto(url)
+        return page
+
+    yield look
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def assert_accessible(page: Any) -> None:
+    found = axe().run(page)["violations"]
+    bad = [rule for rule in found if rule["impact"] in ("serious", "critical")]
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in bad] == []
+
+
+def assert_fits(page: Any) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def tile(page: Any, name: str) -> str:
+    text: str = page.locator("#tiles > div", has_text=name).locator(".value").inner_text()
+    return text
+
+
+# -- how it looks --------------------------------------------------------------------------------------------
+
+
+def test_it_shows_the_crawl_in_light_and_dark_and_on_a_phone(
+    web: Web, site: Site, look: Callable[..., Any], tmp_path: Path
+) -> None:
+    page = look(site.page)
+    page.screenshot(path=tmp_path / "start.png")
+    page.wait_for_selector("#hosts tbody button")
+    web.wait(30)
+    resting = page.locator("#hosts tr", has=page.get_by_text(web.name(RESTING), exact=True))
+    resting.get_by_text("resting").wait_for()
+    assert "503" in resting.inner_text()
+    page.wait_for_selector(
+        "#growth path[stroke-dasharray]", state="attached"
+    )  # it tells where the crawl is heading
+    page.screenshot(path=tmp_path / "resting.png", full_page=True)
+    assert int(tile(page, "Fetched")) >= 20
+    assert tile(page, "Known") == str(2 * PAGES + 4)
+    assert "#token" not in page.url
+    for name, width, scheme in (("light", 1280, "light"), ("dark", 1280, "dark"), ("phone", 360, "dark")):
+        page = look(site.page, width, 800, scheme)
+        page.wait_for_selector("#growth svg")
+        page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
+        assert_fits(page)
+        assert_accessible(page)
+
+
+def test_charts_are_read_by_keyboard(web: Web, site: Site, look: Callable[..., Any]) -> None:
+    page = look(site.page)
+    web.wait(12)
+    chart = page.locator("#growth svg[role=img]")
+    chart.focus()
+    page.keyboard.press("End")
+    assert "known" in page.locator("#growth .tip").inner_text()
+    page.wait_for_function("document.getElementById('said').textContent.includes('known')")
+    web.wait(20)
+    assert page.evaluate("document.activeElement.closest('#growth') !== null")  # it was drawn again
+
+
+def test_the_last_picture_stays_when_the_crawl_ends(
+    web: Web, crawl: Crawl, site: Site, look: Callable[..., Any], tmp_path: Path
+) -> None:
+    page = look(site.page)
+    web.wait(10)
+    page.wait_for_selector("#growth svg")
+    crawl.kill()
+    page.get_by_text("This is its last picture").wait_for()
+    page.screenshot(path=tmp_path / "ended.png")
+    assert int(tile(page, "Known")) > PAGES
+    assert page.get_by_role("button", name="Pause").is_disabled()
+    assert_accessible(page)
+
+
+def test_without_the_token_it_shows_nothing(site: Site, look: Callable[..., Any]) -> None:
+    page = look(site.address)
+    page.get_by_text("does not have the key").wait_for()
+    assert page.locator("#tiles").inner_text() == ""
+
+
+# -- metrics -------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_the_stats_of_the_crawl(web: Web, site: Site) -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    web.wait(20)
+    wait_until(lambda: site.state()["reasons"])  # stats are brought up to date every few seconds
+    with urllib.request.urlopen(f"{site.address}/metrics") as response:
+        text = response.read().decode()
+    found = {family.name: family for family in parser.text_string_to_metric_families(text)}
+    states = {sample.labels["state"]: sample.value for sample in found["frontier_pages"].samples}
+    assert sum(states.values()) == 2 * PAGES + 4
+    assert found["frontier_pages"].type == "gauge"
+    assert found["scrapy_responses"].type == "counter"
+    assert {sample.labels["status"] for sample in found["scrapy_responses"].samples} >= {"200", "503"}
+    panels = json.loads((Path(__file__).parents[2] / "docs/grafana.json").read_text())["panels"]
+    asked = " ".join(target["expr"] for panel in panels for target in panel.get("targets", ()))
+    names = set(re.findall(r"(?:frontier|scrapy)_\w+", asked))
+    names -= {"scrapy_download_errors_total"}  # none so far
+    samples = {sample.name for family in found.values() for sample in family.samples}
+    assert names
+    assert names <= samples
+
+
+# -- the report ----------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_drawn(web: Web, crawl: Crawl, look: Callable[..., Any], tmp_path: Path) -> None:
+    web.wait(30)
+    crawl.kill()
+    command = ["-m", "scrapy", "frontier", "report", "report.html", "--dir", "frontier"]
+    subprocess.run([sys.executable, *command], cwd=tmp_path, env={**os.environ, **environment()}, check=True)
+    for name, width, scheme in (("report", 1280, "light"), ("report-phone", 360, "dark")):
+        page = look((tmp_path / "report.html").as_uri(), width, scheme=scheme)
+        page.wait_for_selector("#growth svg")
+        page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
+        assert page.locator("#hosts tbody tr").count() == 3
+        assert_fits(page)
+        assert_accessible(page)
