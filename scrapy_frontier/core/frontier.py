@@ -470,6 +470,7 @@ class Frontier:
         finally:
             self._store.close()
             self._batch.seen.let_go()
+            self._scores.let_go()
 
 
 def _scores_of(scorer: Scorer | None, batch: Batch, hosts: Hosts) -> Scores:

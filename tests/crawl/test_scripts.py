@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from conftest import SETTINGS, environment
 
 from scrapy_frontier.core.store.leveldb import Store
@@ -55,10 +56,15 @@ async def main():
         sizes.append(megabytes())
     print(sizes[-1] - sizes[1])
 
+def left(name):
+    return sum(type(each).__name__ == name for each in gc.get_objects())
+
 gc.disable()
 gc.freeze()
 asyncio.run(main())
-print(gc.get_freeze_count())
+print(gc.get_freeze_count(), left("mmap"))
+gc.collect()
+print(left("Crawl"), left("Frontier"), left("Store"))
 """
 
 
@@ -86,9 +92,12 @@ def test_a_server_may_read_the_spider_of_a_crawl_that_could_not_use_its_frontier
     assert not web.visits
 
 
-def test_an_ended_crawl_leaves_little_in_memory(web: Web, tmp_path: Path) -> None:
-    """The filter of known pages alone has 8 MB; and what an application froze stays frozen."""
-    settings = {"TWISTED_REACTOR_ENABLED": False, "LOG_LEVEL": "ERROR"}
+@pytest.mark.parametrize("more", [{}, {"ADDONS": {"scrapy_frontier.Addon": 500}}])
+def test_an_ended_crawl_leaves_little_in_memory(web: Web, tmp_path: Path, more: dict[str, Any]) -> None:
+    """The filter of known pages alone has 8 MB, and a scorer a column for each of its figures; and what an
+    application froze stays frozen."""
+    settings = {"TWISTED_REACTOR_ENABLED": False, "LOG_LEVEL": "ERROR", **more}
     told = printed(MANY, settings, [web.url("/")], tmp_path).split()
     assert float(told[0]) < 10 * 5
     assert int(told[1]) > 10_000
+    assert told[2:] == ["0"] * 4

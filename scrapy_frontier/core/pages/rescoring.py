@@ -346,6 +346,11 @@ class Rescoring(Scores):
             for _ in self._save():
                 self._batch.commit()
 
+    def let_go(self) -> None:
+        """Free the columns, and those of the scorer."""
+        self.scorer.let_go()
+        self._buckets = self._priorities = self._hosts_of = array("H")
+
     def _save(self) -> Iterator[None]:
         """Put a row of each column into the open batch, `BLOCK` pages a slice."""
         for first in range(0, len(self._buckets), BLOCK):

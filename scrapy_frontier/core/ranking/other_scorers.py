@@ -103,6 +103,10 @@ class Cash(Scorer):
             self._score[node] = self._queued_score[node] = 1.0
         return float(self._score[node])
 
+    def let_go(self) -> None:
+        """Free all columns."""
+        vars(self).clear()
+
     def closed(self, node: int) -> None:
         """Note that the page is not queued: links go on paying it, but no change of its score is returned."""
         self._grow_to(node + 1)

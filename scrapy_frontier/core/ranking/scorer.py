@@ -81,6 +81,9 @@ class Scorer:
         """
         return 1.0
 
+    def let_go(self) -> None:
+        """Free what is kept of each page: the frontier is closed, and nothing more is asked."""
+
     def closed(self, node: int) -> None:
         """Note that a page is not queued and its links are unknown: out of scope, or failed."""
 
