@@ -329,6 +329,7 @@ _OF_EVERY_REQUEST = frozenset(state_of(Request("about:blank")))
 _OTHERS = frozenset(("class", "kept"))
 _CALLBACKS = frozenset(("callback", "errback"))
 _ARGUMENTS = frozenset(Request.attributes) - {"url", "priority"}
+_TAGGED = b'"!":'  # what a payload holds that is more than JSON
 _MEMORY = b'{"!":"memory"'  # how a `memory_payload` begins
 _IDENTIFYING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', _MEMORY)
 
@@ -373,7 +374,7 @@ class Codec:
             fields = _fields_in(payload)
             if not with_callbacks:
                 fields = {name: field for name, field in fields.items() if name not in _CALLBACKS}
-            return self._build(url, priority, fields)
+            return self._build(url, priority, fields, _TAGGED in payload)
         except Unreadable:
             raise
         except Exception as error:  # any bytes may stand there
@@ -405,15 +406,17 @@ class Codec:
         both = (("callback", callback), ("errback", errback))
         return {name: self.callbacks.name_of(each) for name, each in both if each is not None}
 
-    def _build(self, url: str, priority: int, fields: dict[str, Any]) -> Request:
+    def _build(self, url: str, priority: int, fields: dict[str, Any], is_tagged: bool) -> Request:
         unknown = fields.keys() - _ARGUMENTS - _OTHERS
         if unknown:
             raise Unreadable(f"a request has no {min(unknown)!r}")
-        arguments = {name: from_plain(fields[name]) for name in fields.keys() & _ARGUMENTS}
+        arguments = {name: fields[name] for name in fields.keys() & _ARGUMENTS}
+        if is_tagged:
+            arguments = {name: from_plain(argument) for name, argument in arguments.items()}
         for name in _CALLBACKS & arguments.keys():
             arguments[name] = self.callbacks.named(arguments[name])
         if "headers" in arguments:
-            arguments["headers"] = Headers(arguments["headers"], encoding="latin-1")
+            arguments["headers"] = _headers(arguments["headers"])
         arguments["meta"] = _without_ours(arguments.get("meta")) or {}
         cls = class_at(fields["class"]) if "class" in fields else Request
         if not issubclass(cls, Request):
@@ -520,3 +523,12 @@ def _plain_headers(headers: Headers) -> dict[str, str | list[str]]:
         texts = [value.decode("latin-1") for value in values]
         plain[name.decode("latin-1")] = texts[0] if len(texts) == 1 else texts
     return plain
+
+
+def _headers(plain: dict[str, str | list[str]]) -> Headers:
+    """The inverse of `_plain_headers`: names have been normalised, which `Headers` would do again."""
+    headers = Headers()
+    for name, texts in plain.items():
+        values = [texts] if isinstance(texts, str) else texts
+        dict.__setitem__(headers, name.encode("latin-1"), [value.encode("latin-1") for value in values])
+    return headers

@@ -21,9 +21,11 @@ from scrapy_frontier.core.hosts.turns import (
     BURST,
     FIRST_ROUNDS,
     MOST_ROUNDS,
+    NORMAL,
+    OVER_HARD,
     WITHIN,
+    DomainRateLimiter,
     DomainRates,
-    RecentPages,
     Turns,
 )
 from scrapy_frontier.core.pages.leases import Outcome
@@ -297,19 +299,14 @@ def test_one_turn_in_four_is_for_a_page_that_was_handed_out_before() -> None:
 
 @given(st.floats(0.001, 1000))
 def test_what_waits_until_it_may_comes_at_the_rate(rate: float) -> None:
-    """After the burst; in double precision, so that the real time of day does not matter."""
-    pages, now = RecentPages(rate), NOW
-    for _ in range(BURST):
-        assert not pages.wait(now)
-        pages.add(now, 1.0)
-    begin = now
+    """After the burst, whatever the real time of day is."""
+    limiter, now = DomainRateLimiter(DomainRates(hard=rate)), NOW
+    assert [limiter.count("a", now) for _ in range(BURST)] == [NORMAL] * (BURST - 1) + [OVER_HARD]
     for _ in range(100):
-        assert pages.wait(now)
-        now += pages.wait(now)
-        pages.add(now, 1.0)
-    grain = 100 * (1e-3 + 2.4e-7)  # what each wait is longer
-    assert 99 / rate <= now - begin <= 102 / rate + grain
-    assert pages.at(now + 1000 / rate) < 1e-6
+        now = limiter.next_change() or now
+        assert limiter.eased(now) == [("a", NORMAL)]
+        assert limiter.count("a", now) == OVER_HARD
+    assert now - NOW == pytest.approx(99.5 / rate, abs=100 * 2.4e-7)
 
 
 def test_above_the_soft_rate_all_others_come_first_until_it_has_cooled() -> None:

@@ -203,7 +203,6 @@ class Host(KeptHost, QueueHeads):
       they do. ``beside`` of them are none for its pages. ``in_flight_before``: as `Turns` last saw it.
     - ``held_until``, ``held_for``: how long it is held, and why. ``is_blocked``: by the operator; its pages
       stay queued, but withheld.
-    - ``line_number``: its place in the line of its domain, in `Turns`.
 
     Its trouble (`trouble`):
 
@@ -231,7 +230,6 @@ class Host(KeptHost, QueueHeads):
         "is_doubted",
         "jitter",
         "leased",
-        "line_number",
         "more",
         "origins",
         "ready_at",
@@ -269,7 +267,6 @@ class Host(KeptHost, QueueHeads):
         self.more = row.queued > 0
         self.cursor = b""
         self.in_flight = self.in_flight_before = self.sending = self.beside = 0
-        self.line_number = 0
         self.is_blocked = False
         self.is_kept = row is not NO_ROW
         self.state = IDLE

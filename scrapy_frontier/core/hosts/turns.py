@@ -30,9 +30,7 @@ Entries of heaps that have become wrong stay there, and are skipped when they co
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from functools import lru_cache
-from math import exp, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store.queue_keys import SCORE_BYTES
@@ -53,12 +51,9 @@ NORMAL, OVER_SOFT, OVER_HARD = range(3)  # levels: the pages of a domain come as
 # -- rates of domains --------------------------------------------------------------------------------------
 
 BURST = 10  # pages that may come at once before the rate holds
-# Between two hand-outs at exactly the rate the number swings half a page around BURST: what waits until it is
-# half a page below comes at the rate, 0.1 % slower at most.
+# Half a page less: a float of today's POSIX seconds is not exact enough to tell the last of them apart.
 _LIMIT = BURST - 0.5
-_STEADY = _LIMIT + 1  # right after a hand-out
-_FORGOTTEN = 0.5  # pages; a domain with fewer needs no record
-_MOMENT = 1e-3  # seconds; the clock's own grain at 1.7e9 would let a domain wait for ever
+_STEADY = _LIMIT + 1  # right after a hand-out at exactly the rate
 
 
 class DomainRates(NamedTuple):
@@ -69,130 +64,76 @@ class DomainRates(NamedTuple):
     hard: float = 0.0
 
 
-class RecentPages:
-    """The recent pages of a domain by one *rate* (a second, 0: no limit), as of ``since`` (POSIX seconds).
-
-    Every hand-out adds one; the number decays with a time constant of `BURST` / rate, so that at exactly that
-    rate it stays at `BURST`.
-    """
-
-    __slots__ = ("rate", "since", "value")
-
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
-        self.value = self.since = 0.0
-
-    def at(self, now: float) -> float:
-        """How many there are at *now*: of those handed out, 1/e is left after `BURST` / rate seconds."""
-        return self.value * exp(-max(now - self.since, 0.0) * self.rate / BURST)
-
-    def add(self, now: float, pages: float) -> None:
-        """Count pages handed out at *now*; -1: one that was counted was not asked for after all."""
-        if self.rate:
-            self.value, self.since = max(self.at(now) + pages, 0.0), max(now, self.since)
-
-    def assume(self, when: float, now: float) -> None:
-        """Hand-outs until *when* are not known: take the number then for that of a steady rate, if more."""
-        if self.rate and _STEADY * exp(-max(now - when, 0.0) * self.rate / BURST) > self.at(now):
-            self.value, self.since = _STEADY, when
-
-    def wait(self, now: float) -> float:
-        """Seconds from *now* until the rate is no longer exceeded if no page is handed out; 0 if it is
-        not."""
-        pages = self.at(now)
-        return log(pages / _LIMIT) * BURST / self.rate + _MOMENT if pages > _LIMIT else 0.0
-
-
-class _Limited:
-    """The recent pages of a registered domain, whether it has hosts in memory or not, and its level."""
-
-    __slots__ = ("hard", "level", "soft")
-
-    def __init__(self, rates: DomainRates) -> None:
-        self.soft, self.hard = RecentPages(rates.soft), RecentPages(rates.hard)
-        self.level = NORMAL
-
-    def judge(self, now: float) -> float:
-        """Set the level; seconds until it may be another, 0 for `NORMAL`."""
-        hard = self.hard.wait(now)
-        soft = 0.0 if hard else self.soft.wait(now)
-        self.level = OVER_HARD if hard else OVER_SOFT if soft else NORMAL
-        return hard or soft
-
-
 class DomainRateLimiter:
-    """The recent pages of registered domains by name, in memory only.
+    """The recent pages of registered domains by name, in memory only: a leaky bucket for each of *rates*.
 
-    Of earlier runs it is known when each host was visited last: its domain is taken to have come at exactly
-    its rate until then. So a crawl that is started again and again is no faster than one that goes on.
+    A bucket is kept as the time until which the pages handed out so far take at exactly the rate; a page may
+    come while `BURST` pages at most would be left of them. Of earlier runs it is known when each host was
+    visited last: its domain is taken to have come at exactly its rate until then. So a crawl that is started
+    again and again is no faster than one that goes on.
     """
 
     def __init__(self, rates: DomainRates) -> None:
-        self._rates = rates
-        self._domains: dict[str, _Limited] = {}
-        self._over: list[tuple[float, str]] = []  # when a domain may be of a lower level
+        self._soft, self._hard = (1 / rate if rate else 0.0 for rate in rates)  # seconds a page
+        self._taken_until: dict[str, tuple[float, float]] = {}  # soft, hard
+        # Domains above a rate, and no later than when each may be of a lower level.
+        self._over: dict[str, float] = {}
+        self._changes: list[tuple[float, str]] = []  # the same as a heap; others in it are of the past
         self._most = 64  # domains, before those with no recent page are dropped
 
-    def level(self, name: str) -> int:
-        """`NORMAL`, `OVER_SOFT` or `OVER_HARD`, as of the last call that changed it."""
-        domain = self._domains.get(name)
-        return NORMAL if domain is None else domain.level
+    def level(self, name: str, now: float) -> int:
+        """`NORMAL`, `OVER_SOFT` or `OVER_HARD` at *now*."""
+        soft, hard = self._free_at(name)
+        return OVER_HARD if hard > now else OVER_SOFT if soft > now else NORMAL
+
+    def _free_at(self, name: str) -> tuple[float, float]:
+        """When the rates of a domain are no longer exceeded if no page is handed out; in the past: now."""
+        soft, hard = self._taken_until.get(name, (0.0, 0.0))
+        return soft - _LIMIT * self._soft, hard - _LIMIT * self._hard
 
     def count(self, name: str, now: float, pages: float = 1.0) -> int:
         """Count a page of the domain that is handed out, or with -1 one that was not after all; its level
         from now on. O(log domains)."""
-        domain = self._domain(name, now)
-        domain.soft.add(now, pages)
-        domain.hard.add(now, pages)
-        return self._judge(name, domain, now)
+        soft, hard = self._taken_until.get(name, (0.0, 0.0))
+        taken_until = max(soft, now) + pages * self._soft, max(hard, now) + pages * self._hard
+        return self._take(name, taken_until, now)
 
     def assume(self, name: str, when: float, now: float) -> int:
         """An earlier run visited the domain last at *when* (0: never); its level at *now*."""
-        slowest = min(filter(None, self._rates), default=0.0)
-        if not when or _STEADY * exp(-max(now - when, 0.0) * slowest / BURST) < _FORGOTTEN:
-            return self.level(name)
-        domain = self._domain(name, now)
-        domain.soft.assume(when, now)
-        domain.hard.assume(when, now)
-        return self._judge(name, domain, now)
+        soft, hard = self._taken_until.get(name, (0.0, 0.0))
+        taken_until = max(soft, when + _STEADY * self._soft), max(hard, when + _STEADY * self._hard)
+        return self._take(name, taken_until, now) if max(taken_until) > now else NORMAL
 
-    def changed_levels(self, now: float) -> list[tuple[str, int]]:
-        """Domains whose level has changed by *now*, and that level, once each; O(1) if there is none."""
+    def _take(self, name: str, taken_until: tuple[float, float], now: float) -> int:
+        if len(self._taken_until) >= self._most:
+            self._taken_until = {key: until for key, until in self._taken_until.items() if max(until) > now}
+            self._most = 64 + 2 * len(self._taken_until)
+        self._taken_until[name] = taken_until
+        return self._judge(name, now)
+
+    def _judge(self, name: str, now: float) -> int:
+        level, free_at = self.level(name, now), self._free_at(name)
+        at = free_at[level == OVER_HARD]
+        if level == NORMAL:
+            self._over.pop(name, None)
+        elif at < self._over.get(name, FOREVER):
+            self._over[name] = at
+            heapq.heappush(self._changes, (at, name))
+        return level
+
+    def eased(self, now: float) -> list[tuple[str, int]]:
+        """Domains whose level may be lower by *now*, and that level; O(1) if there is none."""
         found = []
-        over = self._over
-        while over and over[0][0] <= now:
-            name = heapq.heappop(over)[1]
-            domain = self._domains.get(name)
-            if domain is None:
-                continue
-            before, wait = domain.level, domain.judge(now)
-            if wait:
-                heapq.heappush(over, (now + wait, name))
-            if domain.level != before:
-                found.append((name, domain.level))
+        while self._changes and self._changes[0][0] <= now:
+            at, name = heapq.heappop(self._changes)
+            if self._over.get(name) == at:
+                del self._over[name]
+                found.append((name, self._judge(name, now)))
         return found
 
     def next_change(self) -> float | None:
         """When the first domain may be of a lower level (POSIX seconds); None: all are normal."""
-        return self._over[0][0] if self._over else None
-
-    def _judge(self, name: str, domain: _Limited, now: float) -> int:
-        before, wait = domain.level, domain.judge(now)
-        if before == NORMAL and wait:
-            heapq.heappush(self._over, (now + wait, name))
-        return domain.level
-
-    def _domain(self, name: str, now: float) -> _Limited:
-        if name not in self._domains:
-            if len(self._domains) >= self._most:
-                self._domains = {
-                    name: domain
-                    for name, domain in self._domains.items()
-                    if domain.level != NORMAL or max(domain.soft.at(now), domain.hard.at(now)) >= _FORGOTTEN
-                }
-                self._most = 64 + 2 * len(self._domains)
-            self._domains[name] = _Limited(self._rates)
-        return self._domains[name]
+        return self._changes[0][0] if self._over else None
 
 
 # -- domains -----------------------------------------------------------------------------------------------
@@ -200,34 +141,22 @@ class DomainRateLimiter:
 # Plain tuples of bytes and names, not of hosts: the garbage collector then has no reason to walk the heaps.
 _Offer = tuple[bytes, bytes, str]  # rank (`_rank`), head, name of the domain
 _HostOffer = tuple[bytes, int, bytes, str]  # score, requests of the host under way, head, name
-_CompactHost = tuple[bytes, str, float]  # head, name, the round in which its domain is due
-
-_NO_LINE: deque[tuple[int, int, str]] = deque()  # of all domains of one host
+_CompactHost = tuple[_Offer, str, float]  # its offer, its name, the round in which its domain is due
 
 
 class Domain:
-    """A registered domain with hosts in memory, of which ``ready`` is a heap.
+    """A registered domain with so many ``hosts`` in memory, of which ``ready`` is a heap.
 
-    Other domains come first (``yields_until``) until so many hand-outs have been made in all; ``handed``
-    pages were handed out, of earlier runs too; in ``due_round`` it comes next whatever others offer.
-    ``line``, for a domain of several hosts, has its ready hosts in the order of their last turns, with what
-    ``handed`` was then.
+    ``offered`` is what it offers now; None if no host of it may be asked. Other domains come first
+    (``yields_until``) until so many hand-outs have been made in all; ``handed`` pages were handed out, of
+    earlier runs too; in ``due_round`` it comes next whatever others offer, if it ``is_listed``. ``line``, for
+    a domain of several hosts, has its ready hosts in the order of their last turns, with what ``handed`` was
+    then.
     """
 
     __slots__ = (
-        "due_round",
-        "handed",
-        "hosts",
-        "in_flight",
-        "is_active",
-        "is_listed",
-        "level",
-        "line",
-        "lined_up",
-        "name",
-        "offered",
-        "ready",
-        "yields_until",
+        *("due_round", "handed", "hosts", "in_flight", "is_listed", "level", "line", "name", "offered"),
+        *("ready", "yields_until"),
     )
 
     def __init__(self, name: str, level: int) -> None:
@@ -235,50 +164,47 @@ class Domain:
         self.level = level
         self.hosts = self.in_flight = self.yields_until = self.handed = 0
         self.due_round = 0.0
-        self.is_active = False  # a host of it may be asked
-        self.is_listed = False  # among those that will be due
+        self.is_listed = False
         self.ready: list[_HostOffer] = []
-        self.line = _NO_LINE
-        self.lined_up = 0  # so many times
-        self.offered: _Offer | None = None  # in the heap of domains
+        self.line: dict[str, int] | None = None
+        self.offered: _Offer | None = None
 
     def put(self, host: Host, by_name: Mapping[str, Host], had_turn: bool) -> None:
         """Take note of a host that has changed, or *had_turn* just now. O(log hosts)."""
-        if host.state is not READY:
-            host.line_number = 0
+        offer = _host_offer(host) if host.state is READY else None
+        if self.hosts == 1:  # as most domains have: its offer of now is the only one
+            self.ready, self.line = [] if offer is None else [offer], None
             return
-        heapq.heappush(self.ready, _host_offer(host))
-        if self.hosts > 1 and (had_turn or not host.line_number):
-            self.lined_up += 1
-            host.line_number = self.lined_up
-            if self.line is _NO_LINE:
-                self.line = deque()
-            self.line.append((self.lined_up, self.handed, host.name))
-        most = 16 + 4 * self.hosts
-        if len(self.ready) > most:
-            self.ready = [offer for offer in set(self.ready) if _holds(offer, by_name)]
-            heapq.heapify(self.ready)
-        if len(self.line) > most:
-            self.line = deque(place for place in self.line if _stands(place, by_name))
+        line = self.line = self.line or {}
+        if had_turn or offer is None:
+            line.pop(host.name, None)
+        if offer is None:
+            return
+        line.setdefault(host.name, self.handed)
+        heapq.heappush(self.ready, offer)
+        if len(self.ready) > 16 + 4 * self.hosts:
+            self.clean(by_name)
+
+    def clean(self, by_name: Mapping[str, Host]) -> None:
+        """Remove the offers that have become wrong. O(offers)."""
+        self.ready = [each for each in set(self.ready) if _holds(each, by_name)]
+        heapq.heapify(self.ready)
 
     def best(self, by_name: Mapping[str, Host]) -> _HostOffer | None:
         """What the best ready host offers, None if none is ready. It stays."""
         ready = self.ready
-        while ready and not _holds(ready[0], by_name):
+        while self.hosts > 1 and ready and not _holds(ready[0], by_name):
             heapq.heappop(ready)
         return ready[0] if ready else None
 
-    def next_host(self, by_name: Mapping[str, Host]) -> str:
-        """The name of the host whose turn it is: one that was passed over for long, or the best; one must be
-        ready."""
-        line = self.line
-        while line and not _stands(line[0], by_name):
-            line.popleft()
-        if line and self.handed - line[0][1] >= WITHIN * self.hosts:
-            return line[0][2]
-        best = self.best(by_name)
-        assert best is not None
-        return best[3]
+    def next_host(self) -> str:
+        """The name of the host whose turn it is: one that was passed over for long, or the best; what is
+        ``offered`` must be that of now."""
+        for name, handed in (self.line or {}).items():
+            if self.handed - handed >= WITHIN * self.hosts:
+                return name
+            break
+        return self.ready[0][3]
 
 
 def _host_offer(host: Host) -> _HostOffer:
@@ -289,14 +215,7 @@ def _host_offer(host: Host) -> _HostOffer:
 
 def _holds(offer: _HostOffer, by_name: Mapping[str, Host]) -> bool:
     host = by_name.get(offer[3])
-    if host is None or host.state is not READY or host.in_flight != offer[1]:
-        return False
-    return host.head == offer[2]
-
-
-def _stands(place: tuple[int, int, str], by_name: Mapping[str, Host]) -> bool:
-    host = by_name.get(place[2])
-    return host is not None and host.line_number == place[0]
+    return host is not None and host.state is READY and offer == _host_offer(host)
 
 
 @lru_cache(maxsize=4096)
@@ -335,7 +254,7 @@ class Turns:
         # Domains, and no later than when each is due; an entry that is too early is put right at the top.
         self._due: list[tuple[float, str]] = []
         self._handed_out = 0
-        self._active = 0  # domains with a ready host
+        self._active = 0  # domains with an offer
         self._round = 0.0  # the virtual time
 
     # -- a host has changed ----------------------------------------------------------------------------
@@ -360,7 +279,7 @@ class Turns:
             host.state = READY
         if host.wakes_at != until:
             self._wait(host, until)
-        domain = self._domain_by_host.get(host.name) or self._join(host)
+        domain = self._domain_by_host.get(host.name) or self._join(host, now)
         change = host.in_flight - host.in_flight_before
         if change:
             host.in_flight_before = host.in_flight
@@ -376,16 +295,16 @@ class Turns:
         if 0.0 < until < FOREVER:
             heapq.heappush(self._waiting, (until, host.name))
 
-    def _join(self, host: Host) -> Domain:
+    def _join(self, host: Host, now: float) -> Domain:
         name = self._domain_of(host.name)
         domain = self._domains.get(name)
         if domain is None:
-            level = NORMAL if self._limiter is None else self._limiter.level(name)
+            level = NORMAL if self._limiter is None else self._limiter.level(name, now)
             domain = self._domains[name] = Domain(name, level)
             place = self.compact.pop(name, None)
             if place is not None:  # of this host
-                domain.due_round = place[2]
-                domain.is_active = domain.is_listed = True
+                domain.offered, _, domain.due_round = place
+                domain.is_listed = True
         domain.hosts += 1
         domain.handed += host.fetched
         self._domain_by_host[host.name] = domain
@@ -402,8 +321,10 @@ class Turns:
         domain = self._domain_by_host.pop(host.name, None)
         if domain is not None:
             domain.hosts -= 1
-            if not domain.hosts:
-                self._active -= domain.is_active
+            if domain.hosts == 1:
+                domain.clean(self.hosts)
+            elif not domain.hosts:
+                self._active -= domain.offered is not None
                 del self._domains[domain.name]
 
     def _count_turn(self, domain: Domain, now: float) -> None:
@@ -414,19 +335,17 @@ class Turns:
         if domain.hosts > 1:
             domain.yields_until = max(domain.yields_until, self._handed_out) + max(self._active - 1, 0)
             heapq.heappush(self._yielding, (domain.yields_until, domain.name))
-        self._count_page(domain.name, now, 1.0)
+        if self._limiter is not None:
+            self._set_level(domain.name, self._limiter.count(domain.name, now))
 
     def take_back(self, host: Host, now: float) -> None:
         """Nothing was asked of *host* in the turn it had just now: it counts for no rate."""
         domain = self._domain_by_host[host.name]
         domain.handed -= 1
-        self._count_page(domain.name, now, -1.0)
-
-    # -- rates and levels ------------------------------------------------------------------------------
-
-    def _count_page(self, domain: str, now: float, pages: float) -> None:
         if self._limiter is not None:
-            self._set_level(domain, self._limiter.count(domain, now, pages))
+            self._set_level(domain.name, self._limiter.count(domain.name, now, -1.0))
+
+    # -- levels ----------------------------------------------------------------------------------------
 
     def assume_visited(self, name: str, when: float, now: float) -> None:
         """An earlier run visited the host, in memory or not, last at *when* (POSIX seconds, 0: never): its
@@ -440,7 +359,7 @@ class Turns:
         if domain is None or domain.level == level:
             return
         domain.level = level
-        if domain.is_active and level == NORMAL:
+        if domain.offered is not None and level == NORMAL:
             self._begin_waiting(domain)
         self._offer(domain)
 
@@ -457,7 +376,7 @@ class Turns:
         if self._waiting and self._waiting[0][0] <= now:
             self._wake(now)
         if self._limiter is not None:
-            for name, level in self._limiter.changed_levels(now):
+            for name, level in self._limiter.eased(now):
                 self._set_level(name, level)
         return self._overdue() or self._best()
 
@@ -465,9 +384,9 @@ class Turns:
         waiting = self._waiting
         while waiting and waiting[0][0] <= now:
             when, name = heapq.heappop(waiting)
-            host = self.hosts.get(name)
-            if host is None or host.wakes_at != when:
+            if not self._waits(when, name):
                 continue
+            host = self.hosts[name]
             host.wakes_at = 0.0
             self.put(host, now)
             if host.state is IDLE:
@@ -479,9 +398,9 @@ class Turns:
         waiting = self._waiting
         while waiting and not self._waits(*waiting[0]):
             heapq.heappop(waiting)
-        times = [waiting[0][0]] if waiting else []
         change = None if self._limiter is None else self._limiter.next_change()
-        return min([*times, change] if change is not None else times, default=None)
+        times = (waiting[0][0] if waiting else None, change)
+        return min((when for when in times if when is not None), default=None)
 
     def _waits(self, when: float, name: str) -> bool:
         host = self.hosts.get(name)
@@ -494,49 +413,44 @@ class Turns:
                 self._offer(domain)
         offers = self._offers
         while offers:
-            offer = offers[0]
-            domain = self._domains.get(offer[2])
-            if domain is None:
-                place = self.compact.get(offer[2])
-                if place is not None and place[0] == offer[1]:
-                    return place[1]
-            elif self._best_offer(domain) == offer:
-                return domain.next_host(self.hosts)
+            if self._stands(offers[0]):
+                return self._next_host(offers[0][2])
             heapq.heappop(offers)
-            if domain is not None and domain.offered == offer:
-                domain.offered = None
-                self._offer(domain)
         return None
 
+    def _next_host(self, name: str) -> str:
+        domain = self._domains.get(name)
+        return self.compact[name][1] if domain is None else domain.next_host()
+
     def _offer(self, domain: Domain) -> None:
-        offer = self._best_offer(domain)
-        if (offer is not None) is not domain.is_active:
-            domain.is_active = offer is not None
-            self._active += 1 if domain.is_active else -1
-            if domain.is_active:
-                self._begin_waiting(domain)
-        if offer is not None and offer != domain.offered:
+        """Offer the best of *domain* as it is now."""
+        before = domain.offered
+        best = None if domain.level == OVER_HARD else domain.best(self.hosts)
+        if best is None:
+            domain.offered = None
+            self._active -= before is not None
+            return
+        is_yielding = domain.yields_until > self._handed_out
+        offer = _rank(domain.level, best[0], is_yielding, domain.in_flight), best[2], domain.name
+        if before is None:
+            self._active += 1
+            self._begin_waiting(domain)
+        if offer != before:
             domain.offered = offer
             self._push(offer)
 
     def _push(self, offer: _Offer) -> None:
         heapq.heappush(self._offers, offer)
         if len(self._offers) > 64 + 4 * len(self._domains) + 2 * len(self.compact):
-            self._offers = [each for each in set(self._offers) if self._stands(each)]
+            self._offers = [each for each in self._offers if self._stands(each)]
             heapq.heapify(self._offers)
 
     def _stands(self, offer: _Offer) -> bool:
+        """Whether *offer* is the one of now, not one that is equal to it."""
         domain = self._domains.get(offer[2])
-        return (
-            self.compact.get(offer[2], (b"",))[0] == offer[1] if domain is None else domain.offered == offer
-        )
-
-    def _best_offer(self, domain: Domain) -> _Offer | None:
-        best = None if domain.level == OVER_HARD else domain.best(self.hosts)
-        if best is None:
-            return None
-        is_yielding = domain.yields_until > self._handed_out
-        return _rank(domain.level, best[0], is_yielding, domain.in_flight), best[2], domain.name
+        if domain is None:
+            return offer[2] in self.compact and self.compact[offer[2]][0] is offer
+        return domain.offered is offer
 
     # -- age -------------------------------------------------------------------------------------------
 
@@ -559,15 +473,18 @@ class Turns:
         while due and due[0][0] <= self._round:
             name = due[0][1]
             domain, place = self._domains.get(name), self.compact.get(name)
-            due_round = place[2] if place is not None else 0.0 if domain is None else domain.due_round
-            if place is None and (domain is None or not domain.is_active or domain.level != NORMAL):
+            if domain is not None and domain.offered is not None and domain.level == NORMAL:
+                due_round = domain.due_round
+            elif place is not None:
+                due_round = place[2]
+            else:
                 heapq.heappop(due)
                 if domain is not None:
                     domain.is_listed = False
-            elif due_round > self._round:  # it had turns since
-                heapq.heapreplace(due, (due_round, name))
-            else:
-                return domain.next_host(self.hosts) if domain is not None else place and place[1]
+                continue
+            if due_round <= self._round:
+                return self._next_host(name)
+            heapq.heapreplace(due, (due_round, name))  # it had turns since
         return None
 
     # -- compact hosts ---------------------------------------------------------------------------------
@@ -576,11 +493,11 @@ class Turns:
         """Keep of *host* no more than its place in the order, if it is ready and alone in its domain: its
         name comes from `best` all the same, and `Hosts` loads it again. A third of the memory."""
         domain = self._domain_by_host.get(host.name)
-        if domain is None or domain.hosts > 1 or not domain.is_active or domain.level != NORMAL:
+        if domain is None or domain.hosts > 1 or domain.offered is None or domain.level != NORMAL:
             return
         if domain.yields_until > self._handed_out:
             return
-        self.compact[domain.name] = host.heads[0], host.name, domain.due_round
+        self.compact[domain.name] = domain.offered, host.name, domain.due_round
         del self._domains[domain.name], self._domain_by_host[host.name], self.hosts[host.name]
 
     def compact_beside(self, name: str) -> str | None:
@@ -594,9 +511,10 @@ class Turns:
         sooner. A place that is too good is put right when its turn comes and it is loaded."""
         domain, best = self._domain_of(name), min(sort_keys)
         place = self.compact.get(domain)
-        if place is not None and place[1] == name and best < place[0]:
-            self.compact[domain] = best, name, place[2]
-            self._push((_rank(NORMAL, best[:SCORE_BYTES], False, 0), best, domain))
+        if place is not None and place[1] == name and best < place[0][1]:
+            offer = _rank(NORMAL, best[:SCORE_BYTES], False, 0), best, domain
+            self.compact[domain] = offer, name, place[2]
+            self._push(offer)
 
 
 def _patience(domain: Domain) -> int:

@@ -146,9 +146,9 @@ class Rescoring(Scores):
         """Move the rows of pages whose scores were changed by the links of a page."""
         if self._buckets[page_id] != _NOWHERE:  # it stays queued
             self.scorer.opened(page_id)
-        kept = self._buckets
-        queued = (change for change in changes if -1 < change[0] < len(kept) and kept[change[0]])
-        self._rebucket((target, bucket(score)) for target, score in queued)
+        kept, known = self._buckets, len(self._buckets)
+        queued = [change for change in changes if -1 < change[0] < known and kept[change[0]] >= LEAST_BUCKET]
+        self._rebucket([(target, bucket(score)) for target, score in queued])
 
     def _set(self, page_id: PageId, its_bucket: int) -> None:
         more = page_id + 1 - len(self._buckets)
