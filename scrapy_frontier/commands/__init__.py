@@ -1,4 +1,4 @@
-"""``scrapy frontier``: look inside a stopped crawl, and steer it.
+"""``scrapy frontier``: look inside a crawl, stopped or running, and steer it.
 
 Every ``scrapy`` command imports this module, so it imports nothing but Scrapy's own base class: what a
 command does is imported when it runs. `COMMANDS` is the one list of them.
@@ -60,6 +60,9 @@ COMMANDS: dict[str, Spec] = {
     "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", 2, 2, ("yes",)),
     "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1, ("yes",)),
     "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1, ("yes",)),
+    "pause": Spec("steer", "have a running crawl hand out nothing more; it stays open"),
+    "resume": Spec("steer", "have a paused crawl go on"),
+    "stop": Spec("steer", "have a running crawl end, as by Ctrl-C"),
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
     "check": Spec("maintain", "is everything as it must be?", options=("repair",)),
     "export": Spec("maintain", "the frontier, or one host, into a file", "FILE", 1, 1, ("host",)),
@@ -129,7 +132,7 @@ class Command(ScrapyCommand):
 
     def long_desc(self) -> str:
         return (
-            f"{self.short_desc()}, while the crawl is stopped. Commands: {', '.join(COMMANDS)}. "
+            f"{self.short_desc()}, stopped or running. Commands: {', '.join(COMMANDS)}. "
             "`scrapy frontier` alone says what each does, and `scrapy frontier COMMAND --help` what it takes."
         )
 
@@ -240,6 +243,6 @@ def overview() -> str:
     lines += [
         "",
         "Each takes --spider NAME (the settings of a spider), --dir DIR (the frontier's",
-        "directory, or a JOBDIR) and --json. The crawl must be stopped.",
+        "directory, or a JOBDIR) and --json.",
     ]
     return "\n".join(lines)

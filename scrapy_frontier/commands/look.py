@@ -7,9 +7,8 @@ import heapq
 import re
 import sys
 from collections import Counter
-from itertools import islice, product
+from itertools import islice
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from scrapy.exceptions import UsageError
 
@@ -17,6 +16,7 @@ from ..core.admin import explain, facts, page_visits, scores
 from ..core.errors import UnreadableRow, moment, size, span
 from ..core.parse.urls import without_session
 from ..crawl.codec import meta_in
+from ..crawl.control import compiled
 from .output import Column, progress
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..core.store.leveldb import Store
     from ..core.store.records import Due, LastRanking, Page
     from .call import Call
+    from .project import Project
 
 LINES = 20
 MISSING = 1  # exit code for a page that is not known
@@ -67,10 +68,16 @@ def stats(call: Call) -> None:
             ("links", f"{found.links:,} at the last ranking" if isinstance(found.links, int) else links),
             ("attempts", f"{found.attempts:,}"),
             ("on disk", size(found.bytes)),
-            ("last stop", "clean" if found.is_clean else "killed, or never run"),
+            ("last stop", _last_stop(call.project, found)),
             ("last ranking", _ranking(found.ranking)),
         ]
     )
+
+
+def _last_stop(project: Project, found: facts.Summary) -> str:
+    if project.running is not None:
+        return f"none: it is running, in process {project.running.process}"
+    return "clean" if found.is_clean else "killed, or never run"
 
 
 def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
@@ -169,15 +176,6 @@ def limit_of(call: Call, default: int) -> int | None:
     return min(default if limit is None else limit, sys.maxsize) or None
 
 
-def pattern_of(text: str | None) -> re.Pattern[str] | None:
-    """Returns *text* as a regular expression, None for None. Raises `UsageError`."""
-    try:
-        return None if text is None else re.compile(text)
-    except re.error as error:
-        problem = f"{text!r} is no regular expression ({error})"
-        raise UsageError(f"{problem}; put \\ before what is meant as it stands") from None
-
-
 def _since(call: Call) -> float | None:
     """Returns ``--changed-since`` as POSIX seconds (a number and s, m, h, d or w before now), or None."""
     text = call.options.changed_since
@@ -206,6 +204,7 @@ def queue(call: Call) -> None:
 
     with project.open() as store:
         turns = scores.upcoming(store, now, project.pauses(store), call.host(store))
+        turns = (turn for turn in turns if project.leased_at(turn.page_id) is None)
         call.output.listing(islice(turns, limit), document, _QUEUE_COLUMNS, row)
 
 
@@ -233,7 +232,7 @@ def find(call: Call) -> int:
     since = _since(call)
     if not call.arguments and since is None:
         raise UsageError("write a REGEXP, or --changed-since SPAN")
-    pattern = pattern_of(call.arguments[0] if call.arguments else None)
+    pattern = compiled(call.arguments[0] if call.arguments else None)
     limit = limit_of(call, 0)
     with call.project.open() as store:
         pages = progress(facts.pages(store), "pages searched", facts.known(store))
@@ -293,31 +292,9 @@ def find_or_fail(call: Call, store: Store, is_lenient: bool = False) -> tuple[st
         about = f"Without its session identifier it is {clean}. "
     if page_id is not None and facts.has_row(store, page_id):
         return url, page_id, about
-
-    def similar() -> str:
-        for other in _similar(url):
-            with contextlib.suppress(UsageError):  # made up here, it may be none: `www.` before an address
-                if other != url and call.project.find(store, other) is not None:
-                    return other
-        return ""
-
-    sentence = explain.why_unknown(url, call.project.frontier_settings.traps, similar)
+    sentence = explain.why_unknown(url, call.project.frontier_settings.traps)
     call.output.answer({"url": url, "state": None, "why": sentence}, sentence)
     return None
-
-
-def _similar(url: str) -> Iterator[str]:
-    """Yields URLs that people take for the same: other scheme, slash at the end, ``www.``, port, query."""
-    parts = urlsplit(url)
-    other = {"http": "https", "https": "http"}.get(parts.scheme, parts.scheme)
-    slash = parts.path[:-1] if parts.path.endswith("/") else f"{parts.path}/"
-    user, at, host = parts.netloc.rpartition("@")
-    www = f"{user}{at}{host.removeprefix('www.') if host.startswith('www.') else f'www.{host}'}"
-    netlocs = parts.netloc, www, parts.netloc.removesuffix(":80").removesuffix(":443")
-    for scheme, netloc, path in product((parts.scheme, other), netlocs, (parts.path, slash)):
-        yield parts._replace(scheme=scheme, netloc=netloc, path=path, fragment="").geturl()
-    if parts.query:
-        yield parts._replace(query="", fragment="").geturl()
 
 
 def _weight(store: Store, page_id: PageId) -> dict[str, object]:
@@ -339,8 +316,8 @@ def _surroundings(call: Call, store: Store, page_id: PageId, page: Page) -> dict
     project, path = call.project, facts.path_to(store, page)
     attempts = project.frontier_settings.attempts_for(meta_in(page.payload))
     gathered = explain.gather(
-        store, page_id, page, project.pauses(store), attempts, project.now, project.agent
-    )
+        store, page_id, page, project.pauses(store), attempts, project.now, project.agent, explain.FAR
+    )._replace(leased_at=project.leased_at(page_id))
     sentence, place, parent = explain.why(gathered), gathered.place, path[-1] if path else None
     if parent is not None and parent.target != page_id and parent.facts.is_sitemap:
         sentence += f" It was first listed in the sitemap {parent.url}."

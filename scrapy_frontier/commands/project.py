@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import time
 from contextlib import closing, contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
@@ -20,37 +21,32 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import inside_project
 
 from .. import addon
-from ..core.admin import facts
-from ..core.errors import FrontierError
+from ..core.admin import database_files, facts
+from ..core.errors import FrontierError, FrontierLocked
 from ..core.frontier import Frontier
-from ..core.parse.urls import escaped_fragment, host_of
-from ..crawl import codec as request_codec
+from ..core.parse.urls import host_of
+from ..crawl import control
 from ..crawl import directory as jobdirs
+from ..crawl.codec import Codec
+from ..crawl.control import FrontierEdits
 from ..crawl.directory import has_database, open_store
-from ..crawl.fingerprints import Identities, plain_fingerprint
+from ..crawl.fingerprints import Identities
 from ..crawl.log import queue_of_scrapy
 from ..crawl.politeness_key import PolitenessKeys, registered_domain
-from ..settings import (
-    DOMAIN,
-    FrontierSettings,
-    default_politeness,
-    function,
-    has_our_scheduler,
-    slot_politeness,
-    time_of,
-)
+from ..live.client import NoAnswer, RunningCrawl
+from ..settings import DOMAIN, FrontierSettings, function, has_our_scheduler, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from scrapy import Request
     from scrapy.settings import Settings
 
     from ..core.frontier import PageId
-    from ..core.hosts.host import Politeness
     from ..core.store.leveldb import Store
     from ..core.store.records import Page
 
-_CODEC = request_codec.Codec(Spider("frontier"))  # only used to rebuild requests for their fingerprints
+_CODEC = Codec(Spider("frontier"))  # only used to rebuild requests for their fingerprints
 
 
 _NOTE = (
@@ -78,17 +74,25 @@ class NoFrontier(FrontierError):
     reason = "frontier_missing"
 
 
+class NoCrawl(FrontierError):
+    """An order is for a running crawl, and none is running."""
+
+    reason = "frontier_no_crawl"
+
+
 class Project:
     """The frontier that the settings of the project, the command line and *spider* name; *user* is what uses
     it, in words. ``now`` is the time of the whole command (POSIX seconds).
 
-    Raises `UsageError` for an unknown spider, or if no directory is named, and `FrontierSetting`.
+    ``running`` is the crawl that has the frontier open, once that was met. Raises `UsageError` for an unknown
+    spider, or if no directory is named, and `FrontierSetting`.
     """
 
     def __init__(
         self, settings: Settings, directory: str | None, spider: str | None, user: str = "a command"
     ) -> None:
         self.user = user
+        self.running: RunningCrawl | None = None
         self.settings = settings.copy()
         self.spider: type[Spider] = Spider
         self._has_imported_spiders = spider is not None
@@ -142,7 +146,7 @@ class Project:
 
     @contextmanager
     def open(self, identified: bool = False, create: bool = False, restore: bool = False) -> Iterator[Store]:
-        """Yields the store, which is closed when the block ends.
+        """Yields the store, which is closed when the block ends; a copy if a ``running`` crawl has it.
 
         *identified*: the project must identify pages as the store does. *create* makes a new store if there
         is none; *restore* writes lost format rows anew. Raises `NoFrontier` and what `Store` raises.
@@ -156,8 +160,44 @@ class Project:
         if identified and scheme != self.identities.scheme:
             print(_NOTE.format(scheme), file=sys.stderr)
         anew = self.identities.named_scheme if restore else ""
-        with closing(open_store(self.directory, scheme, anew, self.user)) as store:
-            yield store
+        try:
+            store = open_store(self.directory, scheme, anew, self.user)
+        except FrontierLocked as error:
+            if restore:
+                raise
+            self._ask(error)
+        else:
+            with closing(store):
+                yield store
+            return
+        assert self.running is not None
+        copy = self.directory / self.running.copy()
+        try:
+            with closing(open_store(copy, scheme, user=self.user)) as store:
+                yield store
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+
+    def _ask(self, error: FrontierLocked) -> None:
+        """Sets ``running`` to the crawl that has the frontier open. Raises `FrontierLocked`, with the
+        reason, if that cannot be asked."""
+        try:
+            self.running = RunningCrawl(self.directory)
+            self.running.call("counts")
+        except NoAnswer as no_answer:
+            raise FrontierLocked(f"{error}; it cannot be asked either: {no_answer}") from error
+
+    def running_crawl(self) -> RunningCrawl:
+        """Returns the crawl that has the frontier open. Raises `NoCrawl` if none has, and `FrontierLocked`
+        if it cannot be asked."""
+        if self.exists:
+            try:
+                database_files.refuse_held(self.directory, self.user)
+            except FrontierLocked as error:
+                self._ask(error)
+        if self.running is None:
+            raise NoCrawl(f"no crawl is running in {self.directory}: write --dir DIR, or set JOBDIR")
+        return self.running
 
     def _what_crawls_use(self) -> str:
         """Returns sentences about what the crawls of this project use instead of a frontier, and what they
@@ -189,15 +229,28 @@ class Project:
         names = loader.list()
         return loader.load(names[0]) if len(names) == 1 else None
 
-    # -- identity --------------------------------------------------------------------------------------
+    @contextmanager
+    def edits(self, store: Store) -> Iterator[FrontierEdits | RunningCrawl]:
+        """Yields what changes the frontier: the crawl that is running, or the `frontier` in *store*."""
+        if self.running is not None:
+            yield self.running
+            return
+        settings, key_of = self.frontier_settings, self.politeness_key_of
+        with self.frontier(store) as frontier:
+            yield FrontierEdits(
+                frontier, settings, self.identities, key_of, self.fingerprint_of, lambda: self.now
+            )
 
     @contextmanager
     def frontier(self, store: Store) -> Iterator[Frontier]:
         """Yields the frontier in *store*; commits when the block ends, and closes it if it was stopped
         cleanly.
 
-        After a kill it stays unclean: the next crawl must still take every host for visited just now.
+        After a kill it stays unclean: the next crawl must still take every host for visited just now. Raises
+        `FrontierLocked` if the store is a copy of a ``running`` crawl's.
         """
+        if self.running is not None:
+            raise FrontierLocked(f"{self.directory} is open in a running crawl: stop that first")
         frontier = Frontier(store, self.now)
         try:
             yield frontier
@@ -206,6 +259,8 @@ class Project:
                 frontier.close()
             else:
                 frontier.commit()
+
+    # -- identity --------------------------------------------------------------------------------------
 
     @cached_property
     def identities(self) -> Identities:
@@ -235,38 +290,17 @@ class Project:
     def fingerprint_of(self, page: Page) -> bytes | None:
         """Returns the fingerprint of the request of *page*, as it was before any retry changed it; None if it
         cannot be rebuilt."""
-        # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
-        if self.identities.is_default and request_codec.is_plain_get(page.payload):
-            plain = plain_fingerprint(page.url)
-            if plain is not None:
-                return plain
-        if b'"class"' in page.payload:
-            self._import_spiders()  # a payload names only classes that are there
-        try:
-            return request_codec.fingerprint_in(page.payload) or self.identities.of(request_of(page))
-        except Exception:  # a Request class of the project may raise anything
-            return None
-
-    def _import_spiders(self) -> None:
-        if not self._has_imported_spiders:
-            self._has_imported_spiders = True
+        if b'"class"' in page.payload and not self._has_imported_spiders:
+            self._has_imported_spiders = True  # a payload names only classes that are there
             with contextlib.suppress(Exception):  # of the project
                 get_spider_loader(self.settings)
+        return control.fingerprint_of(page, self.identities, _CODEC)
 
     # -- what users write ------------------------------------------------------------------------------
 
-    def request(self, url: str, priority: int = 0) -> Request:
-        """Returns a plain request for a URL that a user wrote, in the form in which servers see it.
-
-        Raises `UsageError` for what is no URL. It need not name a host: pages of ``file:`` have none.
-        """
-        try:
-            request = Request(url.strip(), priority=priority)
-            if self.frontier_settings.ajax and (seen := escaped_fragment(request.url)) is not None:
-                request = Request(seen, priority=priority)
-        except ValueError:
-            raise UsageError(f"{url!r} is no URL; write it with its scheme: https://example.com/") from None
-        return request
+    def request(self, url: str) -> Request:
+        """Returns `control.request_for` a URL that a user wrote. Raises `UsageError` for what is none."""
+        return control.request_for(url, self.frontier_settings)
 
     @cached_property
     def politeness_key_of(self) -> Callable[[str], str]:
@@ -279,29 +313,25 @@ class Project:
         is_in_domain = self.frontier_settings.politeness_key == DOMAIN and host == host_of(f"http://{host}/")
         return registered_domain(host) if is_in_domain else host
 
-    def delay_of(self, host: str) -> tuple[float, str]:
-        """Returns the delay of a host by the settings, in seconds, and the setting it comes from."""
-        default, slots = self._politeness
-        return (slots[host].delay, "DOWNLOAD_SLOTS") if host in slots else (default.delay, "DOWNLOAD_DELAY")
-
     @cached_property
-    def _politeness(self) -> tuple[Politeness, dict[str, Politeness]]:
-        """By default, and of the hosts with settings of their own."""
-        default = default_politeness(self.settings, self.spider)
-        return default, slot_politeness(self.settings, default)
+    def delay_of(self) -> facts.DelayOf:
+        """A function from a host to its delay by the settings, and the setting. Raises `FrontierSetting`."""
+        return control.delays_by_settings(self.settings, self.spider)
 
     @property
     def agent(self) -> str:
-        """The user agent by which the crawl obeys robots.txt; empty if it does not (``ROBOTSTXT_OBEY``).
-        Raises `FrontierSetting`."""
-        settings = self.settings
-        if not settings.getbool("ROBOTSTXT_OBEY"):
-            return ""
-        return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
+        """The user agent by which the crawl obeys robots.txt; empty if it does not."""
+        return control.robots_agent(self.settings)
 
     def pauses(self, store: Store) -> facts.PauseOf:
-        """Returns a function that gives the pause of a host by the settings and its robots.txt in *store*."""
-        return facts.pauses(store, self.delay_of, self.agent, self.now)
+        """Returns a function that gives the pause of a host by the settings, its robots.txt in *store*, and
+        its clock in a crawl that is ``running``."""
+        clock_of = self.running.clocks.get if self.running is not None else None
+        return facts.pauses(store, self.delay_of, self.agent, self.now, clock_of)
+
+    def leased_at(self, page_id: PageId) -> float | None:
+        """Returns since when a ``running`` crawl fetches a page (POSIX seconds); None: it does not."""
+        return None if self.running is None else self.running.under_way.get(page_id)
 
 
 def _run_addons(crawler: Crawler) -> None:
@@ -349,9 +379,3 @@ def _is_ours(name: object) -> bool:
     except (ImportError, NameError, ValueError):
         return False
     return isinstance(found, addon.Addon) or (isinstance(found, type) and issubclass(found, addon.Addon))
-
-
-def request_of(page: Page) -> Request:
-    """Returns the request of *page* without its callbacks: these name methods of the spider, and no
-    fingerprint depends on them. Raises `codec.Unreadable`."""
-    return _CODEC.decode(page.url, page.priority, page.payload, with_callbacks=False)

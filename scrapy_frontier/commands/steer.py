@@ -1,11 +1,10 @@
-"""Commands that steer: add, requeue, forget, delay, block, unblock, reset."""
+"""Commands that steer: add, requeue, forget, delay, block, unblock, pause, resume, stop, reset."""
 
 from __future__ import annotations
 
 import sys
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from io import TextIOWrapper
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -15,29 +14,22 @@ from scrapy.exceptions import UsageError
 from ..core.admin import explain, facts
 from ..core.admin.database_files import remove
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, NoFrontierInside, UnreadableRow
-from ..core.frontier import Fate, Link
-from ..core.parse.urls import host_of
-from ..core.store.records import RequestFacts
-from ..crawl.codec import meta_payload
-from ..crawl.meta_keys import FORCE, PATTERN
-from ..crawl.meta_values import is_forced, meta_to_force
+from ..crawl.control import compiled, request_of_host
 from .call import host_argument
-from .look import pattern_of
 from .output import progress
 from .project import NoFrontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from scrapy import Request
-
-    from ..core.frontier import Frontier
     from ..core.store.keys import State
     from ..core.store.leveldb import Store
+    from ..crawl.control import FrontierEdits
+    from ..live.client import RunningCrawl
     from .call import Call
     from .project import Project
 
-_AT_A_TIME = 100  # pages that one call discovers
+_AT_A_TIME = 500  # pages of one call
 # How a file of URLs is read: bytes that are no UTF-8 make a line that is refused, not another URL.
 _UTF_8, _KEPT = "utf-8-sig", "surrogateescape"
 
@@ -58,62 +50,35 @@ def add(call: Call) -> int:
     Exit code 1 if a line of the file was no URL; all others are added. Raises `UsageError`, with nothing
     added, if an argument is none.
     """
-    urls = list(call.arguments)
-    if not urls and call.options.file is None:
+    urls, options, project = list(call.arguments), call.options, call.project
+    if not urls and options.file is None:
         raise UsageError("write URLs, or --file FILE")
-    project, priority, pattern = call.project, call.options.priority or 0, call.options.pattern
     for url in urls:
-        _request(project, url)
-    pattern_of(pattern)
-    meta = {} if pattern is None else {PATTERN: pattern}
-    meta |= meta_to_force(project.now) if call.options.force else {}
-    refused: list[str] = []
-    new = known = 0
-    with _open_lines(call.options.file) as lines, project.open(create=True) as store:
-        link = partial(_link, project, priority, meta_payload(meta), pattern is not None)
-        links = chain(map(link, urls), _links(lines, link, refused))
-        with project.frontier(store) as frontier:
-            while handful := list(islice(links, _AT_A_TIME)):
-                added = sum(_add(frontier, handful, meta, project.now))
-                new += added
-                known += len(handful) - added
-        if call.options.force:
-            _end_second(project.now)
+        request_of_host(url, project.frontier_settings)
+    compiled(options.pattern)
+    priority, force = options.priority or 0, bool(options.force)
+    new, known, refused = 0, 0, list[str]()
+    with _open_lines(options.file) as lines, project.open(create=True) as store:
+        with project.edits(store) as edits:
+            rest = chain(urls, _urls_in(lines))
+            while some := list(islice(rest, _AT_A_TIME)):
+                added = edits.add(some, priority, options.pattern, force)
+                new, known, refused = new + added.new, known + added.known, refused + added.refused
+        _end_second(project, force)
     project.claim()
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
-    call.output.answer({**answer, "refused_lines": refused[:_AT_A_TIME]}, text)
+    call.output.answer({**answer, "refused_lines": refused[:100]}, text)
     for line in refused[:10]:
         print(f"scrapy frontier: no URL: {line[:60]!r}", file=sys.stderr)
     return 1 if refused else 0
 
 
-def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: float) -> Iterator[bool]:
-    """Yields for each of *links* whether its page was queued.
-
-    With *meta* a known page gets the new request, too; so does one whose request was in the memory of a
-    crawl.
-    """
-    for link, answer in zip(links, frontier.discover(links, now), strict=True):
-        if answer.fate is Fate.ABSENT and answer.page_id is not None:
-            yield frontier.renew(answer.page_id, link.payload, link.facts, is_lost=True)
-            continue
-        known = frontier.page(answer.page_id) if meta and answer.page_id is not None else None
-        if known is None or answer.page_id is None or answer.is_taken:
-            yield answer.is_taken
-        elif is_forced(meta, known) and frontier.requeue(
-            answer.page_id, now, link.payload, link.priority, facts=link.facts
-        ):
-            yield True
-        else:
-            frontier.renew(answer.page_id, link.payload, link.facts)
-            yield False
-
-
-def _end_second(now: float) -> None:
-    """Keeps the frontier open until the second of *now* ends, by which pages are forced: what a crawl visited
-    in the rest of it would be forced once more by each link."""
-    time.sleep(int(now) + 1 - now)
+def _end_second(project: Project, force: bool) -> None:
+    """Keeps a stopped frontier open until the second ends by which pages are forced: what a crawl visited in
+    the rest of it would be forced once more by each link."""
+    if force and project.running is None:
+        time.sleep(int(project.now) + 1 - project.now)
 
 
 def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
@@ -128,49 +93,23 @@ def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
     return nullcontext(sys.stdin)
 
 
-def _links(lines: Iterable[str], link: Callable[[str], Link], refused: list[str]) -> Iterator[Link]:
-    for line in progress(lines, "lines read"):
-        text = line.strip()
-        if not text or text.startswith("#"):
-            continue
-        try:
-            text.encode()
-            yield link(text)
-        except (UsageError, UnicodeEncodeError):  # bytes that are no UTF-8
-            refused.append(text)
-
-
-def _request(project: Project, url: str, priority: int = 0) -> Request:
-    request = project.request(url, priority)
-    if not host_of(request.url):  # nor may a crawl fetch a `file:` URL that its spider did not ask for
-        raise UsageError(f"{url!r} names no host; write it with one: https://example.com/")
-    return request
-
-
-def _link(project: Project, priority: int, payload: bytes, has_pattern: bool, url: str) -> Link:
-    request = _request(project, url, priority)
-    host = project.politeness_key_of(request.url)
-    kept = "" if host == host_of(request.url) else host
-    facts = RequestFacts(has_pattern=has_pattern, is_added=True)
-    fingerprint = project.identities.of(request)
-    return Link(fingerprint, request.url, host, priority, payload, kept_host=kept, facts=facts)
+def _urls_in(lines: Iterable[str]) -> Iterator[str]:
+    texts = (line.strip() for line in progress(lines, "lines read"))
+    return (text for text in texts if text and not text.startswith("#"))
 
 
 def requeue(call: Call) -> None:
     """Queues finished pages again, without their attempts: those in ``--state``, of ``--host``, that
     ``--match``. Reads all pages."""
-    states = _states(call.options.state or "failed")
-    pattern = pattern_of(call.options.match)
-    count = 0
-    with call.project.open() as store, call.project.frontier(store) as frontier:
-        now = call.project.now
-        force = meta_to_force(now)[FORCE] if call.options.force else None
+    project, options, count = call.project, call.options, 0
+    states, pattern, force = _states(options.state or "failed"), compiled(options.match), bool(options.force)
+    with project.open() as store:
         found = facts.matching(facts.pages(store), pattern, call.host(store), states)
-        for page_id, page in progress(found, "pages that match"):
-            asked = page.facts if force is None else page.facts._replace(force=force)
-            count += frontier.requeue(page_id, now, facts=asked)
-        if force is not None:
-            _end_second(now)
+        with project.edits(store) as edits:
+            page_ids = (page_id for page_id, _ in progress(found, "pages that match"))
+            while some := list(islice(page_ids, _AT_A_TIME)):
+                count += edits.requeue(some, force)
+        _end_second(project, force)
     call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
 
 
@@ -189,14 +128,13 @@ def forget(call: Call) -> int:
         raise UsageError("write the URL of a page, or --host HOST")
     project, count = call.project, 0
     project.own_scheme("forget")
-    with project.open(identified=True) as store, project.frontier(store) as frontier:
+    with project.open(identified=True) as store, project.edits(store) as edits:
         host = call.host(store)
         page_id = project.find(store, call.arguments[0]) if host is None else None
         if host is None:
-            count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
+            count = page_id is not None and edits.forget(page_id, facts.place_of(store, page_id))
         else:
-            forgotten = frontier.forget_host(host, project.fingerprint_of, project.now)
-            for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
+            for count in progress(edits.forget_host(host), "pages forgotten", reached=int):  # noqa: B007
                 pass
     is_unknown = not count and host is None
     text = f"Forgot {count:,} page{'' if count == 1 else 's'}."
@@ -210,8 +148,8 @@ def forget(call: Call) -> int:
 
 
 @contextmanager
-def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
-    """Yields the queue that the first argument names, for an order, with its store and frontier.
+def _ordering(call: Call) -> Iterator[tuple[str, Store, FrontierEdits | RunningCrawl]]:
+    """Yields the queue that the first argument names, for an order, with its store and what takes the order.
 
     Raises `UnknownHost` for a name that no queue has, unless ``--yes`` says that it is meant: most are
     misspelt, or their pages are in the queue of another politeness key.
@@ -225,8 +163,8 @@ def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
                 queues.add(key)  # new pages come there
             if (queues and name not in queues) or not (queues or call.options.yes):
                 raise UnknownHost(_advice(store, name, sorted(queues)))
-        with project.frontier(store) as frontier:
-            yield name, store, frontier
+        with project.edits(store) as edits:
+            yield name, store, edits
 
 
 def _advice(store: Store, name: str, queues: list[str]) -> str:
@@ -259,8 +197,8 @@ def delay(call: Call) -> None:
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
             raise UsageError(f"{text!r} is no delay; write a number of seconds, or the word default")
-    with _ordering(call) as (name, _, frontier):
-        frontier.order_delay(name, seconds, call.project.now)
+    with _ordering(call) as (name, _, edits):
+        edits.delay(name, seconds)
     source = "set by the operator"
     if seconds is None:
         seconds, setting = call.project.delay_of(name)
@@ -271,20 +209,43 @@ def delay(call: Call) -> None:
 def block(call: Call) -> None:
     """Orders that a host is visited no more, in the crawls to come; its pages stay queued. Raises
     `UnknownHost`."""
-    now = call.project.now
-    with _ordering(call) as (name, store, frontier):
+    with _ordering(call) as (name, store, edits):
         queued = facts.host_row(store, name).pending
-        frontier.block(name, now)
+        edits.block(name)
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
-    call.output.answer({"host": name, "blocked": int(now), "queued": queued}, text)
+    call.output.answer({"host": name, "blocked": int(call.project.now), "queued": queued}, text)
 
 
 def unblock(call: Call) -> None:
     """Orders that a blocked host is visited again, and ends its rest after trouble. Raises `UnknownHost`."""
-    with _ordering(call) as (name, _, frontier):
-        was_shut = frontier.unblock(name, call.project.now)
+    with _ordering(call) as (name, _, edits):
+        was_shut = edits.unblock(name)
     text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
     call.output.answer({"host": name, "blocked": None}, text)
+
+
+# -- a running crawl ---------------------------------------------------------------------------------------
+
+
+def pause(call: Call) -> None:
+    """Has a running crawl hand out no more requests; it stays open. Raises `NoCrawl`."""
+    under_way = call.project.running_crawl().call("pause")
+    text = f"Paused: nothing more is handed out until resume; {under_way:,} requests under way end."
+    call.output.answer({"paused": True, "under_way": under_way}, text)
+
+
+def resume(call: Call) -> None:
+    """Has a running crawl go on. Raises `NoCrawl`."""
+    was_paused = call.project.running_crawl().call("resume")
+    text = "The crawl goes on." if was_paused else "The crawl was not paused."
+    call.output.answer({"paused": False, "was_paused": was_paused}, text)
+
+
+def stop(call: Call) -> None:
+    """Has a running crawl end, as by Ctrl-C. Raises `NoCrawl`."""
+    under_way = call.project.running_crawl().call("stop")
+    text = f"The crawl ends, after {under_way:,} requests under way; what is queued stays queued."
+    call.output.answer({"stopped": True, "under_way": under_way}, text)
 
 
 # -- everything --------------------------------------------------------------------------------------------

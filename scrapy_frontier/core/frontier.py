@@ -14,7 +14,9 @@ Pages of one host that have the same content: the first of them stands for all.
 
 from __future__ import annotations
 
+import heapq
 import random
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from .hosts.host import FOREVER, ROBOTS_TXT
@@ -38,13 +40,13 @@ from .transitions import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from pathlib import Path
 
-    from .hosts.host import Host, Trouble
+    from .hosts.host import Host, HostClock, Trouble
     from .hosts.trouble import Cooled, GivenUpPages
     from .pages.edits import FingerprintOf
     from .ranking.scorer import Scorer
     from .store.leveldb import Store
+    from .store.queue_keys import QueuePlace
     from .store.records import Page, RequestFacts, RobotsCopy, SiteSitemaps, Totals
 
 
@@ -110,11 +112,6 @@ class Frontier:
 
     # -- what there is ---------------------------------------------------------------------------------
 
-    @property
-    def directory(self) -> Path:
-        """The directory of the store."""
-        return self._store.directory
-
     def totals(self) -> Totals:
         """What all runs together hold, open ends too, by kept counters: as `scrapy frontier stats`."""
         return self._batch.counts.totals()
@@ -172,6 +169,28 @@ class Frontier:
         return self._end.left_over(
             now, self._waiting.next, self._batch.counts.states[State.QUEUED] - self.withheld
         )
+
+    def clock(self, name: str, now: float) -> HostClock | None:
+        """Return the clock of a host in memory whose rows may not tell it: it waits at *now*, or not only the
+        settings ask for its delay. None for any other."""
+        host = self._hosts.by_name.get(name)
+        if host is None or (max(host.ready_at, host.held_until) <= now and host.is_slowed_by_settings_only):
+            return None
+        return host.clock(now)
+
+    def clocks(self, now: float) -> Iterator[tuple[str, HostClock | None]]:
+        """Yield the `clock` of each host in memory, 1 us; those that come meanwhile are left out."""
+        for name in list(self._hosts.by_name):
+            yield name, self.clock(name, now)
+
+    def largest_hosts(self, most: int) -> list[str]:
+        """Return the names of the *most* hosts in memory with most queued pages, but for compact ones."""
+        found = heapq.nlargest(most, self._hosts.by_name.values(), key=attrgetter("queued"))
+        return [host.name for host in found]
+
+    def under_way(self) -> dict[PageId, float]:
+        """Return the leased pages, and since when each is (POSIX seconds)."""
+        return self._leases.under_way()
 
     def is_of_this_run(self, page_id: PageId) -> bool:
         """Return whether a page was discovered since the frontier was opened; true for a further visit."""
@@ -280,9 +299,11 @@ class Frontier:
         """Make a page due that is said to have changed; see `Edits.make_due`."""
         return self._edits.make_due(page_id, now)
 
-    def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
+    def forget(
+        self, page_id: PageId, fingerprint_of: FingerprintOf, now: float, place: QueuePlace | None = None
+    ) -> bool:
         """Remove all that is known of a page that is not leased; see `Edits.forget`."""
-        return self._edits.forget(page_id, fingerprint_of, now)
+        return self._edits.forget(page_id, fingerprint_of, now, place)
 
     def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
         """Forget every page of a host, yielding the number forgotten so far; see `Edits.forget_host`."""

@@ -127,7 +127,9 @@ class Crawl:
         self, crawler: Crawler, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]
     ) -> None:
         self.crawler = crawler
+        self.spider = spider
         self.reporter = reporter
+        self.is_paused = False  # by the operator: nothing is handed out
         settings = self.settings = FrontierSettings(crawler.settings)
         clock = settings.clock
         self.clock = steady_clock() if clock is None else never_back(clock, time_of(clock))
@@ -151,7 +153,7 @@ class Crawl:
     def _open_frontier(self, directory: str, spider: Spider, undo: ExitStack) -> Frontier:
         """Opens the frontier in *directory*; *undo* closes it."""
         crawler, settings = self.crawler, self.settings
-        store = open_store(directory, self.identities.scheme)
+        store = self.store = open_store(directory, self.identities.scheme)
         undo.callback(store.close)
         self._dupefilter = DupeFilter(crawler, self.reporter)
         politeness = default_politeness(crawler.settings, spider)

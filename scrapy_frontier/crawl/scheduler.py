@@ -23,6 +23,7 @@ from ..core.transitions import Event
 from . import scrapy_internals
 from .assembly import Crawl
 from .codec import Unreadable, copied
+from .control import RunningFrontier
 from .engine_watch import Watch
 from .enqueue import Listed
 from .in_flight import ActiveRequest, describe, use_up_retries
@@ -92,6 +93,13 @@ class FrontierScheduler(BaseScheduler):
         """As long as the requests that are in memory only."""
         return range(0 if self._crawl is None else len(self._crawl.requests.in_memory))
 
+    @property
+    def frontier(self) -> RunningFrontier:
+        """The frontier while it is open, to look into and to steer. Raises `FrontierError` when it is not."""
+        if self._crawl is None:
+            raise FrontierError("the frontier is not open: use it from spider_opened to spider_closed")
+        return RunningFrontier(self._crawl)
+
     # -- Scrapy's contract ---------------------------------------------------------------------------
 
     def open(self, spider: Spider) -> None:
@@ -138,6 +146,8 @@ class FrontierScheduler(BaseScheduler):
         crawl = self._crawl
         if crawl is None:
             return self._error is not None  # until the spider is closed for it
+        if crawl.is_paused:
+            return True
         now, end_wait = crawl.clock(), crawl.settings.end_wait
         end = crawl.frontier.ends_at(now, end_wait)
         crawl.log.log_news()
@@ -238,7 +248,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _next(self) -> Request | None:
         crawl = self._crawl
-        if crawl is None or self._error is not None:
+        if crawl is None or self._error is not None or crawl.is_paused:
             return None
         frontier, now = crawl.frontier, crawl.clock()
         if len(crawl.active_requests) >= self._most and not self._watch.is_held_up(now, self._most):

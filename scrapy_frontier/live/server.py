@@ -6,6 +6,7 @@ readable by its owner alone, says at which port and with which token; it goes wi
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import json
@@ -19,8 +20,13 @@ from aiohttp import web
 from scrapy import signals
 from scrapy.exceptions import UsageError
 
+from ..core.admin import database_files
 from ..core.errors import FrontierError, UnreadableRow
+from ..core.store.queue_keys import QueuePlace
+from ..crawl import scrapy_internals
 from ..crawl.assembly import closing
+from ..crawl.control import Added, RunningFrontier
+from .client import ADDRESS, LIVE_FILE
 from .dashboard import Dashboard
 
 if TYPE_CHECKING:
@@ -35,10 +41,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ADDRESS = "127.0.0.1"
-LIVE_FILE = "frontier.live"
 OPEN_TO_ALL = {"/", "/health", "/metrics"}  # without the token: no URL is told there
 STOP_TIMEOUT = 1.0  # seconds that requests under way have at the end
+_MOST_HOSTS = 200  # in one answer: 10 ms
+_HOSTS_AT_ONCE = 1000
+_PAGES_AT_ONCE = 20
 _encode = partial(json.dumps, allow_nan=False)
 
 
@@ -54,11 +61,13 @@ class LiveServer:
         self.crawl: Crawl | None = crawl
         self.token = secrets.token_urlsafe(24)
         self._port = port
-        self._file = crawl.frontier.directory / LIVE_FILE
+        self._file = crawl.store.directory / LIVE_FILE
         self._hosts: set[str] = set()  # by which this server may be called
         self._application = web.Application(middlewares=[self._guard])
         self._runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=STOP_TIMEOUT)
         self.add("GET", "/health", self._health)
+        self.add("GET", "/api/{name}", self._api)
+        self.add("POST", "/api/{name}", self._api)
         Dashboard(self.add, crawler, crawl)
         crawler.signals.connect(self.start, signals.engine_started)
         crawler.signals.connect(self._close, closing)
@@ -87,6 +96,7 @@ class LiveServer:
                 await web.TCPSite(self._runner, ADDRESS, 0).start()
             self._port = self._runner.addresses[0][1]
             self._hosts = {f"{name}:{self._port}" for name in (ADDRESS, "localhost")}
+            database_files.remove_copies(self._file.parent)  # that commands left which were killed
             write_private(self._file, {"port": self._port, "token": self.token, "pid": os.getpid()})
         except OSError as error:
             words = "No dashboard, and no commands while the crawl runs: cannot listen on %s (%s)"
@@ -138,6 +148,126 @@ class LiveServer:
     async def _health(self, request: web.Request) -> web.Response:
         spider = self.crawler.spider
         return answer({"status": "ok", "spider": spider.name if spider else None, "pid": os.getpid()})
+
+    async def _api(self, request: web.Request) -> web.Response:
+        """Answers ``/api/`` and the name of one of `_READS` or `_ORDERS`; arguments are those of a query, or
+        an object in JSON."""
+        name, is_order = request.match_info["name"], request.method == "POST"
+        call = _READS.get(name) or (_ORDERS.get(name) if is_order else None)
+        if call is None:
+            return refusal(404, "unknown", f"there is no {request.method} /api/{name}")
+        arguments = await request.json() if is_order and request.can_read_body else dict(request.query)
+        assert self.crawl is not None
+        found = await call(RunningFrontier(self.crawl), **arguments)
+        if is_order:
+            scrapy_internals.wake(self.crawler)
+        return answer(found)
+
+
+# -- what can be asked and ordered: each gives the event loop back within some milliseconds ------------------
+
+
+async def _counts(frontier: RunningFrontier) -> dict[str, object]:
+    return frontier.counts()._asdict()
+
+
+async def _hosts(frontier: RunningFrontier, most: str | int = 20) -> list[dict[str, object]]:
+    return [view._asdict() for view in frontier.hosts(min(int(most), _MOST_HOSTS))]
+
+
+async def _why(frontier: RunningFrontier, url: str) -> dict[str, str]:
+    return {"url": url, "why": frontier.why(url)}
+
+
+async def _copy(frontier: RunningFrontier) -> dict[str, object]:
+    """Copies the database for a command, and tells what only this process knows."""
+    target = await frontier.copy()
+    clocks = {}
+    for number, (host, clock) in enumerate(frontier.clocks()):
+        if clock is not None:
+            clocks[host] = clock
+        if not number % _HOSTS_AT_ONCE:
+            await asyncio.sleep(0)
+    return {"copy": target.name, "clocks": clocks, "under_way": frontier.under_way()}
+
+
+async def _add(frontier: RunningFrontier, urls: list[str], **how: Any) -> Added:
+    new, known, refused = 0, 0, list[str]()
+    for start in range(0, len(urls), _PAGES_AT_ONCE):
+        added = frontier.add(urls[start : start + _PAGES_AT_ONCE], **how)
+        new, known, refused = new + added.new, known + added.known, refused + added.refused
+        await asyncio.sleep(0)
+    return Added(new, known, refused)
+
+
+async def _requeue(frontier: RunningFrontier, pages: list[int], force: bool = False) -> int:
+    count = 0
+    for start in range(0, len(pages), _PAGES_AT_ONCE):
+        count += frontier.requeue(pages[start : start + _PAGES_AT_ONCE], force)
+        await asyncio.sleep(0)
+    return count
+
+
+async def _forget(frontier: RunningFrontier, page: int, place: tuple[str, str, str] | None = None) -> bool:
+    known = None
+    if place is not None:
+        key, sort_key, host = place
+        known = QueuePlace(bytes.fromhex(key), bytes.fromhex(sort_key), host)
+    return frontier.forget(page, known)
+
+
+async def _forget_host(frontier: RunningFrontier, host: str) -> int:
+    count = 0
+    for count in frontier.forget_host(host):  # noqa: B007
+        await asyncio.sleep(0)
+    return count
+
+
+async def _block(frontier: RunningFrontier, host: str) -> None:
+    frontier.block(host)
+
+
+async def _unblock(frontier: RunningFrontier, host: str) -> bool:
+    return frontier.unblock(host)
+
+
+async def _delay(frontier: RunningFrontier, host: str, seconds: float | None = None) -> None:
+    frontier.delay(host, seconds)
+
+
+async def _pause(frontier: RunningFrontier) -> int:
+    frontier.pause()
+    return len(frontier.under_way())
+
+
+async def _resume(frontier: RunningFrontier) -> bool:
+    was_paused = frontier.is_paused
+    frontier.resume()
+    return was_paused
+
+
+async def _stop(frontier: RunningFrontier) -> int:
+    frontier.stop()
+    return len(frontier.under_way())
+
+
+_READS: dict[str, Callable[..., Awaitable[object]]] = {"counts": _counts, "hosts": _hosts, "why": _why}
+_ORDERS: dict[str, Callable[..., Awaitable[object]]] = {
+    "copy": _copy,
+    "add": _add,
+    "requeue": _requeue,
+    "forget": _forget,
+    "forget_host": _forget_host,
+    "block": _block,
+    "unblock": _unblock,
+    "delay": _delay,
+    "pause": _pause,
+    "resume": _resume,
+    "stop": _stop,
+}
+
+
+# -- answers -------------------------------------------------------------------------------------------------
 
 
 def answer(document: Any, status: int = 200) -> web.Response:

@@ -400,16 +400,6 @@ def test_a_url_that_is_not_known(frontier: Frontiers) -> None:
     answer = frontier("why", "http://nobody.example/")
     assert answer.code == 1
     assert " ".join(answer.out.split()) == f"{UNKNOWN}. {explain.BY_FIND}"
-    assert "but http://h1.example/31 is known" in said(frontier, "http://h1.example:80/31")
-    for address in ("http://[2001:db8::1]:8080/x", "http://www./"):
-        assert said(frontier, address) == " ".join(answer.out.split()), (
-            "what is put together from it is no URL"
-        )
-    frontier("add", "http://user:pw@www.h1.example/")
-    assert "but http://user:pw@www.h1.example/ is known" in said(frontier, "http://user:pw@h1.example/")
-    assert said(frontier, "https://www.h1.example/31/") == (
-        f"{UNKNOWN}, but http://h1.example/31 is known. {explain.BY_FIND}"
-    )
 
 
 def test_every_state_has_its_sentence() -> None:

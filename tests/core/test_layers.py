@@ -37,7 +37,7 @@ ALLOWED = {
     "settings": {*BELOW_PAGES, "core/pages"},
     "signals": set(),
     "addon": {"settings"},
-    "crawl": BELOW_CRAWL,
+    "crawl": {*BELOW_CRAWL, "core/admin"},
     "downloadermiddlewares": BESIDE_CRAWL,
     "spidermiddlewares": BESIDE_CRAWL,
     "extensions": BESIDE_CRAWL,

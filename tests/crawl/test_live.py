@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import stat
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
+from conftest import environment, wait_until
+from nursery import nursery
 from server import Answer, links
 
 if TYPE_CHECKING:
@@ -53,7 +56,8 @@ def live(web: Web, start: Callable[..., Crawl]) -> Crawl:
     web.on("/", Answer(body=links(*urls)))
     web.on("/1", Answer(until=lambda: len(urls) < 5))
     crawl = start(Live, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}, web=web.url("/"))
-    crawl.wait_for("Dashboard: http://127.0.0.1:").urls = urls
+    wait_until(lambda: any(visit.path == "/1" for visit in web.visits))
+    crawl.urls = urls
     return crawl
 
 
@@ -111,3 +115,60 @@ def test_a_taken_port_is_told(web: Web, run: Callable[..., Crawl]) -> None:
     assert crawl.reason == "finished"
     assert f"FRONTIER_DASHBOARD = {port}: that port is taken" in crawl.log
     assert "Dashboard: http://127.0.0.1:" in crawl.log
+
+
+# -- commands ------------------------------------------------------------------------------------------------
+
+
+def command(directory: Path, *arguments: object) -> tuple[int, str, str]:
+    """What ``scrapy frontier ...`` prints in a process of its own, with its exit code."""
+    given = ["-m", "scrapy", "frontier", *map(str, arguments), "--dir", str(directory / "frontier")]
+    given += ["-s", "FRONTIER_LINKS=all"]
+    done = nursery.run(given, environment(), directory)
+    return done.returncode, done.stdout, done.stderr
+
+
+def exported(directory: Path, *arguments: object) -> tuple[int, str, str]:
+    """The same of a command that writes a file, which is in the place of its last line."""
+    file = directory / "exported"
+    code, said, error = command(directory, *arguments)
+    content = gzip.decompress(file.read_bytes()) if arguments[0] == "export" else file.read_bytes()
+    lines = [line for line in content.decode().splitlines() if '"exported"' not in line]
+    return code, said.partition(" (")[0], "\n".join(lines) + error
+
+
+PAUSED = "Paused: nothing more is handed out until resume; 1 requests under way end.\n"
+READERS = [
+    ("hosts",),
+    ("hosts", "--json"),
+    ("queue", "--limit", 0),
+    ("find", "."),
+    ("why", "{}/2"),
+    ("why", "{}/", "--record"),
+    ("links", "{}/", "--out"),
+    ("links", "{}/2", "--in"),
+    ("top", "--by", "pagerank", "--json"),
+    ("check", "--json"),
+]
+
+
+def test_every_command_prints_what_it_would_of_the_stopped_crawl(
+    web: Web, live: Crawl, tmp_path: Path
+) -> None:
+    """The crawl is paused, so that both see the same; it is killed, so that nothing is written meanwhile."""
+    base = web.url("/").rstrip("/")
+    readers = [[str(word).format(base) for word in reader] for reader in READERS]
+    assert command(tmp_path, "pause")[:2] == (0, PAUSED)
+    live.urls.clear()
+    wait_until(lambda: "being fetched" not in command(tmp_path, "why", f"{base}/1")[1])
+    before = [command(tmp_path, *reader) for reader in readers]
+    written = exported(tmp_path, "export", "exported")
+    code, stats, _ = command(tmp_path, "stats")
+    assert code == 0
+    assert f"running, in process {live.process.pid}" in stats
+    assert not list((tmp_path / "frontier").glob("copy-*"))
+    live.kill()
+    assert [command(tmp_path, *reader) for reader in readers] == before
+    assert exported(tmp_path, "export", "exported") == written
+    assert "killed" in command(tmp_path, "stats")[1]
+    assert [code for code, _, _ in before] == [0] * len(readers)

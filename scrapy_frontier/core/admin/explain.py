@@ -33,7 +33,8 @@ FAR = 10_000  # pages of its host before it; more are not counted
 
 
 class Facts(NamedTuple):
-    """All that bears on a page: ``place`` is its queue or waiting row, ``redirects`` the pages it led to."""
+    """All that bears on a page: ``place`` is its queue or waiting row, ``redirects`` the pages it led to;
+    ``leased_at`` is since when a running crawl fetches it (POSIX seconds)."""
 
     page: Page
     host: HostView
@@ -43,16 +44,24 @@ class Facts(NamedTuple):
     now: float
     robots: records.RobotsCopy | None
     agent: str
+    leased_at: float | None = None
 
 
 def gather(
-    store: Store, page_id: PageId, page: Page, pause_of: PauseOf, max_attempts: int, now: float, agent: str
+    store: Store,
+    page_id: PageId,
+    page: Page,
+    pause_of: PauseOf,
+    max_attempts: int,
+    now: float,
+    agent: str,
+    far: int,
 ) -> Facts:
-    """Reads the facts on a page; walks the queue of its host as far as `FAR`. *agent* is the user agent that
+    """Reads the facts on a page; walks the queue of its host as far as *far*. *agent* is the user agent that
     obeys robots.txt, empty if it is not obeyed."""
     name = host_of_page(page)
     is_queued = page.state is State.QUEUED or page.is_due
-    place = queue_keys.find_place(store, page_id, name, FAR) if is_queued else None
+    place = queue_keys.find_place(store, page_id, name, far) if is_queued else None
     host = find_host(store, name, pause_of, now)
     redirects = redirects_of(store, page)
     robots = robots_copy(store, page.url) if agent else None
@@ -61,6 +70,9 @@ def gather(
 
 def why(facts: Facts) -> str:
     """Returns a sentence on the state of the page, and another if it comes back."""
+    if facts.leased_at is not None:
+        for_how_long, attempt = span(max(facts.now - facts.leased_at, 0.0)), facts.page.attempts + 1
+        return f"It is being fetched, for {for_how_long} now: attempt {attempt} of {facts.max_attempts}."
     page, now, sentence = facts.page, facts.now, _SENTENCES[facts.page.state](facts)
     due = when_due(page.visits, now)
     if page.state not in FINISHED or page.visits is None or not due:
@@ -72,9 +84,9 @@ def why(facts: Facts) -> str:
     return f"{sentence} {due}"
 
 
-def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str:
-    """Returns a sentence on a *url* that is not known: it looks like a trap, or no link to it was accepted.
-    *similar* finds a known URL like it."""
+def why_unknown(url: str, limits: TrapLimits) -> str:
+    """Returns a sentence on a *url* that is not known: it looks like a trap, or no link to it was
+    accepted."""
     traps = {
         LONG_URL: f"it is longer than URLLENGTH_LIMIT = {limits.length}",
         DEEP_PATH: f"its path has more than {limits.depth} segments; FRONTIER_TRAPS is on",
@@ -82,8 +94,7 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
     }
     if (kind := trap(url, limits)) is not None:
         return f"It is not known, and links to it are refused, because it looks like a trap: {traps[kind]}."
-    known = f", but {other} is known" if (other := similar()) else ""
-    return f"No plain GET of it is known: no link to it was accepted, and it was no seed{known}. {BY_FIND}"
+    return f"No plain GET of it is known: no link to it was accepted, and it was no seed. {BY_FIND}"
 
 
 def why_unreadable(store: Store, page_id: PageId) -> str:

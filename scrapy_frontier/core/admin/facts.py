@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..errors import UnreadableRow, decode_or_none
-from ..hosts.host import OPERATOR, ROBOTS_TXT, deciding, host_of_page, is_of_host
+from ..hosts.host import FROM_SETTINGS, OPERATOR, ROBOTS_TXT, deciding, host_of_page, is_of_host
 from ..hosts.robots_policy import robots_status
 from ..parse.urls import host_of, origin_of
 from ..ranking import graph
 from ..store import keys, records
 from ..store.keys import State
 from ..store.link_rows import CANONICAL, INTERNAL, KIND, KINDS, NOFOLLOW, REDIRECT, Edge
+from ..store.queue_keys import find_place
 from ..transitions import TABLE, Event
 from . import page_visits
 
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator
 
+    from ..hosts.host import HostClock
     from ..store.keys import PageId
     from ..store.leveldb import Store
+    from ..store.queue_keys import QueuePlace
 
     Trail = list[records.Page | None]  # None for a page whose row is not there
 
@@ -112,6 +115,7 @@ class Pause(NamedTuple):
 if TYPE_CHECKING:
     DelayOf = Callable[[str], tuple[float, str]]  # of a host by the settings: seconds, and which setting
     PauseOf = Callable[[str], Pause]
+    ClockOf = Callable[[str], HostClock | None]  # None: its rows tell it
 
 
 class HostView(NamedTuple):
@@ -189,9 +193,11 @@ def hosts(store: Store, pause_of: PauseOf, now: float) -> Iterator[HostView]:
         yield find_host(store, name.decode(errors="replace"), pause_of, now)
 
 
-def pauses(store: Store, delay_of: DelayOf, agent: str, now: float) -> PauseOf:
-    """Returns a function that gives the pause of a host: by the settings (*delay_of*), and by what its kept
-    robots.txt asks of *agent* (empty: it is not obeyed).
+def pauses(
+    store: Store, delay_of: DelayOf, agent: str, now: float, clock_of: ClockOf | None = None
+) -> PauseOf:
+    """Returns a function that gives the pause of a host: by the settings (*delay_of*), by what its kept
+    robots.txt asks of *agent* (empty: it is not obeyed), and by its clock in a running crawl (*clock_of*).
 
     A host is held while each robots.txt that is kept of it, one for each scheme and port, holds its pages: it
     cannot be read, or asks for other hours. Two short scans a host, and 30 us for each file.
@@ -205,6 +211,11 @@ def pauses(store: Store, delay_of: DelayOf, agent: str, now: float) -> PauseOf:
             held.append(status.held_until(now))
             if (asked := status.delay(now)) > delay:
                 delay, source = asked, ROBOTS_TXT
+        clock = None if clock_of is None else clock_of(host)
+        if clock is not None:
+            if clock.source != FROM_SETTINGS:  # the site that asks for it
+                source = ROBOTS_TXT
+            return Pause(clock.delay, source, max(clock.until, min(held, default=0.0)))
         return Pause(delay, source, min(held, default=0.0))
 
     return pause_of
@@ -272,6 +283,14 @@ def find_page(store: Store, fingerprint: bytes) -> PageId | None:
     """Returns the id of the page with *fingerprint*, or None; one lookup."""
     stored = store.get(keys.INDEX + fingerprint)
     return None if stored is None else keys.id_in(stored)
+
+
+def place_of(store: Store, page_id: PageId) -> QueuePlace | None:
+    """Returns the place of a page in a queue, or None; takes time with the queue of its host."""
+    page = legible_page(store, page_id)
+    if page is None or not (page.state is State.QUEUED or page.is_due):
+        return None
+    return find_place(store, page_id, host_of_page(page))
 
 
 def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, records.Page]]:

@@ -74,6 +74,15 @@ class Delay(NamedTuple):
     source: str
 
 
+class HostClock(NamedTuple):
+    """The ``delay`` between two requests to a host in seconds and its ``source``, the operator's left out,
+    and ``until`` when the host waits (POSIX seconds; 0: it does not)."""
+
+    delay: float
+    source: str
+    until: float
+
+
 def deciding(asked: Mapping[str, float]) -> Delay:
     """The delay that holds, of those *asked* for in seconds by source: the operator's, else the largest; of
     equals the one that was named first. There must be one."""
@@ -290,6 +299,18 @@ class Host(KeptHost, QueueHeads):
     def is_slowed_by_site(self) -> bool:
         """Whether a site asks for a delay: then one request is under way at once."""
         return len(self.asked) > 1 and not NO_SITES.issuperset(self.asked)
+
+    @property
+    def is_slowed_by_settings_only(self) -> bool:
+        """Whether nothing but the settings asks for its delay."""
+        return self.asked is by_settings(self.delay)
+
+    def clock(self, now: float) -> HostClock:
+        """Its clock at *now*. While its robots.txt is on its way it does not count as held: that takes
+        seconds, and nothing says how many."""
+        asked = {source: seconds for source, seconds in self.asked.items() if source != OPERATOR}
+        held_until = self.held_until if now < self.held_until < FOREVER else 0.0
+        return HostClock(*deciding(asked or by_settings(0.0)), max(self.ready_at, held_until))
 
     def reset_clock(self) -> None:
         """Work out ``ready_at`` anew, from the last request, the delay and the cooldown. `Turns.put` has to

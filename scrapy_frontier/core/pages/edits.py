@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
 
-_AT_A_TIME = 1000  # pages in one batch
+_AT_A_TIME = 100  # pages in one batch, or rows that one step reads; 5 ms
 
 
 class _Doomed(NamedTuple):
@@ -158,17 +158,23 @@ class Edits:
         not. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
         return page_id not in self._leases.pages() and self._revisits.queue.make_due(page_id, now)
 
-    def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
+    def forget(
+        self, page_id: PageId, fingerprint_of: FingerprintOf, now: float, place: QueuePlace | None = None
+    ) -> bool:
         """Remove all that is known of a page; false if it is leased or unknown.
 
         *fingerprint_of* returns the fingerprint of the request in a `Page`; if it returns None, the whole
-        index is read. Links to the page stay on the pages that have them. Committed; O(queue of its host).
+        index is read. Links to the page stay on the pages that have them. Committed; O(queue of its host),
+        but for a page that still has the *place* that was read before.
         Raises `FrontierUnwritable`, and `UnreadableRow` if its row does not decode.
         """
         page = self._page_index.page(page_id)
         if page is None or page_id in self._leases.pages():
             return False
-        place = queue_keys.find_place(self._batch.store, page_id, host_of_page(page))
+        if place is not None:
+            place = self._place_now(place, page_id)
+        elif page.state is State.QUEUED or page.is_due:
+            place = queue_keys.find_place(self._batch.store, page_id, host_of_page(page))
         doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         if doomed.fingerprint is None:
             self._forget_by_index([doomed], now)
@@ -180,26 +186,31 @@ class Edits:
     def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
         """`forget` every page in the queue of *name*, or with that host in its URL, a batch at a time.
 
-        Yields the number forgotten so far; these are done even if it raises later. The host row stays if the
-        host was visited, so that its delay holds if it is added again. O(pages).
+        Yields the number forgotten so far, after some milliseconds each: the crawl may go on in between. They
+        are done even if it raises later. The host row stays if the host was visited, so that its delay holds
+        if it is added again. O(pages).
         """
         self._batch.commit()
-        count, leased = 0, self._leases.pages()
+        count, names = 0, {name}
         without_index: list[_Doomed] = []
         store = self._batch.store
-        stored = (decode_or_none(records.decode_page, value) for _, value in store.scan(keys.PAGE))
-        names = {name} | queues_with((page for page in stored if page is not None), name)
-        for doomed in self._pages_of(name, names, fingerprint_of, now):
-            if doomed.page_id in leased:
-                continue
-            if doomed.fingerprint is None and doomed.page_id < keys.FIRST_VISIT:
-                without_index.append(doomed)
-                continue
-            self._forget(doomed, now)
-            count += 1
-            if count % _AT_A_TIME == 0:
+        for number, (_, value) in enumerate(store.scan(keys.PAGE), 1):
+            page = decode_or_none(records.decode_page, value)
+            if page is not None:
+                names |= queues_with((page,), name)
+            if not number % _AT_A_TIME:
                 yield count
-                leased = self._leases.pages()
+        for number, doomed in enumerate(self._pages_of(name, names, fingerprint_of, now), 1):
+            if doomed is not None and doomed.page_id not in self._leases.pages():
+                if doomed.fingerprint is None and doomed.page_id < keys.FIRST_VISIT:
+                    without_index.append(doomed)
+                else:
+                    self._forget(doomed, now)
+                    count += 1
+            if not number % _AT_A_TIME:
+                self._write(now)
+                yield count
+        leased = self._leases.pages()
         self._forget_by_index([doomed for doomed in without_index if doomed.page_id not in leased], now)
         self._write(now)
         for each in names:
@@ -211,26 +222,32 @@ class Edits:
 
     def _pages_of(
         self, name: str, names: set[str], fingerprint_of: FingerprintOf, now: float
-    ) -> Iterator[_Doomed]:
-        """Yield the queued pages by their rows in the queues of *names*, then the finished ones."""
+    ) -> Iterator[_Doomed | None]:
+        """Yield the queued pages by their rows in the queues of *names*, then the finished ones; None for any
+        other row."""
         store = self._batch.store
         queued = (queue_keys.queued_places(store, each) for each in sorted(names))
         waiting = (place for place in queue_keys.waiting_places(store) if place.host in names)
         for place in chain(chain.from_iterable(queued), waiting):
             page_id = queue_keys.sort_key_id(place.sort_key)
             page = decode_or_none(self._page_index.page, page_id)
-            if page is None or not is_of_host(page, name):
-                continue
-            here = self._place_now(place, page_id)
-            if here is not None:
+            here = None
+            if page is not None and is_of_host(page, name):
+                here = self._place_now(place, page_id)
+            if page is None or here is None:
+                yield None
+            else:
                 yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
         for key, value in self._batch.store.scan(keys.PAGE):
             page_id, page = keys.key_id(key), decode_or_none(records.decode_page, value)
             if page is None or not is_of_host(page, name):
+                yield None
                 continue
             page = self._batch.read_page(page_id)  # the scan shows what was there when it began
-            if page is not None and page.state is not State.QUEUED and is_of_host(page, name):
+            if page is None or page.state is State.QUEUED or not is_of_host(page, name):
+                yield None
+            else:
                 here = queue_keys.find_place(store, page_id, host_of_page(page)) if page.is_due else None
                 yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
 
