@@ -14,9 +14,7 @@ Pages of one host that have the same content: the first of them stands for all.
 
 from __future__ import annotations
 
-import heapq
 import random
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from .hosts.host import FOREVER, ROBOTS_TXT
@@ -177,20 +175,6 @@ class Frontier:
         if host is None or (max(host.ready_at, host.held_until) <= now and host.is_slowed_by_settings_only):
             return None
         return host.clock(now)
-
-    def clocks(self, now: float) -> Iterator[tuple[str, HostClock | None]]:
-        """Yield the `clock` of each host in memory, 1 us; those that come meanwhile are left out."""
-        for name in list(self._hosts.by_name):
-            yield name, self.clock(name, now)
-
-    def largest_hosts(self, most: int) -> list[str]:
-        """Return the names of the *most* hosts in memory with most queued pages, but for compact ones."""
-        found = heapq.nlargest(most, self._hosts.by_name.values(), key=attrgetter("queued"))
-        return [host.name for host in found]
-
-    def under_way(self) -> dict[PageId, float]:
-        """Return the leased pages, and since when each is (POSIX seconds)."""
-        return self._leases.under_way()
 
     def is_of_this_run(self, page_id: PageId) -> bool:
         """Return whether a page was discovered since the frontier was opened; true for a further visit."""

@@ -6,7 +6,9 @@ is ``crawler.engine.scheduler.frontier``.
 
 from __future__ import annotations
 
+import heapq
 import re
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
@@ -264,8 +266,8 @@ class RunningFrontier(FrontierEdits):
         now = self._clock()
         self._frontier.commit()
         pause_of = self._pauses(now)
-        names = self._frontier.largest_hosts(most)
-        return [facts.find_host(self._crawl.store, name, pause_of, now) for name in names]
+        largest = heapq.nlargest(most, self._frontier.awake_hosts(), key=attrgetter("queued"))
+        return [facts.find_host(self._crawl.store, host.name, pause_of, now) for host in largest]
 
     def why(self, url: str) -> str:
         """Returns a sentence on why the page of *url* is in its state. Raises `UsageError` for what is no
@@ -283,7 +285,7 @@ class RunningFrontier(FrontierEdits):
         found = explain.gather(
             crawl.store, page_id, page, self._pauses(now), attempts, now, self._agent, _NEAR
         )
-        return explain.why(found._replace(leased_at=self._frontier.under_way().get(page_id)))
+        return explain.why(found._replace(leased_at=self.under_way().get(page_id)))
 
     def _pauses(self, now: float) -> facts.PauseOf:
         crawl = self._crawl
@@ -295,11 +297,13 @@ class RunningFrontier(FrontierEdits):
 
     def under_way(self) -> dict[PageId, float]:
         """Returns the pages that are being fetched, and since when each is (POSIX seconds)."""
-        return self._frontier.under_way()
+        return {lease.page_id: lease.leased_at for lease in self._frontier.leases()}
 
     def clocks(self) -> Iterator[tuple[str, HostClock | None]]:
-        """Yields the clocks of the hosts in memory; None for one whose rows tell it."""
-        return self._frontier.clocks(self._clock())
+        """Yields the clocks of the hosts in memory, 1 us each; None for one whose rows tell it."""
+        now = self._clock()
+        for host in list(self._frontier.awake_hosts()):
+            yield host.name, self._frontier.clock(host.name, now)
 
     async def copy(self) -> Path:
         """Returns a new directory with the database as it is now, made in a thread; the caller removes it."""

@@ -80,10 +80,6 @@ class Leases:
         """Return the ids of the leased pages."""
         return {lease.page_id for lease in self._out.values()}
 
-    def under_way(self) -> dict[PageId, float]:
-        """Return the leased pages, and since when each is (POSIX seconds)."""
-        return {lease.page_id: lease.leased_at for lease in self._out.values()}
-
     def change_page(self, page_id: PageId, page: Page) -> bool:
         """Replace the record of the page of a lease, so that it stands when the lease ends; false if the page
         is not leased."""
