@@ -26,7 +26,7 @@ from ..core.hosts.host import FOREVER
 from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
 from . import directory as jobdirs
 from . import scrapy_internals
-from .callback_requests import CallbackOutput
+from .callback_requests import CallbackOutput, RequestPath
 from .choose_scorer import make_scorer
 from .clock import SuspendDetector, boot_time, never_back, steady_clock
 from .directory import SYNC_INTERVAL, Upkeep, open_store
@@ -212,30 +212,24 @@ class Crawl:
         self.engine_timer = EngineTimer(crawler)
         self.commit_timer = CommitTimer(frontier, failed)
         self.recovery = Recovery(crawler, frontier, clock, lambda: not self.active_requests, failed)
-        self.output = CallbackOutput(crawler, self.commit_timer.start)
+        self.output = CallbackOutput(self.path, self.commit_timer.start)
         self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
 
     def _make_parts_for_links(self) -> None:
         """Makes what collects and follows the links of pages."""
-        crawler, settings, reporter = self.crawler, self.settings, self.reporter
+        crawler, settings = self.crawler, self.settings
+        self.path = RequestPath(crawler, SPIDER_MIDDLEWARE)
         self.links: Outlinks | None = None
         if self.keeps_links:
             from .outlinks import Outlinks
 
-            self.links = Outlinks(settings, self.frontier, self.enqueuer, self.active_requests, reporter)
+            self.links = Outlinks(settings, self.frontier, self.enqueuer, self.active_requests, self.reporter)
         self.follow: Follow | None = None
         if scrapy_internals.has_middleware(crawler, SPIDER_MIDDLEWARE):
             from .bulk_follow import Follow
 
             self.follow = Follow(
-                crawler,
-                settings,
-                self.requests.codec,
-                self._dupefilter,
-                self.active_requests,
-                self.enqueuer,
-                self.links,
-                reporter,
+                self.path, settings, self.requests, self._dupefilter, self.enqueuer, self.links
             )
 
     def _make_parts_for_sites(self) -> None:

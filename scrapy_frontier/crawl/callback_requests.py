@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import cached_property
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,16 @@ from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
+from scrapy.spidermiddlewares.depth import DepthMiddleware
+from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
+from scrapy.spidermiddlewares.referer import RefererMiddleware
+from scrapy.spidermiddlewares.start import StartSpiderMiddleware
+from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
-from ..core.parse.urls import origin_text
+from ..core.parse.urls import origin_of, origin_text
 from . import scrapy_internals
 
 if TYPE_CHECKING:
@@ -35,15 +42,133 @@ if TYPE_CHECKING:
 FIRST_SLICE = 0.02  # seconds for the links of a page: most are through by then
 CALLBACK_SLICE = 0.003  # seconds for the rest, between two turns of other pages
 
+# --- Scrapy's own parts on the way ------------------------------------------------------------------------
+
+# Those spider middlewares judge the requests of a page by its depth, by their origin and by their length.
+_BUILT_IN = (
+    StartSpiderMiddleware,
+    HttpErrorMiddleware,
+    DepthMiddleware,
+    UrlLengthMiddleware,
+    RefererMiddleware,
+)
+
+
+def listeners(crawler: Crawler, signal: object) -> list[Any]:
+    """Return the live receivers of *signal*. 5 us."""
+    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
+
+
+class RequestPath:
+    """What stands between the spider middleware *ours* and the scheduler of *crawler*, and whether requests
+    may pass it a page at a time. It is looked at once, with the first page."""
+
+    def __init__(self, crawler: Crawler, ours: str) -> None:
+        self.crawler = crawler
+        self._ours = ours
+
+    @cached_property
+    def middlewares(self) -> list[Any]:
+        """The spider middlewares that requests pass, in their order."""
+        return scrapy_internals.spider_middlewares_behind(self.crawler, self._ours)
+
+    @cached_property
+    def receivers(self) -> list[Any] | None:
+        """The receivers of requests if all are Scrapy's own offsite check; None if there are others."""
+        receivers = listeners(self.crawler, signals.request_scheduled)
+        for each in receivers:
+            if type(getattr(each, "__self__", None)) is not OffsiteMiddleware:
+                return None
+            if each.__func__ is not OffsiteMiddleware.request_scheduled:
+                return None
+        return None if listeners(self.crawler, signals.request_dropped) else receivers
+
+    @cached_property
+    def bar(self) -> str:
+        """Why every request goes Scrapy's own way: a component must see each. Empty if none must."""
+        if not scrapy_internals.is_usual_engine(self.crawler):
+            return "the engine is none of Scrapy's"
+        if self.receivers is None:
+            return "a listener of request_scheduled or request_dropped sees each"
+        if self.crawler.settings.getbool("DEPTH_STATS_VERBOSE"):
+            return "DEPTH_STATS_VERBOSE counts each"
+        for each in self.middlewares:
+            if type(each) not in _BUILT_IN and any(hasattr(each, name) for name in _SEEING):
+                return f"the spider middleware {type(each).__name__} sees each"
+        return ""
+
+    @cached_property
+    def deepest(self) -> int:
+        """``DEPTH_LIMIT`` if it holds, else 0: requests of pages of this depth are dropped."""
+        is_there = any(type(each) is DepthMiddleware for each in self.middlewares)
+        return self.crawler.settings.getint("DEPTH_LIMIT") if is_there else 0
+
+
+_SEEING = "process_spider_output", "process_spider_output_async"
+
+
+class PageRequests:
+    """What Scrapy's spider middlewares on a *path* without a bar make of the requests of one page.
+
+    They are asked once for each scheme, within the site and beyond: depth, priority and Referer of a request
+    depend on nothing else.
+    """
+
+    def __init__(self, path: RequestPath, response: Response) -> None:
+        self._path, self.response = path, response
+        self._origin = origin_of(response.url)
+        self._samples: dict[tuple[Any, ...], Request] = {}
+        self._longest = path.crawler.settings.getint("URLLENGTH_LIMIT")
+
+    @property
+    def is_too_deep(self) -> bool:
+        """Whether ``DEPTH_LIMIT`` drops all requests of the page."""
+        return bool(0 < self._path.deepest <= self.response.meta.get("depth", 0))
+
+    def sample(self, url: str) -> Request:
+        """Return a request to the site of *url* with the meta, priority and headers that the middlewares give
+        it, the same for all URLs that they treat alike. The page must not be too deep. 30 us once."""
+        depth = self.response.meta.get("depth")  # which the callback may change
+        key = url.partition(":")[0], origin_of(url) == self._origin, depth
+        if key not in self._samples:
+            sample = self._through(Request(f"{origin_text(url)}/"))
+            assert sample is not None
+            self._samples[key] = sample
+        return self._samples[key]
+
+    def finish(self, request: Request) -> Request | None:
+        """Return *request* as the middlewares leave it; None if one drops it, which it logs and counts."""
+        url, meta = request.url, request.meta
+        has_own_rule = "referrer_policy" in meta or "depth_reset" in meta
+        if has_own_rule or self.is_too_deep or 0 < self._longest < len(url):
+            return self._through(request)
+        sample = self.sample(url)
+        meta.update(sample.meta)
+        request.priority += sample.priority
+        for name, values in sample.headers.items():
+            dict.setdefault(request.headers, name, values)
+        return request
+
+    def _through(self, request: Request) -> Request | None:
+        found: Request | None = request
+        for each in self._path.middlewares:
+            if found is not None and isinstance(each, BaseSpiderMiddleware):
+                found = each.get_processed_request(found, self.response)
+        return found
+
+
+# --- the output of callbacks ------------------------------------------------------------------------------
+
 
 class CallbackOutput:
-    """Replaces how the scraper of *crawler* handles the output of callbacks, from `begin` on.
+    """Replaces how the scraper handles the output of callbacks, from `begin` on.
 
     *write_soon* is called when the scheduler has requests of a page whose callback may go on for hours.
     """
 
-    def __init__(self, crawler: Crawler, write_soon: Callable[[], None]) -> None:
-        self._crawler = crawler
+    def __init__(self, path: RequestPath, write_soon: Callable[[], None]) -> None:
+        self._path = path
+        self._crawler = crawler = path.crawler
         self._write_soon = write_soon
         self._engine = scrapy_internals.engine_of(crawler)
         self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)  # items of a page in pipelines
@@ -89,7 +214,7 @@ class CallbackOutput:
         crawler, slot = self._crawler, scrapy_internals.slot_of(self._crawler)
         if slot is None:  # the spider is closed
             return
-        receivers = usual_listeners(crawler)
+        receivers = self._path.receivers
         if receivers is None:
             for request in requests:
                 self._engine.crawl(request)
@@ -179,23 +304,6 @@ class _PageOutput:
         if self._requests:
             requests, self._requests = self._requests, []
             self._hand_over_all(requests)
-
-
-def listeners(crawler: Crawler, signal: object) -> list[Any]:
-    """Return the live receivers of *signal*. 5 us."""
-    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
-
-
-def usual_listeners(crawler: Crawler) -> list[Any] | None:
-    """Return the receivers of requests if all are Scrapy's own offsite check; None if there are others. 10
-    us."""
-    receivers = listeners(crawler, signals.request_scheduled)
-    for each in receivers:
-        if type(getattr(each, "__self__", None)) is not OffsiteMiddleware:
-            return None
-        if each.__func__ is not OffsiteMiddleware.request_scheduled:
-            return None
-    return None if listeners(crawler, signals.request_dropped) else receivers
 
 
 class Offsite:

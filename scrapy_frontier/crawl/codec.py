@@ -355,16 +355,6 @@ class Codec:
             reason = format_exception_only(error)[0].strip()
             raise Unstorable(f"looking at what it holds raised {reason}") from error
 
-    def encode_link(self, callback: Any, errback: Any, referrer: str | None, meta: dict[str, Any]) -> bytes:
-        """Returns the payload of a GET with these alone, for which no `Request` is made. Raises
-        `Unstorable`."""
-        fields = self._callback_fields(callback, errback)
-        if referrer is not None:
-            fields["headers"] = {"Referer": referrer}
-        if meta:
-            fields["meta"] = to_plain(meta)
-        return dump(fields)
-
     def decode(self, url: str, priority: int, payload: bytes, with_callbacks: bool = True) -> Request:
         """Makes a new request like the one that was encoded, perhaps without its callbacks. Raises
         `Unreadable` with the reason."""
@@ -382,7 +372,10 @@ class Codec:
 
     def _fields_of(self, request: Request) -> dict[str, Any]:
         *_, headers, meta, cookies, arguments, flags = scrapy_internals.attributes(request)
-        fields = self._callback_fields(request.callback, request.errback)
+        both = (("callback", request.callback), ("errback", request.errback))
+        fields: dict[str, Any] = {
+            name: self.callbacks.name_of(each) for name, each in both if each is not None
+        }
         if headers:
             fields["headers"] = _plain_headers(headers)
         if request.method != "GET":
@@ -401,10 +394,6 @@ class Codec:
             fields["class"] = class_path(type(request))
             fields["kept"] = to_plain(own_attributes(request))
         return fields
-
-    def _callback_fields(self, callback: Any, errback: Any) -> dict[str, Any]:
-        both = (("callback", callback), ("errback", errback))
-        return {name: self.callbacks.name_of(each) for name, each in both if each is not None}
 
     def _build(self, url: str, priority: int, fields: dict[str, Any], is_tagged: bool) -> Request:
         unknown = fields.keys() - _ARGUMENTS - _OTHERS

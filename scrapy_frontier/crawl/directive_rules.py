@@ -25,7 +25,7 @@ from .callback_requests import run_in_slices
 from .codec import copied
 from .fingerprints import page_fingerprint
 from .left_out import left_out_of
-from .link_extractor import LARGE_PAGE, is_text, parse_beside, references_of, tree_of
+from .link_extractor import LARGE_PAGE, anchors_of, is_text, parse_beside
 from .meta_keys import DIRECTIVES, NOFOLLOW_META, NOT_INHERITED
 from .meta_values import pattern_and_force_of
 from .private_network import Led, is_from_private, note_led
@@ -85,26 +85,22 @@ class DirectiveRules(Component):
     def nofollow_only(self, response: Any) -> Generator[None, None, frozenset[bytes]]:
         """Return the fingerprints of the pages that *response* links only with link types that are not
         followed. Yields after each element."""
-        longest = self.settings.traps.length
-        absolute = references_of(response, longest)
-        types = self.settings.nofollow_rels
-        keys: dict[str, bytes | None] = {}  # by reference
-        refused: set[bytes] = set()
-        for is_refused in (True, False):
-            if not refused and not is_refused:
-                break
-            for anchor in tree_of(response).iter("a", "area"):
-                yield
-                href, rel = anchor.get("href"), anchor.get("rel")
-                if href is None or has_rel(rel, types) is not is_refused or 0 < longest < len(href):
-                    continue
-                if href not in keys:
-                    url = absolute(href)
-                    keys[href] = None if url is None else page_fingerprint(url)
-                key = keys[href]
-                if key is not None:
-                    (refused.add if is_refused else refused.discard)(key)
-        return frozenset(refused)
+        refused: set[str] = set()
+        others: set[str] = set()
+        for anchor in anchors_of(response, self.settings.traps.length):
+            yield
+            if anchor is not None:
+                url, element = anchor
+                is_refused = has_rel(element.get("rel"), self.settings.nofollow_rels)
+                (refused if is_refused else others).add(url)
+        found: set[bytes] = set()
+        for url in refused:
+            yield
+            found.add(page_fingerprint(url))
+        for url in others if found else ():
+            yield
+            found.discard(page_fingerprint(url))
+        return frozenset(found)
 
     def with_ajax_form(self, request: Any) -> Any:
         """Return *request* with the state of a ``#!`` URL in its query, with ``FRONTIER_AJAX``."""

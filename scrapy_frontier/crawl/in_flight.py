@@ -171,6 +171,11 @@ class ActiveRequest:
             self.links = PageLinks(url, found.canonical, found.is_nofollow, self.lease)
         return self.links
 
+    def take_follow_rules(self) -> tuple[FollowRule, ...]:
+        """Returns the rules by which the links of its page are followed, once."""
+        rules, self.follow_rules = self.follow_rules, ()
+        return rules
+
     def ends_silently(self, outcome: Outcome) -> Consumed:
         """Returns what to raise for the page to end with *outcome*, without callback and errback."""
         self.falls_silent()

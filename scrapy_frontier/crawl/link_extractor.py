@@ -10,13 +10,12 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urljoin, urlparse
+from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 from scrapy.http import HtmlResponse, Response
 from scrapy.utils.response import get_base_url, get_meta_refresh
-from scrapy.utils.url import url_has_any_extension, url_is_from_any_domain
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
@@ -220,14 +219,10 @@ def _as_requested(url: str) -> str | None:
         return None
 
 
-# --- link extractors --------------------------------------------------------------------------------------
+_ANCHORS = frozenset(("a", "area"))
+
 
 _content_of = etree.XPath("string()", smart_strings=False)
-_USUAL = frozenset(("href",))
-_ANCHORS = frozenset(("a", "area"))
-_AFTER_SCHEME = len("https://")
-_MOST_ENDS = 1000
-
 
 Anchor = Any  # the element of a link; its text if an extractor of another class found it
 
@@ -237,11 +232,30 @@ def text_of(anchor: Anchor) -> str:
     return anchor if isinstance(anchor, str) else str(_content_of(anchor))
 
 
+def anchors_of(response: HtmlResponse, longest: int) -> Iterator[tuple[str, Anchor] | None]:
+    """Yield URL and element of the anchors and areas of *response* in the order of the page, and None for
+    each that leads nowhere, or has a URL of more than *longest* characters (0: no limit)."""
+    absolute = references_of(response, longest)
+    for element in tree_of(response).iter(*_ANCHORS):
+        href = element.get("href")
+        url = None if href is None else absolute(href)
+        if url is None or 0 < longest < len(url):
+            yield None
+        else:
+            yield url, element
+
+
+# --- link extractors --------------------------------------------------------------------------------------
+
+
+_AFTER_SCHEME = len("https://")
+
+
 class PageReader:
     """Finds in pages what its ``extractor`` would extract, http and https only, without a `Link` each.
 
-    Tags, attributes, patterns, domains, extensions and regions are done here. An extractor with a function
-    (``process_value``) or ``restrict_text``, or of another class, is called itself.
+    Tags, attributes, extensions and regions are done here. An extractor with a function (``process_value``)
+    or ``restrict_text``, or of another class, is called itself.
     """
 
     def __init__(self, extractor: Any) -> None:
@@ -250,34 +264,36 @@ class PageReader:
         by_text = getattr(extractor, "restrict_text", None)
         self._names = None if by_text else scrapy_internals.names_of_extractor(extractor)
         if self._names is not None:
-            self._allows = _Filter(extractor).allows
             self._canonicalizes = extractor.canonicalize
-            self._is_usual = self._names[1] == _USUAL
             self._kind = KINDS["a"] if self._names[0] <= _ANCHORS else 0  # of all its links, 0 if it varies
+            self._ends = frozenset(extractor.deny_extensions)
+            self._long_ends = tuple(each for each in self._ends if each.count(".") > 1)
+            told = extractor.allow_res, extractor.deny_res, extractor.allow_domains, extractor.deny_domains
+            self._is_open = not any(told)
 
     def read(self, response: HtmlResponse, longest: int = 0) -> Iterator[tuple[str, Anchor, int] | None]:
-        """Yield the links of *response* in the order of the page, most of those that it repeats only once,
-        and None for each element without a new one. 2 us a link. *longest*: see `references_of`."""
+        """Yield URL, anchor and kind of the links of *response* in the order of the page, most of those that
+        it repeats only once, and None for each element without a new one. 2 us a link. *longest*: see
+        `references_of`."""
         if self._names is None:
             yield from self._extracted(response)
             return
-        (tags, attributes), allows = self._names, self._allows
+        tags, attributes = self._names
         absolute = references_of(response, longest)
         seen: set[str] = set()
         for root in self._roots(response):
             for element in root.iter(*tags):
-                # nearly all look at one attribute
-                for reference in (element.get("href"),) if self._is_usual else _values(element, attributes):
-                    if reference is None or reference in seen:
+                for name in attributes:
+                    reference = element.get(name)
+                    url = None
+                    if reference is not None and reference not in seen:
+                        seen.add(reference)
+                        url = absolute(reference)
+                    if url is None or not self._allows(url):
                         yield None
-                        continue
-                    seen.add(reference)
-                    url = absolute(reference)
-                    if url is not None and allows(url):
+                    else:
                         url = canonicalize_url(url) if self._canonicalizes else url
                         yield url, element, self._kind or kind_of(element)
-                    else:
-                        yield None
 
     def _roots(self, response: HtmlResponse) -> Iterator[Any]:
         """Yield the elements in which links are looked for."""
@@ -288,6 +304,17 @@ class PageReader:
             for part in response.xpath(path):
                 if isinstance(part.root, etree._Element):
                     yield part.root
+
+    def _allows(self, url: str) -> bool:
+        """Whether the extractor takes *url*, by its last name (RFC 3986 3.3, without parameters) and by its
+        patterns and domains."""
+        path = url.partition("#")[0].partition("?")[0]
+        slash = path.rfind("/")
+        if slash >= _AFTER_SCHEME:
+            name = path[slash:].partition(";")[0].lower()
+            if name[name.rfind(".") :] in self._ends or name.endswith(self._long_ends):
+                return False
+        return self._is_open or self.extractor.matches(url)
 
     def _extracted(self, response: HtmlResponse) -> Iterator[tuple[str, Anchor, int] | None]:
         links: Iterable[Link] = self.extractor.extract_links(response)
@@ -304,63 +331,6 @@ class FollowRule(NamedTuple):
     callback: Callable[..., Any] | None = None
     errback: Callable[..., Any] | None = None
     rule: int | None = None
-
-    def meta(self, text: str) -> dict[str, Any]:
-        """Return the meta of a request for a link with this *text*, as `CrawlSpider` has it."""
-        return {} if self.rule is None else {"rule": self.rule, "link_text": text}
-
-
-def _values(element: Any, attributes: frozenset[str]) -> list[str]:
-    """Return what *element* has in the *attributes*."""
-    return [value for name, value in element.items() if name in attributes]
-
-
-class _Filter:
-    """Whether an *extractor* made with plain values takes a URL."""
-
-    def __init__(self, extractor: Any) -> None:
-        self._patterns = extractor.allow_res, extractor.deny_res
-        self._domains = extractor.allow_domains, extractor.deny_domains
-        self._extensions = extractor.deny_extensions
-        self._are_ends = not any("/" in each for each in self._extensions)
-        self._long = [each for each in self._extensions if each.count(".") > 1]
-        self._fine: set[str] = set()  # last extensions of paths that passed
-        is_open = not any((*self._patterns, *self._domains))
-        self.allows = self._may_have_its_extension if is_open else self._passes
-
-    def _may_have_its_extension(self, url: str) -> bool:
-        """0.3 us for a path whose last part has no dot, or ends like one before."""
-        path = url
-        for mark in "#?":
-            if mark in path:
-                path = path[: path.index(mark)]
-        dot, slash = path.rfind("."), path.rfind("/")
-        end, is_plain = path[dot:], ";" not in path and slash >= _AFTER_SCHEME
-        if is_plain and (end in self._fine or (dot < slash and self._are_ends)):
-            return True
-        if url_has_any_extension(urlparse(url), self._extensions):
-            return False
-        if is_plain and self._pass_all(end.lower()) and len(self._fine) < _MOST_ENDS:
-            self._fine.add(end)
-        return True
-
-    def _pass_all(self, end: str) -> bool:
-        """Whether all paths with this *end* pass, since one does."""
-        return end[1:].isalnum() and not any(each.endswith(end) for each in self._long)
-
-    def _passes(self, url: str) -> bool:
-        allowed, denied = self._patterns
-        if allowed and not any(pattern.search(url) for pattern in allowed):
-            return False
-        if any(pattern.search(url) for pattern in denied) or not self._may_have_its_extension(url):
-            return False
-        allowed_domains, denied_domains = self._domains
-        if not (allowed_domains or denied_domains):
-            return True
-        parsed = urlparse(url)
-        if allowed_domains and not url_is_from_any_domain(parsed, allowed_domains):
-            return False
-        return not (denied_domains and url_is_from_any_domain(parsed, denied_domains))
 
 
 # --- digests ----------------------------------------------------------------------------------------------

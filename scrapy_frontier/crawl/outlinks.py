@@ -20,12 +20,12 @@ from scrapy.http import Request, Response
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Link, Outcome
 from ..core.parse.headers import has_rel
-from ..core.parse.urls import host_of
+from ..core.parse.urls import host_of, without_fragment
 from ..core.store.keys import LARGEST
-from ..core.store.link_rows import CANONICAL, NOFOLLOW
+from ..core.store.link_rows import CANONICAL, KINDS, NOFOLLOW
 from . import meta_keys, scrapy_internals
 from .in_flight import ActiveRequest, ActiveRequests, PageLinks
-from .link_extractor import is_text, kind_of, let_go_of_tree, references_of, tree_of
+from .link_extractor import anchors_of, is_text, let_go_of_tree
 from .meta_keys import LINK_SCORE
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from .log import Reporter
 
 MOST_LINKS = 10_000  # links of one page
-_IS_CANONICAL = frozenset(("canonical",))
 
 
 @dataclass(eq=False, repr=False)
@@ -56,14 +55,13 @@ class Outlinks:
 
     # -- while the callback runs -----------------------------------------------------------------------
 
-    def collector(self, response: Response, ending: str | None = None) -> LinkCollector | None:
-        """Return what notes the links of *response*; None for a response without a lease.
+    def collector(
+        self, response: Response, active: ActiveRequest, ending: str | None = None
+    ) -> LinkCollector:
+        """Return what notes the links of *response*, which *active* fetched.
 
         Links to known pages whose URLs begin with *ending* go no further, but for the first.
         """
-        active = self._active_requests.of(response)
-        if active is None:
-            return None
         return LinkCollector(self, response, active, active.gather_links(response.url), ending)
 
     def note(
@@ -105,36 +103,33 @@ class Outlinks:
         return False
 
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
-        """Note the anchors, areas and canonical link of an HTML page, about 10 us each; yields after each.
+        """Note the anchors and areas of an HTML page, and its canonical link, about 10 us each; yields after
+        each.
 
         No URL of more than ``URLLENGTH_LIMIT`` characters counts.
         """
         assert is_text(response)
-        absolute, rels, longest = (
-            references_of(response, self._longest),
-            self.settings.nofollow_rels,
-            self._longest,
-        )
-        for element in tree_of(response).iter("a", "area", "link"):
+        rels = self.settings.nofollow_rels
+        if found.canonical is not None:
+            self._note_anchor(found, found.canonical, CANONICAL | (NOFOLLOW if found.is_nofollow else 0))
+        for anchor in anchors_of(response, self._longest):
             yield
-            href, rel = element.get("href"), element.get("rel")
-            flags = kind_of(element) | (NOFOLLOW if found.is_nofollow or has_rel(rel, rels) else 0)
-            if element.tag == "link":
-                if not has_rel(rel, _IS_CANONICAL):
-                    continue
-                flags = CANONICAL | (flags & NOFOLLOW if found.is_nofollow else 0)
-            url = "" if href is None else (absolute(href) or "").partition("#")[0]
-            if not url or 0 < longest < len(url):
-                continue
-            link = url, flags | found.flags(url)
-            if link in found.anchors:
-                continue
-            if found.count >= MOST_LINKS:
-                self._reporter.tally["frontier/links/ignored"] += 1
-                continue
-            found.count += 1
-            found.anchors[link] = None
+            if anchor is not None:
+                url, element = anchor
+                is_nofollow = found.is_nofollow or has_rel(element.get("rel"), rels)
+                flags = KINDS["a"] | (NOFOLLOW if is_nofollow else 0)
+                self._note_anchor(found, without_fragment(url), flags)
         let_go_of_tree(response)
+
+    def _note_anchor(self, found: PageLinks, url: str, flags: int) -> None:
+        link = url, flags | found.flags(url)
+        if link in found.anchors:
+            return
+        if found.count >= MOST_LINKS:
+            self._reporter.tally["frontier/links/ignored"] += 1
+            return
+        found.count += 1
+        found.anchors[link] = None
 
     def score(self, value: Any, name: str) -> float:
         """Return *value* as a score from 0 to `LARGEST`; 1 if it is no number of at least 0.

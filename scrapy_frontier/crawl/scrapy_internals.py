@@ -11,6 +11,7 @@ import socket
 import sys
 from contextvars import ContextVar
 from functools import partial
+from itertools import takewhile
 from pathlib import PurePath
 from time import thread_time
 from typing import TYPE_CHECKING, Any
@@ -215,10 +216,12 @@ def has_middleware(crawler: Crawler, name: str) -> bool:
     return (crawler.get_spider_middleware(cls) or crawler.get_downloader_middleware(cls)) is not None
 
 
-def spider_middlewares(crawler: Crawler) -> list[Any]:
-    """The enabled spider middlewares, the one next to the engine first; none before the engine exists."""
-    engine = engine_of(crawler)
-    return [] if engine is None else list(engine.scraper.spidermw.middlewares)
+def spider_middlewares_behind(crawler: Crawler, name: str) -> list[Any]:
+    """The spider middlewares between ours of this *name* and the engine, in the order that requests pass
+    them."""
+    ours = crawler.get_spider_middleware(load_object(f"scrapy_frontier.{name}"))
+    engine_first = engine_of(crawler).scraper.spidermw.middlewares
+    return list(takewhile(lambda each: each is not ours, engine_first))[::-1]
 
 
 def http_error_of(crawler: Crawler, response: Response, request: Request) -> HttpError | None:
