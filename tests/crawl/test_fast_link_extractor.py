@@ -202,7 +202,7 @@ def test_an_extractor_of_another_class_is_asked_itself() -> None:
 
 def test_the_text_of_an_anchor_is_at_hand() -> None:
     page = response('<a href="/a">one <b>two</b></a><a href="/b"></a>')
-    expected = [text_of(link[1]) for link in LinkExtractor().extract_links(page)]
+    expected = [link.text for link in LinkExtractor().extract_links(page)]
     for extractor in (LinkExtractor(), OwnExtractor()):
         found = [text_of(link[1]) for link in PageReader(extractor).read(page) if link]
         assert found == expected[: len(found)]
