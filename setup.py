@@ -7,14 +7,11 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "scrapy_frontier/__init__.py").read_text())[1]
-# Links within the sources lead nowhere on a package index: there they are named.
-README = re.sub(
-    r"\[([^]]+)\]\((?!https?:)([^)]+)\)", r"\1 (\2)", (HERE / "README.md").read_text(encoding="utf-8")
-)
+# Pictures and links within the sources lead nowhere on a package index: there links are named.
+README = re.sub(r"!\[[^]]+\]\([^)]+\)\n", "", (HERE / "README.md").read_text(encoding="utf-8"))
+README = re.sub(r"\[([^]]+)\]\((?!https?:)([^)]+)\)", r"\1 (\2)", README)
 
-METRICS = ["prometheus-client>=0.20"]
 TEST = ["pytest>=8.4,<10", "pytest-xdist>=3.6", "hypothesis>=6.100", "networkx>=3.2", "igraph>=0.11"]
-TEST += [*METRICS, "playwright>=1.45", "axe-core-python>=0.1"]  # with the Chromium of the system
 
 setup(
     name="scrapy-frontier",
@@ -41,8 +38,9 @@ setup(
         "aiohttp>=3.9",
     ],
     extras_require={
+        "ui": ["rich>=13"],
         "redis": ["redis>=5"],
-        "metrics": METRICS,
+        "docs": ["mkdocs-material>=9.5"],
         "test": TEST,
         "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"],
     },
@@ -53,8 +51,9 @@ setup(
         "Framework :: Scrapy",
         "Intended Audience :: Developers",
         "Operating System :: POSIX :: Linux",
+        "Operating System :: MacOS",
         "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),
         "Topic :: Internet :: WWW/HTTP :: Indexing/Search",
         "Typing :: Typed",
     ],

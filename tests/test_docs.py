@@ -55,6 +55,7 @@ FOREIGN = {
     "GLIBC_TUNABLES": "a variable of the C library",
     "isPermaLink": "an attribute of RSS",
     "PageMethod": "scrapy-playwright",
+    "waits_for": "an example",
     "SeleniumRequest": "scrapy-selenium",
 }
 
