@@ -212,7 +212,7 @@ class Crawl:
         self.engine_timer = EngineTimer(crawler)
         self.commit_timer = CommitTimer(frontier, failed)
         self.recovery = Recovery(crawler, frontier, clock, lambda: not self.active_requests, failed)
-        self.output = CallbackOutput(self.path, self.commit_timer.start)
+        self.output = CallbackOutput(self.path, reporter, self.commit_timer.start)
         self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
 
     def _make_parts_for_links(self) -> None:

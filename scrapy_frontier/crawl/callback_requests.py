@@ -10,6 +10,7 @@ goes Scrapy's own way.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from functools import cached_property
 from time import perf_counter, thread_time
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
+
+    from .log import Reporter
 
 FIRST_SLICE = 0.02  # seconds for the links of a page: most are through by then
 CALLBACK_SLICE = 0.003  # seconds for the rest, between two turns of other pages
@@ -164,10 +167,11 @@ class CallbackOutput:
     """Replaces how the scraper handles the output of callbacks, from `begin` on.
 
     *write_soon* is called when the scheduler has requests of a page whose callback may go on for hours.
+    *reporter* logs once that a listener has each request taken in alone.
     """
 
-    def __init__(self, path: RequestPath, write_soon: Callable[[], None]) -> None:
-        self._path = path
+    def __init__(self, path: RequestPath, reporter: Reporter, write_soon: Callable[[], None]) -> None:
+        self._path, self._reporter = path, reporter
         self._crawler = crawler = path.crawler
         self._write_soon = write_soon
         self._engine = scrapy_internals.engine_of(crawler)
@@ -216,6 +220,8 @@ class CallbackOutput:
             return
         receivers = self._path.receivers
         if receivers is None:
+            words = "Requests are taken in one by one, which is slower: a listener of request_scheduled or "
+            self._reporter.log_once("listens", logging.INFO, words + "request_dropped sees each (said once)")
             for request in requests:
                 self._engine.crawl(request)
             return

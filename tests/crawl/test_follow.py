@@ -252,6 +252,10 @@ def test_who_listens_hears_of_every_request(web: Web, run: Callable[..., Crawl])
     crawl = run(Listening, ADDON, urls=[web.link("/", "/a", "/b", "/a")])
     assert crawl.stats["heard"] == 3
     assert sorted(web.paths()) == ["/", "/a", "/b"]
+    words = ["Links are followed by a request each, not in bulk: a listener of request_scheduled"]
+    words += ["Requests are taken in one by one, which is slower: a listener of request_scheduled"]
+    assert [crawl.log.count(each) for each in words] == [1, 1]
+    assert "a listener" not in run(Simple, ADDON, urls=[web.url("/")]).log
 
 
 class Own(RequestFingerprinter):

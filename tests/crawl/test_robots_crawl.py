@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -484,10 +485,13 @@ def test_what_a_proxy_refuses_neither_opens_nor_shuts_a_site(web: Web, run: Run,
 
 
 class SilentResolver(CachingThreadedResolver):
-    """Never answers, as behind a firewall."""
+    """Never answers, as behind a firewall; logs what it is asked for."""
 
     def getHostByName(self, name: str, timeout: Any = ()) -> Deferred[str]:  # noqa: N802 - Twisted's name
-        return succeed(name) if name.replace(".", "").isdigit() else Deferred()
+        if name.replace(".", "").isdigit():
+            return succeed(name)
+        logging.getLogger("resolver").error("Asked for %s", name)
+        return Deferred()
 
 
 class ProxyMiddleware:
@@ -519,7 +523,8 @@ def test_behind_a_proxy_nothing_is_looked_up(
     else:
         settings["THE_PROXY"] = web.url("")
         settings["DOWNLOADER_MIDDLEWARES"] = {"test_robots_crawl.ProxyMiddleware": 610}
-    run(LinkSpider, settings, start_urls=[f"{site}/", f"{site}/no", f"{site}/yes"])
+    crawl = run(LinkSpider, settings, start_urls=[f"{site}/", f"{site}/no", f"{site}/yes"])
+    assert "Asked for" not in crawl.log
     assert {f"{site}/", f"{site}/yes", f"{other}/refreshed"} <= set(web.paths())
     assert f"{site}/no" not in web.paths()
 
