@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.utils.misc import load_object
+from twisted.python.failure import Failure
 
 from ..core import reasons
 from ..core.errors import FrontierError
@@ -69,7 +70,7 @@ class FrontierScheduler(BaseScheduler):
         self.df: BaseDupeFilter | None = None  # for spiders that look at it, once the frontier was opened
         # Pages that no other run can fetch, to be handed out at the end of the crawl
         self._last: list[Lease] = []
-        self._is_waiting = False  # for hosts that are shut, as `has_pending_requests` last found
+        self._is_sending_idle = False
         self._sweeper: Any = None
         self._server: Any = None  # answers commands and shows the crawl while it runs
         self._seen = -1  # the sum of all counts at the last sweep
@@ -133,9 +134,8 @@ class FrontierScheduler(BaseScheduler):
             return None
 
     def has_pending_requests(self) -> bool:
-        """Whether a page can be had, or may be about to. While the crawl waits for hosts that rest it is
-        false, so that Scrapy sends `spider_idle`, and the spider stays open all the same. A timer wakes the
-        engine when a page can be had, or when the crawl ends without it. Raises nothing."""
+        """Whether a page can be had, or may be about to, or hosts that rest are waited for. A timer wakes
+        the engine when a page can be had, or when the crawl ends without it. Raises nothing."""
         try:
             return self._has_pending()
         except Exception as error:
@@ -152,19 +152,29 @@ class FrontierScheduler(BaseScheduler):
         end = crawl.frontier.ends_at(now, end_wait)
         crawl.log.log_news()
         crawl.engine_timer.set(crawl.frontier.wake_at(), now)
-        self._is_waiting = end is not None and end > now
         if end is None:
             return True
         if end > now:
             crawl.log.log_waited_for(now, end, end_wait)
-            return False  # `_spider_idle` keeps the spider open
+            self._send_idle()
+            return True
         return self._ends_in_memory(crawl, now)
 
-    def _spider_idle(self) -> None:
-        """Keeps the spider open while the crawl waits for hosts: spiders that feed themselves when they are
-        idle hear of it, as with Scrapy's own scheduler."""
-        if self._is_waiting:
-            raise DontCloseSpider
+    def _send_idle(self) -> None:
+        """Sends `spider_idle` while the crawl waits for hosts, as the engine does when nothing is pending: a
+        spider may feed itself, or close."""
+        if self._is_sending_idle:  # a receiver asks whether the spider is idle
+            return
+        self._is_sending_idle = True
+        expected = (DontCloseSpider, CloseSpider)
+        answers = self.crawler.signals.send_catch_log(
+            signals.spider_idle, spider=self.spider, dont_log=expected
+        )
+        self._is_sending_idle = False
+        errors = [answer.value for _, answer in answers if isinstance(answer, Failure)]
+        closing = [error for error in errors if isinstance(error, CloseSpider)]
+        if closing and not any(isinstance(error, DontCloseSpider) for error in errors):
+            scrapy_internals.close_spider(self.crawler, closing[-1].reason)
 
     def close(self, reason: str) -> None:
         """Writes what is open and closes the frontier; the next run fetches what is still under way. Raises
@@ -206,7 +216,6 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue = crawl.enqueuer.enqueue
         if crawl.settings.revisits is not None:
             crawl.enqueuer.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
-        self.crawler.signals.connect(self._spider_idle, signals.spider_idle)
         scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
         self._serve(crawl)

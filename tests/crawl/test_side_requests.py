@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http.request import NO_CALLBACK
 from server import TOLERANCE, Answer
 
@@ -160,3 +160,17 @@ def test_a_spider_is_asked_for_more_while_a_host_rests(
     assert crawl.reason == "finished"
     assert [path for path in web.paths() if path != "/ill"] == [f"/{number}" for number in range(5)]
     assert crawl.stats["elapsed_time_seconds"] < 15
+
+
+class Sated(Feeder):
+    """Closes when it is idle."""
+
+    def is_idle(self) -> None:
+        raise CloseSpider("sated")
+
+
+def test_a_spider_that_closes_when_it_is_idle_waits_for_no_host(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/ill", Answer(503))
+    crawl = run(Sated, {**ADDON, "FRONTIER_END_WAIT": 300}, handfuls=[[web.url("/ill")]])
+    assert crawl.reason == "sated"
+    assert crawl.stats["elapsed_time_seconds"] < 60
