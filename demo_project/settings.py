@@ -17,6 +17,7 @@ DEPTH_LIMIT = 30  # links from a seed; ends the calendar that always has a next 
 DOWNLOAD_SLOTS = {host: {"delay": 0.2, "concurrency": 1} for host in LOOPBACKS}
 DOWNLOAD_SLOTS[ONE_LOOPBACK] = {"delay": 0.03, "concurrency": 1}  # all sites, where only it exists
 
+LOGSTATS_INTERVAL = 0  # the demo has a line of progress of its own
 LOG_LEVEL = "WARNING"  # INFO is Scrapy's usual log, DEBUG a line a request
 RETRY_GIVE_UP_LOG_LEVEL = "INFO"  # the summary counts what failed
 TELNETCONSOLE_ENABLED = False

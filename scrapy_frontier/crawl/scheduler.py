@@ -8,6 +8,7 @@ engine.
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -73,6 +74,7 @@ class FrontierScheduler(BaseScheduler):
         self._is_sending_idle = False
         self._sweeper: Any = None
         self._server: Any = None  # answers commands and shows the crawl while it runs
+        self._progress: Any = None  # on a terminal
         self._seen = -1  # the sum of all counts at the last sweep
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or MOST_UNDER_WAY
 
@@ -219,6 +221,9 @@ class FrontierScheduler(BaseScheduler):
         scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
         self._serve(crawl)
+        if sys.stderr is not None and sys.stderr.isatty():
+            progress = load_object("scrapy_frontier.live.progress.Progress")
+            self._progress = progress.on_terminal(self.crawler, crawl)
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)
         crawl.suspend_detector.look()
