@@ -9,6 +9,7 @@ import stat
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 import scrapy
@@ -172,3 +173,88 @@ def test_every_command_prints_what_it_would_of_the_stopped_crawl(
     assert exported(tmp_path, "export", "exported") == written
     assert "killed" in command(tmp_path, "stats")[1]
     assert [code for code, _, _ in before] == [0] * len(readers)
+
+
+def test_changes_are_made_by_the_crawl_and_hold_at_once(web: Web, live: Crawl, tmp_path: Path) -> None:
+    """The second page is on its way; all others of its host wait for that."""
+    home, host = web.url("/"), urlsplit(web.url("/")).hostname
+    other = web.url("/added", 1)
+
+    def paths() -> list[str]:
+        return [visit.path for visit in web.visits]
+
+    def said(*arguments: object) -> str:
+        code, out, error = command(tmp_path, *arguments)
+        assert code == 0, error
+        return " ".join(out.split())
+
+    assert "It is being fetched, for" in said("why", web.url("/1"))
+    assert said("queue").count(web.url("/")) == 4
+    assert said("add", other, home) == "Added 1; 1 known already; 0 refused."
+    wait_until(lambda: "/added" in paths())
+    wait_until(lambda: "It was fetched" in said("why", other))
+    assert said("requeue", "--state", "done", "--match", "added") == "Queued 1 pages again."
+    wait_until(lambda: paths().count("/added") == 2)
+    assert said("forget", web.url("/5")) == "Forgot 1 page."
+    assert command(tmp_path, "forget", web.url("/1"))[0] == 1  # it is being fetched
+    assert said("delay", host, "7") == f"{host}: 7 s, set by the operator."
+    assert "7 s, set by the operator" in said("why", web.url("/2"))
+    assert said("delay", host, "default") == f"{host}: 0 s, by DOWNLOAD_DELAY."
+    assert said("block", host) == f"{host} is blocked; 4 pages of it stay queued."
+    is_over: list[bool] = []
+    said("add", web.on("/open", host=2, until=lambda: is_over))  # else nothing is left to fetch
+    live.urls.clear()
+    wait_until(lambda: "It was fetched" in said("why", web.url("/1")))
+    live.go_on()
+    assert not {"/2", "/3", "/4"} & set(paths())
+    assert "blocked" in said("hosts")
+    said("pause")
+    assert said("unblock", host) == f"{host} may be visited."
+    live.go_on()
+    assert not {"/2", "/3", "/4"} & set(paths())
+    assert said("forget", "--host", web.url("/", 1)) == "Forgot 1 page."
+    is_over.append(True)
+    wait_until(lambda: "It was fetched" in said("why", web.url("/open", 2)))
+    assert said("stop") == "The crawl ends, after 0 requests under way; what is queued stays queued."
+    assert live.wait().reason == "stopped"
+    left = {json.loads(line)["url"] for line in command(tmp_path, "find", ".", "--json")[1].splitlines()}
+    assert left == {*map(web.url, ("/", "/1", "/2", "/3", "/4")), web.url("/open", 2)}
+    assert said("check").startswith("Nothing is wrong")
+
+
+def test_a_paused_crawl_stays_open_and_goes_on(web: Web, live: Crawl, tmp_path: Path) -> None:
+    command(tmp_path, "pause")
+    live.urls.clear()
+    wait_until(lambda: "It was fetched" in command(tmp_path, "why", web.url("/1"))[1])
+    live.go_on()
+    assert live.process.poll() is None
+    assert command(tmp_path, "resume")[1] == "The crawl goes on.\n"
+    assert live.wait().reason == "finished"
+    assert sorted(visit.path for visit in web.visits) == ["/", "/1", "/2", "/3", "/4", "/5"]
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (None, "it has no server (FRONTIER_DASHBOARD = False, or it is just beginning)"),
+        ('{"port": 1, "token": "x", "pid": 1}', "its server does not answer ("),
+        ("nonsense", "cannot be read ("),
+    ],
+)
+def test_a_crawl_that_cannot_be_asked_is_named_with_the_reason(
+    live: Crawl, tmp_path: Path, told: str | None, reason: str
+) -> None:
+    file = tmp_path / "frontier" / "frontier.live"
+    file.unlink()
+    if told is not None:
+        file.write_text(told)
+    code, _, error = command(tmp_path, "stats")
+    assert code == 1
+    assert f"is open in process {live.process.pid} (a crawl): stop that crawl first" in error
+    assert f"it cannot be asked either: {reason}" in " ".join(error.replace(str(file), "").split())
+
+
+def test_there_must_be_a_crawl_to_pause(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+    run(Live, web=web.url("/"))
+    for name in ("pause", "resume", "stop"):
+        assert command(tmp_path, name)[0] == 1
