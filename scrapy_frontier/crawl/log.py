@@ -256,5 +256,4 @@ def _pages(count: int, singular: str, plural: str) -> str:
 def _left(left: Left) -> str:
     names = ", ".join(left.names) + (" ..." if left.hosts > len(left.names) else "")
     hosts = "1 host" if left.hosts == 1 else f"{left.hosts} hosts"
-    doing = f": {' or '.join(left.doing)}" if left.doing else ""
-    return f"{_pages(left.pages, 'is', 'are')} left, of {hosts} ({names}){doing}"
+    return f"{_pages(left.pages, 'is', 'are')} left, of {hosts}: {names}"

@@ -134,7 +134,7 @@ def test_a_host_that_is_down_disturbs_nobody(
     found = pages()
     assert {found[url].state for url in urls} == {State.DONE}
     assert {(found[url].state, found[url].attempts) for url in down} == {(State.QUEUED, 0)}
-    left = f"5 pages are left, of 1 host ({web.name(1)}): resting after trouble"
+    left = f"5 pages are left, of 1 host: {web.name(1)} (resting after trouble)"
     assert f"{left}; they stay queued: run the crawl again" in crawl.log
     assert f": Waiting: {left}" in crawl.log
     assert crawl.stats["frontier/pages/queued"] == 5

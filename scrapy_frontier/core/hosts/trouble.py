@@ -18,7 +18,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
@@ -311,14 +311,13 @@ def _end_rest_at(host: Host, when: float) -> None:
 
 
 class Left(NamedTuple):
-    """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, when
-    the ``first`` may be asked, and what they are ``doing``, in words: nothing if they could be asked."""
+    """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, each
+    with what keeps it from being asked, and when the ``first`` may be asked."""
 
     pages: int
     hosts: int
     names: tuple[str, ...]
     first: float  # POSIX seconds
-    doing: tuple[str, ...] = ()
 
 
 def _shut_until(host: Host, now: float) -> float:
@@ -411,9 +410,10 @@ class EndOfCrawl:
         found = [host for host in self._turns.hosts.values() if host.pages and not host.is_blocked]
         compact = len(self._turns.compact)
         first = min((_shut_until(host, now) or otherwise for host in found), default=now)
-        doing = tuple(sorted({_doing(host, now) for host in found} - {""}))
-        names = tuple(islice(sorted(host.name for host in found), 5))
-        return Left(queued, compact + len(found), names, min(first, otherwise) if compact else first, doing)
+        named = sorted(found, key=attrgetter("name"))[:5]
+        doing = ((host.name, _doing(host, now)) for host in named)
+        names = tuple(f"{name} ({why})" if why else name for name, why in doing)
+        return Left(queued, compact + len(found), names, min(first, otherwise) if compact else first)
 
     def _askable(self) -> Iterable[Host]:
         hosts = self._turns.hosts.values()
