@@ -11,7 +11,6 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -35,7 +34,7 @@ from .enqueue import RequestEnqueuer
 from .fingerprints import Identities
 from .in_flight import ActiveRequests, FollowUps
 from .log import CrawlLog
-from .politeness_key import PolitenessKeys, registered_domain
+from .politeness_key import registered_domain
 from .queued import QueuedRequests
 from .revisits import Revisits
 from .timers import CommitTimer, EngineTimer, Recovery
@@ -134,7 +133,6 @@ class Crawl:
         clock = settings.clock
         self.clock = steady_clock() if clock is None else never_back(clock, time_of(clock))
         self.identities = Identities(crawler.request_fingerprinter)
-        self.politeness_keys = PolitenessKeys(settings.politeness_key)
         self.keeps_links = settings.links != "none" and scrapy_internals.has_middleware(
             crawler, SPIDER_MIDDLEWARE
         )
@@ -191,18 +189,16 @@ class Crawl:
             spider, identities, reporter, self.is_temporary, scrapy_internals.is_inspecting(crawler)
         )
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
-        have_fail = partial(scrapy_internals.have_fail, crawler)
-        self.follow_ups = follow_ups = FollowUps(crawler, have_fail, requests, reporter)
+        self.follow_ups = follow_ups = FollowUps(crawler, self.active_requests, requests)
         self.enqueuer = RequestEnqueuer(
             settings,
             frontier,
             clock,
             requests,
             self._dupefilter,
-            self.politeness_keys,
-            self.active_requests,
             follow_ups,
         )
+        self.politeness_keys = self.enqueuer.politeness_keys
         self.df = self._dupefilter.for_spiders(identities, frontier, self.enqueuer.without_session)
         timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self.suspend_detector = SuspendDetector(frontier, clock, boot_time, timeout)

@@ -89,8 +89,6 @@ class RequestPath:
     @cached_property
     def bar(self) -> str:
         """Why every request goes Scrapy's own way: a component must see each. Empty if none must."""
-        if not scrapy_internals.is_usual_engine(self.crawler):
-            return "the engine is none of Scrapy's"
         if self.receivers is None:
             return "a listener of request_scheduled or request_dropped sees each"
         if self.crawler.settings.getbool("DEPTH_STATS_VERBOSE"):
@@ -179,9 +177,8 @@ class CallbackOutput:
         self._pages: dict[Response, _PageOutput] = {}  # while their callbacks run
 
     def begin(self) -> None:
-        """Take over from the scraper, unless the engine is none of Scrapy's."""
-        if scrapy_internals.is_usual_engine(self._crawler):
-            scrapy_internals.stand_before_scraper(self._crawler, self._handle)
+        """Take over from the scraper."""
+        scrapy_internals.stand_before_scraper(self._crawler, self._handle)
 
     def taking(self, response: Response) -> Callable[[Request], None] | None:
         """Return a function that takes a request of the running callback of *response* past the rest of the

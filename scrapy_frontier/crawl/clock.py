@@ -35,22 +35,21 @@ def steady_clock() -> Callable[[], float]:
 
 
 def never_back(clock: Callable[[], float], last: float) -> Callable[[], float]:
-    """A clock in POSIX seconds, which says *last* at the least, and goes on from where *clock* is set back by
-    a second or more, which is told once: else all hosts would wait until it is as late again."""
+    """A clock in POSIX seconds that says *last* at the least, and goes on from there when *clock* is set back
+    by a second or more: else all hosts would wait until it is as late again."""
     ahead = 0.0
 
     def steady() -> float:
         nonlocal last, ahead
         now = clock() + ahead
-        if now >= last:
-            last = now
-        elif last - now >= 1:  # less is a coarse clock
+        if last - now >= 1:  # less is a coarse clock
             if not ahead:
                 words = (
                     "FRONTIER_CLOCK went back by %s: the crawl goes on as if it had not; mend it (said once)"
                 )
                 logger.warning(words, span(last - now))
             ahead += last - now
+        last = max(last, now)
         return last
 
     return steady

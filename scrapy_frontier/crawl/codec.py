@@ -371,13 +371,12 @@ class Codec:
             raise Unreadable(f"{type(error).__name__}: {error}") from error
 
     def _fields_of(self, request: Request) -> dict[str, Any]:
-        *_, headers, meta, cookies, arguments, flags = scrapy_internals.attributes(request)
         both = (("callback", request.callback), ("errback", request.errback))
         fields: dict[str, Any] = {
             name: self.callbacks.name_of(each) for name, each in both if each is not None
         }
-        if headers:
-            fields["headers"] = _plain_headers(headers)
+        if request.headers:
+            fields["headers"] = _plain_headers(request.headers)
         if request.method != "GET":
             fields["method"] = request.method
         if request.body:
@@ -386,8 +385,8 @@ class Codec:
             fields["dont_filter"] = True
         if request.encoding != "utf-8":
             fields["encoding"] = request.encoding
-        meta = _without_ours(meta)
-        for name, value in (("cookies", cookies), ("cb_kwargs", arguments), ("flags", flags), ("meta", meta)):
+        parts = {"cookies": request.cookies, "cb_kwargs": request.cb_kwargs, "flags": request.flags}
+        for name, value in {**parts, "meta": _without_ours(request.meta)}.items():
             if value:
                 fields[name] = to_plain(value)
         if type(request) is not Request:

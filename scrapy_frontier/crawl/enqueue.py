@@ -32,6 +32,7 @@ from .in_flight import (
 from .log import refusal_stat
 from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, UNSET, VERBATIM, chosen_slot
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
+from .politeness_key import PolitenessKeys
 from .private_network import led_to
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from ..core.store.records import Page
     from ..settings import FrontierSettings
     from .dupefilters import DupeFilter
-    from .in_flight import ActiveRequest, ActiveRequests, FollowUps
-    from .politeness_key import PolitenessKeys
+    from .in_flight import ActiveRequest, FollowUps
     from .queued import QueuedRequests
 
 MOST_UNFILTERED = 10_000  # pages, 400 bytes each
@@ -80,8 +80,6 @@ class RequestEnqueuer:
     _clock: Callable[[], float]
     _requests: QueuedRequests
     _dupefilter: DupeFilter
-    _politeness_keys: PolitenessKeys
-    _active_requests: ActiveRequests
     _follow_ups: FollowUps
     seeds_left: int = field(default=0, init=False)
     first_left: str = field(default="", init=False)
@@ -91,6 +89,8 @@ class RequestEnqueuer:
     def __post_init__(self, settings: FrontierSettings) -> None:
         self.identities, self._reporter = self._requests.identities, self._requests.reporter
         self._callbacks = self._requests.codec.callbacks
+        self._active_requests = self._follow_ups.active_requests
+        self.politeness_keys = PolitenessKeys(settings.politeness_key)
         self.recognize = self._frontier.recognize
         self._tally = self._reporter.tally
         self._strips_sessions, self._revisits = settings.strips_sessions, settings.comes_back
@@ -425,7 +425,7 @@ class RequestEnqueuer:
 
     def politeness_key_of(self, url: str, host: str) -> str:
         """Returns the politeness key of *url*: by default its *host*."""
-        return host if self._politeness_keys.of is host_of else self._politeness_keys.of(url)
+        return host if self.politeness_keys.of is host_of else self.politeness_keys.of(url)
 
     def host_key(self, request: Request, url_host: str, active: ActiveRequest | None = None) -> str:
         """Returns the download slot that the user chose, else the politeness key of the URL, whose host is

@@ -24,6 +24,7 @@ from ..core.parse.urls import ajax_form, host_of, origin_text
 from ..core.revisits.policy import Fetched
 from ..core.store.link_rows import INTERNAL
 from ..core.transitions import FETCHED, Event, event_at
+from . import scrapy_internals
 from .codec import Unreadable, copied, visit_payload
 from .fingerprints import is_same_page
 from .host_trouble import CACHED, REASON
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from ..core.parse.directives import Consequences
     from ..core.store.records import RequestFacts
     from .link_extractor import FollowRule
-    from .log import Reporter
     from .queued import QueuedRequests
     from .robots import Decision
 
@@ -521,13 +521,11 @@ def as_yielded(target: Request, sent: Request, source: Request) -> Request:
 
 @dataclass(eq=False, repr=False)
 class FollowUps:
-    """Ends active requests by those that follow from them: retries, requests postponed, redirects.
-    *have_fail* ends a request with an error."""
+    """Ends *active_requests* by those that follow from them: retries, requests postponed, redirects."""
 
     _crawler: Crawler
-    _have_fail: Callable[[Request, Exception], None]
+    active_requests: ActiveRequests
     _requests: QueuedRequests
-    _reporter: Reporter
 
     def end_if_once_more(self, active: ActiveRequest, follow_up: Request) -> bool:
         """Ends *active* if *follow_up* is for its page again, and returns whether it is."""
@@ -549,14 +547,14 @@ class FollowUps:
         if lease.is_last_attempt:
             self._give_up(active, follow_up, reason)
         else:
-            self._reporter.tally["frontier/retries"] += 1
+            self._requests.reporter.tally["frontier/retries"] += 1
         return True
 
     def _give_up(self, active: ActiveRequest, follow_up: Request, reason: str) -> None:
         """Makes *follow_up* fail: its page has used up its attempts."""
         reason = reasons.ATTEMPTS_USED_UP(reason=reason, attempts=active.lease.page.attempts + 1)
         left_out_of(self._crawler).add("frontier/left_out/attempts_used_up", follow_up, reason)
-        self._have_fail(follow_up, IgnoreRequest(reason))
+        scrapy_internals.have_fail(self._crawler, follow_up, IgnoreRequest(reason))
 
     def _replace(self, active: ActiveRequest, follow_up: Request) -> bytes | None:
         """Returns the payload of *follow_up*, by which the page is requested until its visit ends."""

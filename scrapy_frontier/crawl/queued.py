@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 
 from ..core.frontier import Discovered, Fate, PageId
-from . import scrapy_internals
 from .codec import FIXED, Codec, Unreadable, Unstorable, is_mutable, memory_payload, own_attributes
 from .meta_keys import NOT_STORED, SITEMAP
 
@@ -125,9 +124,8 @@ class QueuedRequests:
 def shared_in(request: Request) -> str:
     """Returns where *request* holds something mutable for its callback, as ``cb_kwargs['item']``; "" if
     nowhere."""
-    *_, meta, _, arguments, _ = scrapy_internals.attributes(request)
     own = own_attributes(request) if type(request) is not Request else None
-    for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):
+    for name, values in (("cb_kwargs", request.cb_kwargs), ("meta", request.meta), ("attribute", own)):
         for key, value in values.items() if values else ():
             if type(value) not in FIXED and key not in _NOT_SHARED and is_mutable(value):
                 return f"{name}[{key!r}]"

@@ -17,7 +17,6 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
-from scrapy.core.engine import ExecutionEngine
 from scrapy.linkextractors import LinkExtractor
 from scrapy.linkextractors.lxmlhtml import LxmlParserLinkExtractor
 from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
@@ -54,25 +53,6 @@ def essentials(request: Request) -> tuple[Any, ...]:
     """URL, method, body, ``dont_filter`` and meta. Properties would cost a call each, and make an empty dict
     of meta that was never set."""
     return request._url, request.method, request._body, request.dont_filter, request._meta
-
-
-def attributes(request: Request) -> tuple[Any, ...]:
-    """All that a request holds, but its priority: URL, callback, errback, method, body, ``dont_filter``,
-    encoding, headers, meta, cookies, ``cb_kwargs``, flags. What was never set is None."""
-    return (
-        request._url,
-        request.callback,
-        request.errback,
-        request.method,
-        request._body,
-        request.dont_filter,
-        request._encoding,
-        request._headers,
-        request._meta,
-        request._cookies,
-        request._cb_kwargs,
-        request._flags,
-    )
 
 
 def set_url(request: Request, url: str) -> None:
@@ -149,16 +129,6 @@ def watch_in_progress(crawler: Crawler, on_remove: Callable[[Request], None]) ->
     watched |= slot.inprogress
     slot.inprogress = watched
     return watched
-
-
-def is_usual_engine(crawler: Crawler) -> bool:
-    """Whether requests reach the scheduler by Scrapy's own code, so that a shorter way is the same."""
-    engine = engine_of(crawler)
-    names = ("crawl", "_schedule_request")
-    return isinstance(engine, ExecutionEngine) and all(
-        name not in vars(engine) and getattr(type(engine), name) is getattr(ExecutionEngine, name)
-        for name in names
-    )
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:
@@ -402,8 +372,7 @@ def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]
     own method, which is its first argument."""
     scraper = engine_of(crawler).scraper
     own = scraper.handle_spider_output_async
-    if own.__qualname__ == "Scraper.handle_spider_output_async":  # and not another's
-        scraper.handle_spider_output_async = partial(handle, own)
+    scraper.handle_spider_output_async = partial(handle, own)
 
 
 def watch_spider_errors(crawler: Crawler, raised: Callable[[BaseException, Request, Any], None]) -> None:
