@@ -28,7 +28,6 @@ class Dashboard:
     def __init__(self, add: Callable[[str, str, Handler], None], crawler: Crawler, crawl: Crawl) -> None:
         self._crawler = crawler
         self._snapshot = Snapshot(crawler, crawl)
-        self._snapshot.start()
         crawler.signals.connect(self._stop, closing)
         add("GET", "/", self._page)
         add("GET", "/api/state", self._state)

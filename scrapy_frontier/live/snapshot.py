@@ -39,11 +39,12 @@ _ENDS = {
     "CLOSESPIDER_PAGECOUNT": "response_received_count",
     "CLOSESPIDER_ITEMCOUNT": "item_scraped_count",
     "CLOSESPIDER_ERRORCOUNT": "log_count/ERROR",
+    "CLOSESPIDER_TIMEOUT": "",  # which is counted here
 }
 
 
 class Snapshot:
-    """What there is to see of *crawl*, from `start` to `stop`."""
+    """What there is to see of *crawl*, from construction until `stop`."""
 
     def __init__(self, crawler: Crawler, crawl: Crawl) -> None:
         self._crawler = crawler
@@ -55,9 +56,6 @@ class Snapshot:
         self._hosts: dict[str, Any] = {}
         self._hosts_until = 0.0
         self._ranking = 0, 0.0  # how many there were, and when the last one was seen
-
-    def start(self) -> None:
-        """Begins to sample, once a second."""
         self._sampler.start(1.0, now=True)
 
     def stop(self) -> None:
@@ -92,7 +90,8 @@ class Snapshot:
         return {
             "spider": crawler.spider.name if crawler.spider is not None else "",
             "now": now,
-            "began": self._began,
+            "began": self._began,  # by the clock of the machine, as the samples; all else by the crawl's
+            "elapsed": time.time() - self._began,
             "state": self._doing(),
             "states": frontier.totals().states,
             "leased": frontier.leased,
@@ -159,18 +158,17 @@ class Snapshot:
         if not self._ranking[0]:
             return None
         pages, seconds = (stats.get(f"frontier/rank/{name}", 0) for name in ("pages", "seconds"))
-        return {"runs": self._ranking[0], "at": self._ranking[1], "pages": pages, "seconds": seconds}
+        runs, seen_at = self._ranking
+        return {"runs": runs, "ago": time.time() - seen_at, "pages": pages, "seconds": seconds}
 
     def _budgets(self, stats: dict[str, Any]) -> Iterable[dict[str, Any]]:
         """Yields the limits that are set: how much is ``used`` of ``most``; None if that counts for each
         host or page."""
         settings, limits = self._crawler.settings, self._crawl.settings.limits
         for name, stat in _ENDS.items():
-            if most := settings.getint(name):
-                yield {"name": name, "used": stats.get(stat, 0), "most": most}
-        if seconds := settings.getfloat("CLOSESPIDER_TIMEOUT"):
-            used = min(time.time() - self._began, seconds)
-            yield {"name": "CLOSESPIDER_TIMEOUT", "used": used, "most": seconds}
+            if most := settings.getfloat(name):
+                used = stats.get(stat, 0) if stat else time.time() - self._began
+                yield {"name": name, "used": min(used, most), "most": most}
         for field, most in limits._asdict().items():
             if most:
                 yield {"name": f"FRONTIER_{field.upper()}", "used": None, "most": most}

@@ -149,11 +149,10 @@ def _order(pages: _Pages, values: NDArray[np.floating]) -> dict[str, list[float]
     places = np.arange(1, len(read) + 1) / len(read)
     total = worth.sum() or 1.0
 
-    def curve(order: NDArray[np.signedinteger], is_end: NDArray[np.bool_] | None = None) -> list[float]:
-        gathered = np.cumsum(worth[order]) / total
-        at = places if is_end is None else places[is_end]
-        gathered = gathered if is_end is None else gathered[is_end]
-        found: list[float] = np.interp(shares, np.append(0, at), np.append(0, gathered)).round(4).tolist()
+    def curve(order: NDArray[np.signedinteger], ends: slice | NDArray[np.bool_] = slice(None)) -> list[float]:
+        gathered = np.cumsum(worth[order])[ends] / total
+        at = np.append(0, places[ends])
+        found: list[float] = np.interp(shares, at, np.append(0, gathered)).round(4).tolist()
         return found
 
     in_time = np.argsort(seconds, kind="stable")
