@@ -116,7 +116,7 @@ class Snapshot:
         crawler, frontier = self._crawler, self._crawl.frontier
         if scrapy_internals.is_closing(crawler):
             return "closing"
-        if crawler.engine is not None and crawler.engine.paused:
+        if self._crawl.is_paused or (crawler.engine is not None and crawler.engine.paused):
             return "paused"
         may_go_on = any(self._hosts["kinds"][kind] for kind in ("ready", "busy", "delayed"))
         return "running" if may_go_on or frontier.leased or not frontier.pending else "waiting"

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,6 +173,15 @@ def test_charts_are_read_by_keyboard(web: Web, site: Site, look: Callable[..., A
     assert page.evaluate("document.activeElement.closest('#growth') !== null")  # it was drawn again
 
 
+def test_what_comes_from_the_web_is_text(web: Web, site: Site, look: Callable[..., Any]) -> None:
+    page = look(site.page)
+    page.fill("#url", web.url(EVIL))
+    wait_until(lambda: web.url("/0/0") in [web.url(path) for path in web.paths(HUB)])
+    page.get_by_role("button", name="Look up").click()
+    page.wait_for_selector("#found .verdict")
+    assert page.locator("img").count() == 0
+
+
 def test_the_last_picture_stays_when_the_crawl_ends(
     web: Web, crawl: Crawl, site: Site, look: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -190,6 +200,71 @@ def test_without_the_token_it_shows_nothing(site: Site, look: Callable[..., Any]
     page = look(site.address)
     page.get_by_text("does not have the key").wait_for()
     assert page.locator("#tiles").inner_text() == ""
+
+
+# -- what its controls do ------------------------------------------------------------------------------------
+
+
+def test_pause_resume_and_stop(web: Web, crawl: Crawl, site: Site, look: Callable[..., Any]) -> None:
+    page = look(site.page)
+    web.wait(5)
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Resume").wait_for()
+    wait_until(lambda: not site.state()["leased"])
+    asked = len(web.visits)
+    time.sleep(1)
+    assert len(web.visits) == asked
+    page.get_by_role("button", name="Resume").click()
+    web.wait(asked + 3)
+    page.get_by_role("button", name="Stop").click()
+    assert_accessible(page)
+    page.locator("#stopping").get_by_role("button", name="Stop").click()
+    assert crawl.wait().reason not in ("finished", "None")
+
+
+def test_block_and_unblock_and_delay_a_host(web: Web, site: Site, look: Callable[..., Any]) -> None:
+    page, quiet = look(site.page), web.name(QUIET)
+    web.wait(5, QUIET)
+    page.locator("#hosts").get_by_role("button", name=quiet).click()
+    dialog = page.get_by_role("dialog", name=quiet)
+    dialog.get_by_role("button", name="Block", exact=True).click()
+    dialog.get_by_role("button", name="Unblock").wait_for()
+    assert_accessible(page)
+    wait_until(lambda: not site.host(quiet)["under_way"])
+    asked = len(web.paths(QUIET))
+    web.wait(len(web.visits) + 4)
+    assert len(web.paths(QUIET)) == asked
+    dialog.get_by_role("button", name="Unblock").click()
+    web.wait(asked + 2, QUIET)
+    dialog.get_by_label("Seconds between two visits").fill("1.5")
+    dialog.get_by_role("button", name="Set", exact=True).click()
+    wait_until(lambda: site.host(quiet)["delay"] == 1.5)
+    asked = len(web.paths(QUIET))
+    web.wait(asked + 2, QUIET)
+    assert min(web.gaps(QUIET)[-1:]) >= 1.45
+    dialog.get_by_role("button", name="As the settings say").click()
+    wait_until(lambda: site.host(quiet)["delay"] == 0.2)
+
+
+def test_look_up_and_add_a_page(web: Web, site: Site, look: Callable[..., Any], tmp_path: Path) -> None:
+    page = look(site.page)
+    web.wait(12)
+    page.fill("#url", web.url("/"))
+    page.keyboard.press("Enter")
+    page.locator("#found").get_by_text("It was fetched on").wait_for()
+    page.wait_for_selector("#found svg a")  # the links on it
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert_accessible(page)
+    page.locator("#found svg a").first.click()  # goes on to that page
+    page.wait_for_function(f"document.getElementById('url').value !== {json.dumps(web.url('/'))}")
+    page.fill("#url", web.url("/added"))
+    page.get_by_role("button", name="Look up").click()
+    page.locator("#found").get_by_text("not known").first.wait_for()
+    page.get_by_role("button", name="Add to the queue").click()
+    page.locator("#found").get_by_text("waiting").or_(
+        page.locator("#found").get_by_text("fetched")
+    ).first.wait_for()
+    wait_until(lambda: "/added" in web.paths(HUB))
 
 
 # -- metrics -------------------------------------------------------------------------------------------------
