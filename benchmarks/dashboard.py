@@ -2,9 +2,11 @@
 
     python benchmarks/dashboard.py [--pages 3000] [--rounds 6] [--way follow]
 
-The crawl of ``spiders.py``, in pairs: without a server (``FRONTIER_DASHBOARD = False``), and with one that
-another process asks for the state and the metrics each second. Printed: milliseconds of the processor a page
-for both, and pages a second of the processor over those without; the last line has the medians.
+First the crawl of ``spiders.py`` is paused in its middle, and its processor time a second is compared with
+and without somebody who watches: that is what watching takes, to a tenth of a millisecond, on a busy machine
+as well. Then whole crawls in pairs: without a server (``FRONTIER_DASHBOARD = False``), and watched. Printed:
+milliseconds of the processor a page for both, and pages a second of the processor over those without; the
+last line has the medians.
 """
 
 from __future__ import annotations
@@ -17,14 +19,38 @@ import statistics
 import subprocess
 import tempfile
 import threading
+import time
 import urllib.request
 from pathlib import Path
 
 import spiders
 
+PAUSED = 20.0  # seconds
+
+
+class Crawl:
+    """The running crawl whose directory is below *folder*. Raises `OSError` or `StopIteration` if none is."""
+
+    def __init__(self, folder: Path) -> None:
+        told = json.loads(next(folder.rglob("frontier.live")).read_text())
+        self.process = told["pid"]
+        self._address = f"http://127.0.0.1:{told['port']}"
+        self._key = {"Authorization": f"Bearer {told['token']}"}
+
+    def ask(self, path: str, order: bytes | None = None) -> bytes:
+        request = urllib.request.Request(self._address + path, order, self._key)
+        with urllib.request.urlopen(request, timeout=5) as response:
+            answer: bytes = response.read()
+            return answer
+
+    def seconds(self) -> float:
+        """Of the processor, so far."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 class Watcher(threading.Thread):
-    """Asks the crawl whose directory is below *folder* once a second, as dashboard and Prometheus do."""
+    """Asks the crawl once a second, as a page that is open and Prometheus do."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -36,14 +62,10 @@ class Watcher(threading.Thread):
         since = 0.0
         while not self._over.wait(1.0):
             with contextlib.suppress(OSError, StopIteration, ValueError):
-                told = json.loads(next(self._folder.rglob("frontier.live")).read_text())
-                address = f"http://127.0.0.1:{told['port']}"
-                key = {"Authorization": f"Bearer {told['token']}"}
-                asked = urllib.request.Request(f"{address}/api/state?since={since}", headers=key)
-                with urllib.request.urlopen(asked, timeout=5) as response:
-                    samples = json.load(response)["samples"]
+                crawl = Crawl(self._folder)
+                samples = json.loads(crawl.ask(f"/api/state?since={since}"))["samples"]
                 since = samples[-1][0] if samples else since
-                urllib.request.urlopen(f"{address}/metrics", timeout=5).close()
+                crawl.ask("/metrics")
                 self.answers += 1
 
     def stop(self) -> None:
@@ -51,15 +73,45 @@ class Watcher(threading.Thread):
         self.join()
 
 
-def crawl(given: argparse.Namespace, port: str, *settings: str) -> tuple[float, int]:
+def command(given: argparse.Namespace, port: str, pages: int, *settings: str) -> list[str]:
+    options = ["--pages", str(pages), *(f"--set={each}" for each in settings)]
+    return spiders.pinned(0, "--crawl", given.way, port, *options)
+
+
+def paused(given: argparse.Namespace, port: str) -> None:
+    """Prints what watching takes of the processor, measured while the crawl is paused."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TMPDIR": folder}
+        process = subprocess.Popen(command(given, port, 0), env=environment, stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(20)
+            crawl = Crawl(Path(folder))
+            crawl.ask("/api/pause", b"")
+            time.sleep(5)
+            takes = []
+            for watcher in (None, Watcher(Path(folder))):
+                if watcher is not None:
+                    watcher.start()
+                before, began = crawl.seconds(), time.monotonic()
+                time.sleep(PAUSED)
+                takes.append((crawl.seconds() - before) / (time.monotonic() - began))
+                if watcher is not None:
+                    watcher.stop()
+                    taken = f"{takes[0]:.2%} of a processor, watched {takes[1]:.2%}"
+                    print(f"paused: {taken}, {watcher.answers} looks")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def whole(given: argparse.Namespace, port: str, *settings: str) -> tuple[float, int]:
     """Crawls in a process of its own; returns milliseconds a page, and how often it was looked at."""
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--pages", str(given.pages), *(f"--set={each}" for each in settings)]
-        command = spiders.pinned(0, "--crawl", given.way, port, *options)
         watcher = Watcher(Path(folder))
         watcher.start()
         environment = {**os.environ, "TMPDIR": folder}
-        done = subprocess.run(command, check=True, capture_output=True, env=environment)
+        line = command(given, port, given.pages, *settings)
+        done = subprocess.run(line, check=True, capture_output=True, env=environment)
         watcher.stop()
         return json.loads(done.stdout)["ms"], watcher.answers
 
@@ -72,17 +124,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--way", choices=("scheduler", "addon", "follow"), default="follow")
     given = parser.parse_args()
-    command = spiders.pinned((os.cpu_count() or 2) - 1, "--server")
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    line = spiders.pinned((os.cpu_count() or 2) - 1, "--server")
+    server = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert server.stdin is not None
     assert server.stdout is not None
     port = server.stdout.readline().decode().strip()
+    paused(given, port)
     alone, watched = [], []
     for number in range(given.rounds + 1):  # 0 makes the server's pages, and does not count
-        without, _ = crawl(given, port, "FRONTIER_DASHBOARD=False")
+        without, _ = whole(given, port, "FRONTIER_DASHBOARD=False")
         if number == 0:
             continue
-        with_it, answers = crawl(given, port)
+        with_it, answers = whole(given, port)
         alone.append(without)
         watched.append(with_it)
         ratio = without / with_it
