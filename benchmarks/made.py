@@ -112,11 +112,11 @@ def _hosts(made):
         counts += np.bincount(np.where(pages % FAN, pages % made.hosts, 0), minlength=made.hosts)
     for host in range(made.hosts):
         row = HostRow(int(queued[host]), int(done[host]), visited=float(BEGAN + made.read))
-        yield keys.host_key(f"h{host}.example"), records.encode_host(row)
+        yield keys.host_key(f"h{host}.example"), records.HOST.encode(row)
 
 
 def _rest(made):
     states = [0] * len(State)
     states[State.DONE], states[State.QUEUED] = made.read, made.pages - made.read
-    yield keys.COUNTS, records.encode_counts(Counts(made.pages, 0, made.read, states, made.hosts))
+    yield keys.COUNTS, records.COUNTS.encode(Counts(made.pages, 0, made.read, states, made.hosts))
     yield keys.CLEAN, b""

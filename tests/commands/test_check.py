@@ -66,12 +66,12 @@ class Stored(NamedTuple):
         return {keys.page_key(page_id): records.encode_page(page)}
 
     def with_counts(self, **changed: int) -> dict[bytes, bytes | None]:
-        counts = replace(records.decode_counts(self.rows[keys.COUNTS]), **changed)
-        return {keys.COUNTS: records.encode_counts(counts)}
+        counts = replace(records.COUNTS.decode(self.rows[keys.COUNTS]), **changed)
+        return {keys.COUNTS: records.COUNTS.encode(counts)}
 
     def with_host(self, **changed: int) -> dict[bytes, bytes | None]:
-        row = records.decode_host(self.rows[keys.host_key(HOST)])
-        return {keys.host_key(HOST): records.encode_host(replace(row, **changed))}
+        row = records.HOST.decode(self.rows[keys.host_key(HOST)])
+        return {keys.host_key(HOST): records.HOST.encode(replace(row, **changed))}
 
     def moved(self) -> dict[bytes, bytes | None]:
         key = next(key for key in self.keys_of(keys.QUEUE) if key.startswith(b"q" + HOST.encode()))
@@ -86,8 +86,8 @@ class Stored(NamedTuple):
 
 Change = dict[bytes, bytes | None]
 PACKED = link_rows.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
-COOLDOWN = records.encode_cooldown(records.Cooldown(NOW + 900, 4, NOW, "HTTP 503"))
-ROBOTS = records.encode_copy(records.RobotsCopy(body=b"User-agent: *"))
+COOLDOWN = records.COOLDOWN.encode(records.Cooldown(NOW + 900, 4, NOW, "HTTP 503"))
+ROBOTS = records.ROBOTS.encode(records.RobotsCopy(body=b"User-agent: *"))
 LINKS = encode_row(3, [Edge(7), Edge(5, INTERNAL)])
 LONG_ID = bytes.fromhex("ceff60a0d378ee7f")
 

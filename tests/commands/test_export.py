@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 DERIVED = (keys.QUEUE, keys.WAITING, keys.DEFERRED, keys.COUNTS)
 KEPT = {
-    cooldown_key("h1.example"): records.encode_cooldown(records.Cooldown(NOW + 900, 4, NOW, "HTTP 503")),
-    robots_key("http://h1.example"): records.encode_copy(
+    cooldown_key("h1.example"): records.COOLDOWN.encode(records.Cooldown(NOW + 900, 4, NOW, "HTTP 503")),
+    robots_key("http://h1.example"): records.ROBOTS.encode(
         records.RobotsCopy(records.Verdict.PARSE, 200, NOW, NOW + 9.5, body=b"User-agent: *\n")
     ),
-    robots_key("https://h2.example:81"): records.encode_copy(
+    robots_key("https://h2.example:81"): records.ROBOTS.encode(
         records.RobotsCopy(records.Verdict.POSTPONE, 503, 0.0, NOW, NOW - 5.25, 3)
     ),
-    sitemaps_key("http://h1.example"): records.encode_sitemaps(
+    sitemaps_key("http://h1.example"): records.SITEMAPS.encode(
         records.SiteSitemaps(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
     ),
     keys.content_key(7): bytes.fromhex("3e99999a"),

@@ -18,11 +18,11 @@ from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import (
     BadVisits,
     Due,
+    History,
     Validators,
     Visits,
     due_key,
     encode_due,
-    encode_history,
     encode_page,
 )
 from scrapy_frontier.core.transitions import Event
@@ -40,7 +40,7 @@ NEWS = Visits(
     due=LAST + 5 * DAY,
     visits=31,
     changes=4,
-    history=encode_history(30.0, 4.0, 26.0 * DAY, 4.0 * DAY),
+    history=History(30.0, 4.0, 26.0 * DAY, 4.0 * DAY),
     digest=b"abcde",
     content_type="text/html",
     length=12_345,

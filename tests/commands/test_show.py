@@ -17,7 +17,7 @@ from scrapy_frontier.core.hosts.host import Trouble
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State, robots_key
-from scrapy_frontier.core.store.records import Page, RobotsCopy, Verdict, encode_copy
+from scrapy_frontier.core.store.records import ROBOTS, Page, RobotsCopy, Verdict
 from scrapy_frontier.core.transitions import Event
 
 if TYPE_CHECKING:
@@ -257,10 +257,11 @@ def test_one_time_is_given_for_a_host_whose_robots_txt_cannot_be_read(
     found.discover([link("http://a.example/"), link("https://a.example/")], NOW)
     found.close()
     failing = RobotsCopy(Verdict.POSTPONE, 503, 0.0, NOW + 51, NOW - 60, 2)
-    change(tmp_path, {robots_key("http://a.example"): encode_copy(failing)})
+    change(tmp_path, {robots_key("http://a.example"): ROBOTS.encode(failing)})
     if other is not None:
         change(
-            tmp_path, {robots_key("https://a.example"): encode_copy(RobotsCopy(other, 404, NOW, NOW + 9999))}
+            tmp_path,
+            {robots_key("https://a.example"): ROBOTS.encode(RobotsCopy(other, 404, NOW, NOW + 9999))},
         )
     frontier = Frontiers(tmp_path, capsys, ROBOTSTXT_OBEY=True)
     text = " ".join(frontier("why", "http://a.example/").out.split())

@@ -225,7 +225,7 @@ def test_an_outcome_ends_the_page_for_good(
     )
     assert frontier._batch.counts.states[ended] == sum(frontier._batch.counts.states) == 1
     assert frontier._batch.counts.attempts == 1
-    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
+    row = records.HOST.decode(rows(frontier)[keys.host_key("a.example")])
     assert (row.queued, row.done, row.failed) == (0, done, failed)
     assert queue_rows(frontier) == []
     frontier.close()

@@ -11,8 +11,9 @@ from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Fetched
 from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.records import Counts, encode_counts
+from scrapy_frontier.core.store.records import COUNTS, Counts, Page, encode_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +84,8 @@ def test_pages_that_come_back_take_turns_in_a_large_frontier(tmp_path: Path) -> 
     store, rule = Store(tmp_path), RevisitRule(shelf_life=100.0, horizon=1e6)
     counts = Counts.none()
     counts.next_page = 1 << 25
-    store.write({keys.COUNTS: encode_counts(counts)})
+    last = encode_page(Page("http://a.example/last", State.SEEN))
+    store.write({keys.COUNTS: COUNTS.encode(counts), keys.page_key(counts.next_page - 1): last})
     frontier = Frontier(store, NOW, FrontierOptions(revisits=rule, default_politeness=Politeness(0.0, 1)))
     urls = [f"http://a.example/{number}" for number in range(3)]
     frontier.discover([Link(url.encode().rjust(20), url, "a.example") for url in urls[:2]], NOW)

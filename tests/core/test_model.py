@@ -760,13 +760,13 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(36))
+            row = records.HOST.decode(self.store.get(keys.host_key(host)) or bytes(36))
             assert (row.queued, row.done, row.failed) == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]
         assert found == sorted((entry.host, entry.id) for entry in model.deferred.values())
-        kept = records.decode_counts(
-            self.store.get(keys.COUNTS) or records.encode_counts(records.Counts.none())
+        kept = records.COUNTS.decode(
+            self.store.get(keys.COUNTS) or records.COUNTS.encode(records.Counts.none())
         )
         assert kept.hosts == sum(1 for _ in self.store.scan(keys.HOST))
 

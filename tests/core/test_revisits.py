@@ -23,12 +23,11 @@ from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store, plyvel
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 from scrapy_frontier.core.store.records import (
+    COUNTS,
     Page,
     RequestFacts,
     Visits,
-    decode_counts,
     due_key,
-    encode_counts,
 )
 from scrapy_frontier.core.transitions import Event
 
@@ -901,9 +900,9 @@ def damage(db: plyvel.DB, name: str) -> None:
     elif name == "rates":
         db.put(keys.rates_key("a.example"), b"?")
     elif name == "counts":
-        counts = decode_counts(db.get(keys.COUNTS))
+        counts = COUNTS.decode(db.get(keys.COUNTS))
         counts.due, counts.queued_again = 7, 9
-        db.put(keys.COUNTS, encode_counts(counts))
+        db.put(keys.COUNTS, COUNTS.encode(counts))
     elif name == "queue":
         for row in list(db.iterator(prefix=keys.DUE_QUEUE, include_value=False)):
             db.delete(row)

@@ -3,14 +3,8 @@
 Section numbers in the names are those of RFC 9309.
 """
 
-import contextlib
-import zlib
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.hosts.host import FOREVER, Trouble
 from scrapy_frontier.core.hosts.robots_policy import (
     FIRST_PAUSE,
@@ -26,8 +20,7 @@ from scrapy_frontier.core.hosts.robots_policy import (
     verdict,
     why_not_awaited,
 )
-from scrapy_frontier.core.store.keys import robots_key
-from scrapy_frontier.core.store.records import RobotsCopy, Verdict, decode_copy, encode_copy
+from scrapy_frontier.core.store.records import RobotsCopy, Verdict
 
 DAY = 86_400.0
 NOW = 1_700_000_000.0 // DAY * DAY  # a midnight
@@ -175,40 +168,3 @@ def test_why_pages_wait_is_told_by_the_file_that_holds() -> None:
         waiting = robots_status(copy, NOW, "mybot").trouble("http://a.example", error)
         assert "other hours" in waiting.reason
         assert (waiting.times, waiting.failure) == (0, None)
-
-
-# -- the row -----------------------------------------------------------------------------------------------
-
-TIMES = st.floats(0, 1e11)
-TEXTS = st.text(st.characters(max_codepoint=255), max_size=40)
-ANSWERED = st.sampled_from(Verdict), st.integers(0, 999), TIMES, TIMES, TIMES, st.integers(0, 255)
-
-
-@given(st.builds(RobotsCopy, *ANSWERED, st.binary(max_size=300), TEXTS, TEXTS))
-def test_a_row_comes_back_as_it_was(copy: RobotsCopy) -> None:
-    assert decode_copy(encode_copy(copy)) == copy
-
-
-def test_golden_bytes() -> None:
-    assert robots_key("https://a.example:8443") == b"rhttps://a.example:8443"
-    copy = RobotsCopy(Verdict.POSTPONE, 503, 1.0, 1_700_000_000.0, 2.5, 3)
-    golden = "02 01f7 3ff0000000000000 41d954fc40000000 4004000000000000 03"
-    assert encode_copy(copy).hex() == golden.replace(" ", "") + "0000"
-    assert encode_copy(copy._replace(body=b"x"))[30:] == zlib.compress(b"x")
-    validated = copy._replace(etag='W/"1"', modified="now", body=b"x")
-    assert encode_copy(validated)[28:] == b'\x05W/"1"\x03now' + zlib.compress(b"x")
-    numbers = {"ALLOW_ALL": 0, "PARSE": 1, "POSTPONE": 2}
-    assert {verdict.name: int(verdict) for verdict in Verdict} == numbers
-
-
-@given(st.binary(max_size=60))
-def test_any_other_bytes_are_unreadable_and_nothing_worse(data: bytes) -> None:
-    with contextlib.suppress(UnreadableRow):
-        assert isinstance(decode_copy(data), RobotsCopy)
-
-
-def test_a_bomb_is_unreadable() -> None:
-    head = encode_copy(RobotsCopy())
-    for body in (zlib.compress(bytes(50_000_000)), zlib.compress(b"x" * 100)[:-3]):
-        with pytest.raises(UnreadableRow):
-            decode_copy(head + body)

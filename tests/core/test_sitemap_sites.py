@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import NEUTRAL
 from scrapy_frontier.core.hosts.sites import (
     GUESSES,
@@ -20,36 +19,12 @@ from scrapy_frontier.core.hosts.sites import (
     is_hint_of_change,
     named_by_robots,
 )
-from scrapy_frontier.core.store.records import SiteSitemaps, decode_sitemaps, encode_sitemaps
+from scrapy_frontier.core.store.records import SiteSitemaps
 
 DAY = 86400.0
 A, B = "http://a.example", "http://b.example"
 URLS = st.lists(st.sampled_from([f"{A}/{number}.xml" for number in range(6)]), unique=True).map(tuple)
 SITEMAPS = st.builds(SiteSitemaps, URLS, st.booleans(), URLS, st.just(()))
-
-
-# -- rows ----------------------------------------------------------------------------------------------
-
-
-@given(SITEMAPS)
-def test_a_row_reads_as_it_was_written(sitemaps: SiteSitemaps) -> None:
-    assert decode_sitemaps(encode_sitemaps(sitemaps)) == sitemaps
-
-
-def test_golden_bytes() -> None:
-    sitemaps = SiteSitemaps((f"{A}/s.xml",), True, (f"{B}/t.xml",))
-    golden = b'{"listed":["http://a.example/s.xml"],"contacted":true,"refused":["http://b.example/t.xml"]}'
-    assert encode_sitemaps(sitemaps) == golden
-    assert encode_sitemaps(SiteSitemaps()) == b"{}"
-    honest = SiteSitemaps(hints=(1.5, 0.25, 3.0, 1.0))
-    assert encode_sitemaps(honest) == b'{"signals":[1.5,0.25,3.0,1.0]}'
-    assert decode_sitemaps(golden) == sitemaps
-
-
-@pytest.mark.parametrize("data", [b"", b"?", b"[1]", b'{"listed":1}', b"\xff"])
-def test_other_bytes_are_no_row(data: bytes) -> None:
-    with pytest.raises(UnreadableRow):
-        decode_sitemaps(data)
 
 
 # -- revisits ------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from test_cooldown import closed_port
 
 from scrapy_frontier.core.store.keys import State, orders_key
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.records import Orders, encode_orders
+from scrapy_frontier.core.store.records import ORDERS, Orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -274,7 +274,7 @@ def test_with_a_directory_each_kind_of_page_that_is_left_is_told(
     first = start(TellSpider, settings, start_urls=urls).wait()
     assert "8 pages are left, of 4 hosts" in first.log
     with contextlib.closing(Store(tmp_path / "frontier")) as store:
-        store.write({orders_key(web.name(1)): encode_orders(Orders(blocked=1))})
+        store.write({orders_key(web.name(1)): ORDERS.encode(Orders(blocked=1))})
     second = start(TellSpider, settings, start_urls=urls).wait()
     assert "2 pages stay queued, of hosts that are blocked" in second.log
     assert "6 pages are left, of 3 hosts" in second.log

@@ -10,9 +10,9 @@ import pytest
 from changing import BEGIN, CLOCK, DAY, ChangingWeb, JumpingClock, never
 from scrapy import Request, Spider
 
+from scrapy_frontier.core.store import records
 from scrapy_frontier.core.store.keys import SITEMAPS
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.records import decode_sitemaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -160,7 +160,7 @@ def test_a_site_that_stamps_now_on_everything_is_believed_no_longer(
     for _ in range(3):
         assert asked(1) == ["/sitemap.xml"]
     store = Store(tmp_path / "frontier")
-    (sitemaps,) = (decode_sitemaps(value) for _, value in store.scan(SITEMAPS))
+    (sitemaps,) = (records.SITEMAPS.decode(value) for _, value in store.scan(SITEMAPS))
     store.close()
     hinted, right, *_ = sitemaps.hints
     assert right < hinted / 2

@@ -13,7 +13,6 @@ about 300 a host.
 
 from __future__ import annotations
 
-import math
 import re
 from array import array
 from collections import defaultdict
@@ -128,25 +127,6 @@ def read_page(stored: bytes) -> Page:
     return page
 
 
-def _numbers(decode: Callable[[bytes], Iterable[float]]) -> Callable[[bytes], object]:
-    """Returns a reader of rows of numbers; *decode* makes zeros of bytes that are none."""
-
-    def read(stored: bytes) -> tuple[float, ...]:
-        numbers = tuple(decode(stored))
-        if not all(map(math.isfinite, numbers)) or (not any(numbers) and any(stored)):
-            raise UnreadableRow(f"numbers of {len(stored)} bytes")
-        return numbers
-
-    return read
-
-
-def _read_content(stored: bytes) -> float:
-    score = records.decode_content(stored)
-    if score is None or not 0 <= score < math.inf:
-        raise UnreadableRow(f"content score of {len(stored)} bytes")
-    return score
-
-
 def _read_codes(stored: bytes) -> bytes:
     if not stored or len(stored) % 2:
         raise UnreadableRow(f"scores of {len(stored)} bytes")
@@ -156,15 +136,15 @@ def _read_codes(stored: bytes) -> bytes:
 # Rows that stand for themselves, by prefix: their name, and what reads a value or raises `UnreadableRow`. An
 # import reads the same rows by these.
 READERS: dict[bytes, tuple[str, Callable[[bytes], object]]] = {
-    keys.ORDERS: ("orders", records.decode_orders),
-    keys.COOLDOWN: ("cooldown", records.decode_cooldown),
-    keys.ROBOTS: ("robots.txt", records.decode_copy),
-    keys.SITEMAPS: ("sitemaps", records.decode_sitemaps),
-    keys.RATES: ("rates", _numbers(records.decode_host_rates)),
-    keys.RATES_OF_ALL: ("rates of all", _numbers(records.decode_all_rates)),
-    keys.STARTS: ("starts", _numbers(records.decode_starts)),
+    keys.ORDERS: ("orders", records.ORDERS.decode),
+    keys.COOLDOWN: ("cooldown", records.COOLDOWN.decode),
+    keys.ROBOTS: ("robots.txt", records.ROBOTS.decode),
+    keys.SITEMAPS: ("sitemaps", records.SITEMAPS.decode),
+    keys.RATES: ("rates", records.RATES.decode),
+    keys.RATES_OF_ALL: ("rates of all", records.RATES_OF_ALL.decode),
+    keys.STARTS: ("starts", records.STARTS.decode),
     keys.COLUMN: ("scores", _read_codes),
-    keys.CONTENT: ("content score", _read_content),
+    keys.CONTENT: ("content score", records.CONTENT.decode),
 }
 
 
@@ -463,8 +443,8 @@ class Check:
     def _read_others(self) -> Iterator[Finding]:
         # An unreadable order may have been a block; an unreadable cooldown means trouble.
         careful = {
-            keys.ORDERS: records.encode_orders(records.UNREADABLE_ORDERS),
-            keys.COOLDOWN: records.encode_cooldown(at_start(b"", self._now, FIRST_REST)),
+            keys.ORDERS: records.ORDERS.encode(records.UNREADABLE_ORDERS),
+            keys.COOLDOWN: records.COOLDOWN.encode(at_start(b"", self._now, FIRST_REST)),
         }
         for prefix, (name, _) in READERS.items():
             for key, value in self._scan(prefix):
@@ -487,23 +467,23 @@ class Check:
         known = set()
         for key, value in self._scan(keys.HOST):
             subject = f"host row of {key[1:].decode(errors='backslashreplace')}"
-            row = decode_or_none(records.decode_host, value)
+            row = records.HOST.read(value)
             if not is_key(key):
                 yield self._remove(key, "unreadable row", subject)
                 continue
             expected = self._hosts.setdefault(key[1:].decode(), records.HostRow())
-            wrong = "" if row is None else _differences(row, expected, records.COUNTS)
+            wrong = "" if row is None else _differences(row, expected, records.HOST_COUNTS)
             expected.visited = self._now if row is None else row.visited
             known.add(key[1:].decode())
             if row is None or wrong:
-                self._put(key, records.encode_host(expected))
+                self._put(key, records.HOST.encode(expected))
                 yield self._found("wrong row" if wrong else "unreadable row", subject, wrong)
         for name in sorted(self._hosts.keys() - known):
             expected = self._hosts[name]
-            if wrong := _differences(records.HostRow(), expected, records.COUNTS):
+            if wrong := _differences(records.HostRow(), expected, records.HOST_COUNTS):
                 expected.visited = self._now if expected.done or expected.failed else 0.0
                 known.add(name)
-                self._put(keys.host_key(name), records.encode_host(expected))
+                self._put(keys.host_key(name), records.HOST.encode(expected))
                 yield self._found("missing row", f"host row of {name}", wrong)
         self._counts.hosts = len(known)
 
@@ -518,7 +498,7 @@ class Check:
         pairs = zip(State, counts.states, expected.states, strict=True)
         states = [f"{state.name.lower()} {was}, in truth {now}" for state, was, now in pairs if was != now]
         if wrong or states or stored is None:
-            self._put(keys.COUNTS, records.encode_counts(expected))
+            self._put(keys.COUNTS, records.COUNTS.encode(expected))
             yield self._found("wrong row", "counts", "; ".join(filter(None, [*states, wrong])))
 
 

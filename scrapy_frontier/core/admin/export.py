@@ -9,22 +9,19 @@ for the ids of one host's pages (`export_lines` with *host*) and four bytes a pa
 from __future__ import annotations
 
 import json
-import math
 import struct
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from contextlib import suppress
-from enum import Enum, EnumMeta
-from functools import cache
 from itertools import chain, groupby
 from operator import itemgetter
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import FrontierError, UnreadableRow
 from ..hosts.host import is_of_host
 from ..parse.urls import host_of
 from ..store import keys, records
 from ..store.link_rows import Edge, decode_row, encode_row
+from ..store.records import from_json, shortened, to_json, typed_value
 from . import facts
 from .check import READERS, Check, read_page, unreadable
 
@@ -82,91 +79,25 @@ class Kind(NamedTuple):
 
 
 def _encode_clock(clock: HostClock) -> bytes:
-    return records.encode_host(records.HostRow(visited=clock.visited))
+    return records.HOST.encode(records.HostRow(visited=clock.visited))
 
 
 def _decode_clock(stored: bytes) -> HostClock:
-    return HostClock(records.decode_host(stored).visited)
+    return HostClock(records.HOST.decode(stored).visited)
 
 
 KINDS = (
     Kind("page", keys.PAGE, records.Page, records.encode_page, read_page),
     Kind("host", keys.HOST, HostClock, _encode_clock, _decode_clock),
-    Kind("orders", keys.ORDERS, records.Orders, records.encode_orders, records.decode_orders),
-    Kind("cooldown", keys.COOLDOWN, records.Cooldown, records.encode_cooldown, records.decode_cooldown),
-    Kind("robots", keys.ROBOTS, records.RobotsCopy, records.encode_copy, records.decode_copy),
-    Kind("sitemaps", keys.SITEMAPS, records.SiteSitemaps, records.encode_sitemaps, records.decode_sitemaps),
+    Kind("orders", keys.ORDERS, records.Orders, records.ORDERS.encode, records.ORDERS.decode),
+    Kind("cooldown", keys.COOLDOWN, records.Cooldown, records.COOLDOWN.encode, records.COOLDOWN.decode),
+    Kind("robots", keys.ROBOTS, records.RobotsCopy, records.ROBOTS.encode, records.ROBOTS.decode),
+    Kind("sitemaps", keys.SITEMAPS, records.SiteSitemaps, records.SITEMAPS.encode, records.SITEMAPS.decode),
 )
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _NUMBERS = (keys.RATES, keys.RATES_OF_ALL, keys.STARTS, keys.CONTENT, keys.COLUMN)
 # Rows of numbers, which travel as bytes under the name that `READERS` has for them.
 _PLAIN = {READERS[prefix][0]: prefix for prefix in _NUMBERS}
-
-
-# -- records as JSON, and back -----------------------------------------------------------------------------
-
-
-def to_json(record: Any) -> Line:
-    """Returns the fields of a named tuple as JSON, without those that have their default."""
-    defaults = record._field_defaults
-    fields = record._asdict().items()
-    return {
-        name: _json_value(value) for name, value in fields if name not in defaults or value != defaults[name]
-    }
-
-
-def _json_value(value: Any) -> object:
-    if isinstance(value, Enum):
-        return value.name.lower()
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    if hasattr(value, "_fields"):
-        return to_json(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def from_json(record: type, line: object) -> Any:
-    """Returns the named tuple of the class *record* in a *line* of `to_json`.
-
-    Raises `TypeError` or `ValueError`, which name the field, for values of another type, numbers that are not
-    finite, fields that there are not, and missing ones.
-    """
-    if not isinstance(line, dict):
-        raise TypeError(f"{record.__name__} is no JSON object")
-    types = _types_of(record)
-    if unknown := line.keys() - types.keys():
-        raise ValueError(f"there is no field {min(unknown)!r}")
-    return record(**{name: _value(types[name], value, name) for name, value in line.items()})
-
-
-@cache
-def _types_of(record: type) -> dict[str, Any]:
-    return get_type_hints(record, localns={"PageId": int})
-
-
-def _value(kind: Any, value: Any, name: str) -> Any:
-    if isinstance(kind, UnionType):
-        if value is None:
-            return None
-        kind = next(each for each in get_args(kind) if each is not NoneType)
-    if get_origin(kind) is tuple and isinstance(value, list):
-        return tuple(_value(get_args(kind)[0], each, name) for each in value)
-    if hasattr(kind, "_fields"):
-        return from_json(kind, value)
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
-        return float(value)
-    if kind in (int, bool, str) and type(value) is kind:
-        return value
-    if kind is bytes and isinstance(value, str):
-        return b64decode(value, validate=True)
-    if isinstance(kind, EnumMeta) and isinstance(value, str) and value.upper() in kind.__members__:
-        return kind[value.upper()]
-    raise TypeError(f"{name} is {_shortened(value)}")
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:50]} ..."
 
 
 # -- out ---------------------------------------------------------------------------------------------------
@@ -301,7 +232,7 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
         try:
             key, value = _row_of(line, header)
         except (TypeError, ValueError, OverflowError, RecursionError, KeyError, struct.error) as error:
-            raise BadExport(f"line {number} makes no sense ({error}): {_shortened(line)}; {_ANEW}") from error
+            raise BadExport(f"line {number} makes no sense ({error}): {shortened(line)}; {_ANEW}") from error
         rows[key] = value
         if len(rows) >= _ROWS_AT_A_TIME:
             store.write(rows)
@@ -320,7 +251,7 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
         header.next_visit,
         header.attempts,
     )
-    store.write({**rows, keys.COUNTS: records.encode_counts(counts)})
+    store.write({**rows, keys.COUNTS: records.COUNTS.encode(counts)})
     return _generate(store, fingerprint_of, now, header)
 
 
@@ -374,9 +305,9 @@ def _row_of(line: Line, header: Header) -> tuple[bytes, bytes]:
         if "request" in fields:
             fields["payload"] = b64encode(_payload_of(fields.pop("request"))).decode()
     else:
-        key = kind.prefix + _value(str, name, kind.name).encode()
+        key = kind.prefix + typed_value(str, name, kind.name).encode()
         if b"\0" in key:
-            raise ValueError(f"{kind.name} is {_shortened(name)}")
+            raise ValueError(f"{kind.name} is {shortened(name)}")
     record = from_json(kind.record, fields)
     stored = kind.encode(record)
     if kind.decode(stored) != record:  # it was clamped, cut off or rounded
@@ -385,7 +316,7 @@ def _row_of(line: Line, header: Header) -> tuple[bytes, bytes]:
 
 
 def _page_id(name: object, header: Header) -> int:
-    page_id: int = _value(int, name, "page")
+    page_id: int = typed_value(int, name, "page")
     is_visit = 0 <= page_id - keys.FIRST_VISIT < header.next_visit
     if not (0 <= page_id < header.next_page or is_visit):
         raise ValueError(f"there was no page {page_id}")
@@ -394,18 +325,18 @@ def _page_id(name: object, header: Header) -> int:
 
 def _list(value: object, name: str) -> list[Any]:
     if not isinstance(value, list):
-        raise TypeError(f"{name} is {_shortened(value)}")
+        raise TypeError(f"{name} is {shortened(value)}")
     return value
 
 
 def _link_row(line: Line, header: Header) -> tuple[bytes, bytes]:
     fields = {name: value for name, value in line.items() if name not in ("links", "to")}
     source, targets = _page_id(line["links"], header), _list(line["to"], "to")
-    columns = []
+    columns, kinds = [], {"flags": int, "weight": float}
     for name in Edge._fields[1:]:
         column = [Edge._field_defaults[name]] * len(targets)
         if name in fields:
-            column = [_value(_types_of(Edge)[name], each, name) for each in _list(fields.pop(name), name)]
+            column = [typed_value(kinds[name], each, name) for each in _list(fields.pop(name), name)]
         columns.append(column)
     edges = [Edge(_page_id(target, header), *more) for target, *more in zip(targets, *columns, strict=True)]
     if fields:
@@ -420,8 +351,8 @@ def _plain_row(line: Line) -> tuple[bytes, bytes]:
     prefix = _PLAIN.get(str(line["row"]))
     if prefix is None or line.keys() != {"row", "key", "value"}:
         raise ValueError("no row of numbers that an export has")
-    key = prefix + bytes.fromhex(_value(str, line["key"], "key"))
-    stored: bytes = _value(bytes, line["value"], "value")
+    key = prefix + bytes.fromhex(typed_value(str, line["key"], "key"))
+    stored: bytes = typed_value(bytes, line["value"], "value")
     if why := unreadable(key, stored):
         raise ValueError(why)
     return key, stored

@@ -225,18 +225,18 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[records.RobotsCopy, st
     for scheme in ("http", "https"):
         for key, value in store.scan(keys.robots_key(f"{scheme}://{host}")):
             origin = key[1:].decode(errors="replace")
-            if host_of(origin) == host and (copy := decode_or_none(records.decode_copy, value)):
+            if host_of(origin) == host and (copy := records.ROBOTS.read(value)):
                 yield copy, origin
 
 
 def robots_copy(store: Store, url: str) -> records.RobotsCopy | None:
     """Returns what is kept of the robots.txt for *url*; None if nothing can be read. One lookup."""
-    return decode_or_none(records.decode_copy, store.get(keys.robots_key(origin_of(url) or "")))
+    return records.ROBOTS.read(store.get(keys.robots_key(origin_of(url) or "")))
 
 
 def host_row(store: Store, name: str) -> records.HostRow:
     """Returns the row of a host; zeros if there is none, or none that can be read. One lookup."""
-    return decode_or_none(records.decode_host, store.get(keys.host_key(name))) or records.HostRow()
+    return records.HOST.read(store.get(keys.host_key(name))) or records.HostRow()
 
 
 def has_queue(store: Store, name: str) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import moment, span
-from ..revisits.change_rates import History, by_counts, likeliest_rate
+from ..revisits.change_rates import by_counts, likeliest_rate
 from ..revisits.policy import had_false_304
 from ..store.keys import State
-from ..store.records import NO_HISTORY, Visits, decode_history
+from ..store.records import Visits
 
 if TYPE_CHECKING:
     from ..store.records import Page
@@ -43,8 +43,8 @@ def interval(visits: Visits) -> float | None:
     """Returns the mean seconds between changes by the visits of this page alone; None if they saw none."""
     if not visits.changes or visits.visits < 2:
         return None
-    history = History(*decode_history(visits.history))
-    if visits.history == NO_HISTORY or not history.changes:
+    history = visits.history
+    if not history.changes:
         history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
     return 1.0 / max(likeliest_rate(history), 1e-12)
 

@@ -120,7 +120,7 @@ def content_scores(store: Store, pages: int) -> Floats | None:
     """Returns the content scores of the first *pages*, 1 by default; None if all are 1."""
     found = np.ones(pages, np.float32)
     for key, value in store.scan(keys.CONTENT):
-        page_id, score = keys.key_id(key), records.decode_content(value)
+        page_id, score = keys.key_id(key), records.CONTENT.read(value)
         if page_id < pages and score is not None:
             found[page_id] = score
     return found if (found != 1).any() else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from ..errors import decode_or_none
 from ..store import keys, queue_keys, records
 from ..store.records import HostRow, Orders, all_orders
 from .host import (
@@ -145,7 +144,7 @@ class Hosts:
         return host if stored is None else self._row(name, stored)
 
     def _row(self, name: str, stored: bytes) -> HostRow:
-        return decode_or_none(records.decode_host, stored) or self._counted(name)
+        return records.HOST.read(stored) or self._counted(name)
 
     def _counted(self, name: str) -> HostRow:
         """What other rows say of a host whose own row cannot be read: how many pages it has to come. O(these,
@@ -219,7 +218,7 @@ class Hosts:
     def order(self, name: str, orders: Orders, now: float) -> None:
         """Obey these orders of the operator from now on; written before this returns. Raises
         `FrontierUnwritable`."""
-        row = None if orders == Orders() else records.encode_orders(orders)
+        row = None if orders == Orders() else records.ORDERS.encode(orders)
         self._batch.rows[keys.orders_key(name)] = row
         self._batch.commit()
         self._orders[name] = orders

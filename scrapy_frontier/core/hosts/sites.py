@@ -14,7 +14,6 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ..errors import decode_or_none
 from ..parse.urls import origin_of
 from ..store import keys, records
 from ..store.keys import NEUTRAL, STEPS_A_DOUBLING, TOP
@@ -196,7 +195,7 @@ class RobotsAndSitemaps:
     def robots_copy(self, origin: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
-        return decode_or_none(records.decode_copy, self._batch.store.get(keys.robots_key(origin)))
+        return records.ROBOTS.read(self._batch.store.get(keys.robots_key(origin)))
 
     def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
         """*copy*; where failed pages are asked for again soon (a `GiveUpRule`), a file that could not be read
@@ -212,17 +211,17 @@ class RobotsAndSitemaps:
         """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns. Raises
         `FrontierUnwritable`."""
         self._batch.check()
-        self._batch.rows[keys.robots_key(origin)] = records.encode_copy(copy)
+        self._batch.rows[keys.robots_key(origin)] = records.ROBOTS.encode(copy)
         self._batch.commit()
 
     def sitemaps_of(self, origin: str) -> SiteSitemaps:
         """What is known of the sitemaps of *origin*; one lookup. Where its row cannot be read it is
         contacted again, and finds its sitemaps known."""
         stored = self._batch.get(keys.sitemaps_key(origin))
-        return decode_or_none(records.decode_sitemaps, stored) or SiteSitemaps()
+        return records.SITEMAPS.read(stored) or SiteSitemaps()
 
     def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
         """Remember *sitemaps*: in one batch with what was discovered before, or a later one. Raises
         `FrontierUnwritable` where a write failed before."""
         self._batch.check()
-        self._batch.rows[keys.sitemaps_key(origin)] = records.encode_sitemaps(sitemaps)
+        self._batch.rows[keys.sitemaps_key(origin)] = records.SITEMAPS.encode(sitemaps)

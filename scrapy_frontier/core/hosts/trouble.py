@@ -22,12 +22,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
-from ..errors import decode_or_none, span
+from ..errors import span
 from ..parse.headers import TOO_BUSY, retry_after
 from ..parse.urls import origin_of
 from ..reasons import NOT_SENT
 from ..store import keys, records
-from ..store.records import LONGEST_ASKED, Cooldown, decode_cooldown
+from ..store.records import COOLDOWN, LONGEST_ASKED, Cooldown
 from .host import FOREVER, NO_SITES, READY, GivenUpOrigin, Host, Trouble, deciding
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def after_trouble(
 def at_start(stored: bytes, opened_at: float, first: float) -> Cooldown:
     """The cooldown in a row, for a crawl that starts at *opened_at*; a row that cannot be read says at least
     that there was trouble."""
-    cooldown = decode_or_none(decode_cooldown, stored)
+    cooldown = COOLDOWN.read(stored)
     if cooldown is None:
         return Cooldown(opened_at + first, 1, opened_at, reasons.COOLDOWN_UNREADABLE())
     return cooldown.seen_at(opened_at)
@@ -219,7 +219,7 @@ class HostTroubles:
         return True
 
     def _keep(self, host: Host, found: Cooldown | None) -> None:
-        row = None if found is None else records.encode_cooldown(found)
+        row = None if found is None else records.COOLDOWN.encode(found)
         self._batch.rows[keys.cooldown_key(host.name)] = row
         self._batch.touch(host)
 

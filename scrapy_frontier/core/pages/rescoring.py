@@ -125,7 +125,7 @@ class Rescoring(Scores):
         """Keep the score, clamped to what a bucket can hold, and tell the scorer."""
         score = clamped(content_score)
         self.scorer.content_scored(page_id, score)
-        self._batch.rows[keys.content_key(page_id)] = records.encode_content(score)
+        self._batch.rows[keys.content_key(page_id)] = records.CONTENT.encode(score)
 
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
         """Tell the scorer of all links that pay: not those with nofollow, nor those of weight 0."""
@@ -309,7 +309,7 @@ class Rescoring(Scores):
             yield
         for rows in self._slices(keys.CONTENT):
             for key, value in rows:
-                page_id, score = keys.key_id(key), records.decode_content(value)
+                page_id, score = keys.key_id(key), records.CONTENT.read(value)
                 if score is not None and page_id < self._batch.counts.next_page:
                     self.scorer.content_scored(page_id, score)
             yield

@@ -16,6 +16,8 @@ from __future__ import annotations
 from math import exp, expm1, log, log1p
 from typing import NamedTuple
 
+from ..store.records import History
+
 DAY = 86400.0
 # Seconds. A page that never changes has a rate too, and one that always does is not asked for all day long.
 _SLOWEST, _FASTEST = 1 / (36500 * DAY), 1.0
@@ -27,19 +29,6 @@ _MEMORY = 1 - 1 / 256
 _OTHERS = 10.0
 _HINT_MEMORY = 1 - 1 / 64  # of what hints proved so far, a visit
 _READ_EVERY = DAY  # a sitemap: what it tells has changed since it was read before
-
-
-class History(NamedTuple):
-    """What the visits of a page showed; `records.encode_history` keeps it in eight bytes.
-
-    ``visits`` and how many of them were ``changes``; in seconds the ``quiet`` time, in which nothing changed,
-    and the ``busy`` time, the spans in which something did.
-    """
-
-    visits: float = 0.0
-    changes: float = 0.0
-    quiet: float = 0.0
-    busy: float = 0.0
 
 
 def after_visit(history: History, span: float, has_changed: bool, quiet: float = 0.0) -> History:

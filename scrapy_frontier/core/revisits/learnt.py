@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..parse.urls import origin_of
 from ..store import keys, records
 from . import change_rates
-from .change_rates import DAY, HintAccuracy, History, HostChangeRates, Known
+from .change_rates import DAY, HintAccuracy, HostChangeRates, Known
 from .plans import ADAPTIVE
 from .policy import FIRST_REVISITS, FIRST_SHARE, Adaptive, Losses, crawl_value, due_value, next_multiplier
 
@@ -62,20 +62,20 @@ class LearntRates:
         self.is_adaptive = rule.policy == ADAPTIVE
         self._shelf_life = rule.shelf_life if rule.shelf_life < inf else 7 * DAY
         self._hosts: dict[str, tuple[HostChangeRates, Losses]] = {}
-        numbers = records.decode_all_rates(batch.get(keys.RATES_OF_ALL))
+        numbers = records.RATES_OF_ALL.read(batch.get(keys.RATES_OF_ALL)) or (0.0,) * 5
         self._everywhere = HostChangeRates(*numbers[:3])
         self._multiplier, self._revisits = numbers[3:]
         self._bounds = rule.bounds
         if self.is_adaptive and not rule.waits:  # a page is visited once a run: not more often is planned
-            starts = Starts(*records.decode_starts(batch.get(keys.STARTS))).at(now)
-            batch.rows[keys.STARTS] = records.encode_starts(*starts)
+            starts = Starts(*records.STARTS.read(batch.get(keys.STARTS)) or ()).at(now)
+            batch.rows[keys.STARTS] = records.STARTS.encode(starts)
             between = min(starts.between, self._shelf_life, rule.bounds.longest)
             self._bounds = rule.bounds._replace(shortest=max(rule.bounds.shortest, between))
 
     def _of(self, host: str) -> tuple[HostChangeRates, Losses]:
         found = self._hosts.get(host)
         if found is None:
-            numbers = records.decode_host_rates(self._batch.get(keys.rates_key(host)))
+            numbers = records.RATES.read(self._batch.get(keys.rates_key(host))) or (0.0,) * 5
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
             found = self._hosts[host] = HostChangeRates(*numbers[:3]), Losses(*numbers[3:])
@@ -83,7 +83,7 @@ class LearntRates:
 
     def _put(self, host: str, rates: HostChangeRates, losses: Losses) -> None:
         self._hosts[host] = rates, losses
-        self._batch.rows[keys.rates_key(host)] = records.encode_host_rates(rates, losses)
+        self._batch.rows[keys.rates_key(host)] = records.RATES.encode((*rates, *losses))
 
     # -- what visits teach -----------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class LearntRates:
         assert before is not None
         rates, losses = self._of(host)
         hints, span = self.hints_of(page), max(now - before.last, 1.0)
-        known = Known(History(*records.decode_history(before.history)), rates, self._everywhere, hints)
+        known = Known(before.history, rates, self._everywhere, hints)
         is_listed, unknown = page.lastmod is not None, 1.0 / self._shelf_life
         found = change_rates.observed(known, span, has_changed, is_listed, before.is_hinted, unknown)
         self._put(host, found.host, losses)
@@ -112,7 +112,7 @@ class LearntRates:
             sitemaps = self._sites.sitemaps_of(origin)
             self._sites.keep_sitemaps(origin, sitemaps._replace(hints=tuple(found.hints)))
         self._keep()
-        return after._replace(history=records.encode_history(*found.history))
+        return after._replace(history=found.history)
 
     def came_back(self, host: str, before: Visits, after: Visits, span: float, weight: float) -> None:
         """Have the multiplier follow a revisit of a page that no one names a span for; the next one is *span*
@@ -132,16 +132,15 @@ class LearntRates:
         self._keep()
 
     def _keep(self) -> None:
-        about = self._everywhere, self._multiplier, self._revisits
-        self._batch.rows[keys.RATES_OF_ALL] = records.encode_all_rates(*about)
+        about = *self._everywhere, self._multiplier, self._revisits
+        self._batch.rows[keys.RATES_OF_ALL] = records.RATES_OF_ALL.encode(about)
 
     # -- what is known ---------------------------------------------------------------------------------
 
     def rate_of(self, host: str, visits: Visits) -> float:
         """Return how often a page of *host* changes, by what its *visits* showed; above 0."""
-        history = History(*records.decode_history(visits.history))
         expected = change_rates.expected_rate(self._of(host)[0], self._everywhere, 1.0 / self._shelf_life)
-        return change_rates.rate(history, expected)
+        return change_rates.rate(visits.history, expected)
 
     def hints_of(self, page: Page) -> HintAccuracy:
         """Return how far the sitemaps of its site are to be trusted that list *page*; nothing follows from

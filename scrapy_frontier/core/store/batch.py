@@ -18,7 +18,7 @@ from . import keys, records
 from .keys import QUEUED, SEEN, State
 from .link_rows import encode_links
 from .queue_keys import due_prefix, is_due_key, sort_key_head
-from .records import COUNTS, URL_SIZE, Counts, encode_host, queued_head
+from .records import HOST, HOST_COUNTS, URL_SIZE, queued_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -111,7 +111,7 @@ class Batch:
                 "`scrapy frontier check --repair` count them anew"
             )
         try:
-            self.counts = records.decode_counts(stored) if stored else Counts.none()
+            self.counts = records.read_counts(store)
         except UnreadableRow as error:
             raise FrontierUnreadable(
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; let `scrapy "
@@ -291,7 +291,7 @@ class Batch:
     def clamp(self, host: KeptHost) -> None:
         """Have no counter of states, or of *host*, stay below zero, where it comes if it was wrong before."""
         self.counts.states[:] = [max(count, 0) for count in self.counts.states]
-        for name in COUNTS:
+        for name in HOST_COUNTS:
             setattr(host, name, max(getattr(host, name), 0))
 
     def is_touched(self, host: KeptHost) -> bool:
@@ -319,7 +319,7 @@ class Batch:
         if not host.is_kept:  # it gets its first row
             host.is_kept = True
             self.counts.hosts += 1
-        self.rows[keys.HOST + host.prefix[1:-1]] = encode_host(host)
+        self.rows[keys.HOST + host.prefix[1:-1]] = HOST.encode(host)
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.
@@ -334,7 +334,7 @@ class Batch:
         try:
             for host in self._touched:
                 self._put_host(host)
-            rows[keys.COUNTS] = records.encode_counts(self.counts)
+            rows[keys.COUNTS] = records.COUNTS.encode(self.counts)
         except struct.error as error:  # one below zero, which every later batch would meet again
             self.failure = FrontierUnwritable(
                 f"{self.store.directory}: the counts are wrong ({error}), so nothing more is written, and "

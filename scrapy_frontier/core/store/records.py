@@ -1,88 +1,242 @@
-"""What is kept of a site, a row an origin (scheme, host and port): its robots.txt, and its sitemaps.
+"""The rows of the database as bytes and back: one table of fields for each kind of row.
 
-``docs/internals/format.md`` describes the values.
+A `Part` holds the types of the fields of a value, a letter each, and makes bytes of it by that table, and of
+bytes the value, validated. A `Row` is one part; the row of a page is several, of which those that say nothing
+are left out; rows that are read seldom are JSON with the names of the fields. All of them refuse bytes of
+another kind with `UnreadableRow`, whatever they are: a stranger may have written them.
 
-What is kept of the visits of a page, in its own row: at most 40 bytes, and its validators.
-
-Page rows, and the rows of pages that wait for room in a budget, as bytes and back.
-
-A change to the bytes of a row, here or in another file of this folder, raises `keys.FORMAT_VERSION`
-and writes the change into ``docs/internals/format.md``.
-
-What a scorer keeps of all pages, in pieces: a row holds 16 bits for each of some thousand pages.
-
-Rows of pages that come back: when each is due; and how such a page stands in the queue of its host.
-
-A due row takes 15 bytes: prefix, second and page id; flags, weight and rate. They are read in order of time,
-so that finding what is due costs what that is, however many pages there are.
-
-What is kept of a host, in three small rows: its counts and last visit, its orders, its rest after trouble.
-
-The orders are kept apart from the host row: the crawl rewrites that with every page that ends, and a crawl
-that starts over must not forget which hosts are blocked. ``docs/internals/format.md`` describes the
-values.
-
-The rows there is one of: the kept counters, and the last ranking.
-
-Rows of numbers: how often pages change, those of a host and all; how long the crawl was open; and what its
-callback says of a page.
+A change to the bytes of a row, here or in another file of this folder, raises `keys.FORMAT_VERSION` and is
+written into ``docs/internals/format.md``.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import struct
+import sys
 import zlib
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from enum import IntEnum
-from functools import lru_cache
-from math import isfinite, log2
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from enum import Enum, EnumMeta, IntEnum
+from functools import cache, lru_cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
 from ..errors import UnreadableRow, decode_or_none
 from . import keys, varint
-from .keys import EXCLUDED, FAILED, FINISHED, GONE, ORDERS, State, cooldown_key, orders_key
+from .keys import EXCLUDED, FAILED, FINISHED, GONE, State, cooldown_key, orders_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from .keys import PageId
     from .leveldb import Store
 
-if TYPE_CHECKING:
-    VisitFields = tuple[
-        int, int, int, int, int, int, bytes, bytes, str, int, "BadVisits", "Validators", int, bool
-    ]
+_Value = TypeVar("_Value")
 
-_FULL, _ETAG, _LAST_MODIFIED, _HINTED, _QUEUED = 1, 2, 4, 8, 16
-_DOCUMENT = struct.Struct(">BHB")  # content type, length (its upper 16 bits, its lower 8)
-# Last visit, first visit, last change, due, visits, changes, history, digest, trust; met and bad visits,
-# since when.
-_VISITS = struct.Struct(">I3s3sIHH8s5sBBH")
-_MOST = 0xFFFF
-_MOST_24 = 0xFFFFFF
-_MOST_BAD = 15
-_LONGEST = 255  # bytes of a validator
-NO_HISTORY = bytes(8)
-DIGEST = 5  # bytes
+# -- the codec ---------------------------------------------------------------------------------------------
 
-# By its place, which is what a row holds: new ones are added at the end. What is not here is not kept.
-_TYPES = (
-    *("", "text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml"),
-    *("application/rss+xml", "application/atom+xml", "application/json", "application/ld+json"),
-    *("application/pdf", "text/css", "text/csv", "text/markdown", "text/javascript"),
-    *("application/javascript", "image/jpeg", "image/png", "image/gif", "image/webp", "image/svg+xml"),
-    *("audio/mpeg", "video/mp4", "application/zip", "application/gzip", "application/octet-stream"),
-    *("application/msword", "application/epub+zip"),
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    *("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "application/vnd.ms-excel"),
-    "application/feed+json",
-)
-_NUMBERS = {name: number for number, name in enumerate(_TYPES)}
+# Texts: the letter of their length in `struct`, which stands in their place; their bytes follow all numbers.
+_LENGTHS = {"t": "I", "b": "I", "w": "B", "s": "B"}
+_WORDS = "tw"  # text in UTF-8; "b" and "s" are bytes
+_SHORT = "ws"  # what is longer than 255 bytes is not kept
+_UNREADABLE = (struct.error, ValueError, IndexError, OverflowError, TypeError, RecursionError, zlib.error)
+
+
+class Part:
+    """The types of the *fields* of a value, a letter each, and the bytes they make.
+
+    Letters are those of `struct`, big-endian, and four of texts: ``t`` (text) and ``b`` (bytes) of any
+    length, ``w`` and ``s`` the same of 255 bytes at most: of more nothing is kept. 1 us.
+    """
+
+    def __init__(self, fields: str) -> None:
+        self._struct = struct.Struct(">" + "".join(_LENGTHS.get(field, field) for field in fields))
+        self.size = self._struct.size  # bytes, without texts
+        self.fields = fields
+        texts = [(place, letter) for place, letter in enumerate(fields) if letter in _LENGTHS]
+        self._texts = [(place, letter in _WORDS, letter in _SHORT) for place, letter in texts]
+        self._floats = [place for place, letter in enumerate(fields) if letter in "fd"]
+
+    def encode(self, values: Iterable[Any]) -> bytes:
+        """Return the bytes of *values*. Raises `struct.error` for a number that does not fit."""
+        numbers, texts = [*values], []
+        for place, is_word, is_short in self._texts:
+            text = numbers[place]
+            if is_word:
+                text = text.encode("utf-8", "replace")
+            size = len(text)
+            if is_short and size > 255:
+                text, size = b"", 0
+            numbers[place] = size
+            texts.append(text)
+        return self._struct.pack(*numbers) + b"".join(texts)
+
+    def decode(self, row: bytes, offset: int = 0) -> tuple[list[Any], int]:
+        """Return the values at *offset*, and where they end. Raises `ValueError` or `struct.error` if *row*
+        ends before, for a text that is no UTF-8, and for a number that is not finite."""
+        values = [*self._struct.unpack_from(row, offset)]
+        offset += self.size
+        for place, is_word, _ in self._texts:
+            end = offset + values[place]
+            text = row[offset:end]
+            values[place], offset = text.decode() if is_word else text, end
+        if offset > len(row):
+            raise ValueError("it ends early")
+        for place in self._floats:
+            if not math.isfinite(values[place]):
+                raise ValueError(f"a number is {values[place]}")
+        return values, offset
+
+
+class Row(Generic[_Value]):
+    """A kind of row that is one `Part`: *make* makes a value of its fields, and may raise `ValueError`;
+    *fields_of* returns those of a value, by default its items."""
+
+    def __init__(
+        self,
+        name: str,
+        fields: str,
+        make: Callable[..., _Value],
+        fields_of: Callable[[Any], Iterable[Any]] = tuple,
+    ) -> None:
+        self.name = name
+        self.part = Part(fields)
+        self._make = make
+        self._fields_of = fields_of
+
+    def encode(self, value: _Value) -> bytes:
+        """Return the row of *value*."""
+        return self.part.encode(self._fields_of(value))
+
+    def decode(self, row: bytes) -> _Value:
+        """Return the value in *row*. Raises `UnreadableRow` on other bytes."""
+        try:
+            values, end = self.part.decode(row)
+            if end < len(row):
+                raise ValueError("it goes on behind its end")
+            return self._make(*values)
+        except _UNREADABLE as error:
+            raise _unreadable(self.name, row, error) from error
+
+    def read(self, row: bytes | None) -> _Value | None:
+        """Return the value in *row*; None if there is none, or it cannot be read."""
+        return decode_or_none(self.decode, row)
+
+
+class JsonRow(Row[_Value]):
+    """A kind of row that is a JSON object: the fields of a named tuple, *record*, without those that have
+    their default; *check* raises `ValueError` for a value that makes no sense."""
+
+    def __init__(self, name: str, record: type[_Value], check: Callable[[_Value], object] = id) -> None:
+        self.name = name
+        self._record = record
+        self._check = check
+
+    def encode(self, value: _Value) -> bytes:
+        """Return the row of *value*."""
+        return json.dumps(to_json(value), separators=(",", ":")).encode()
+
+    def decode(self, row: bytes) -> _Value:
+        """Return the value in *row*. Raises `UnreadableRow` on anything but such an object."""
+        try:
+            value: _Value = from_json(self._record, json.loads(row))
+            self._check(value)
+            return value
+        except _UNREADABLE as error:
+            raise _unreadable(self.name, row, error) from error
+
+
+def to_json(record: Any) -> dict[str, object]:
+    """Returns the fields of a named tuple as JSON, without those that have their default."""
+    defaults = record._field_defaults
+    fields = record._asdict().items()
+    return {
+        name: _json_value(value) for name, value in fields if name not in defaults or value != defaults[name]
+    }
+
+
+def _json_value(value: Any) -> object:
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if hasattr(value, "_fields"):
+        return to_json(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def from_json(record: type, line: object) -> Any:
+    """Returns the named tuple of the class *record* in a *line* of `to_json`.
+
+    Raises `TypeError` or `ValueError`, which name the field, for values of another type, numbers that are not
+    finite, fields that there are not, and missing ones.
+    """
+    if not isinstance(line, dict):
+        raise TypeError(f"{record.__name__} is no JSON object")
+    if unknown := line.keys() - _types_of(record).keys():
+        raise ValueError(f"there is no field {min(unknown)!r}")
+    return record(**{name: typed_value(_types_of(record)[name], value, name) for name, value in line.items()})
+
+
+@cache
+def _types_of(record: type) -> dict[str, Any]:
+    return get_type_hints(record, localns={"PageId": int})
+
+
+def typed_value(kind: Any, value: Any, name: str) -> Any:
+    """Returns a *value* of JSON as one of the type *kind*, as `from_json` reads the field *name*."""
+    if isinstance(kind, UnionType):
+        if value is None:
+            return None
+        kind = next(each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(typed_value(get_args(kind)[0], each, name) for each in value)
+    if hasattr(kind, "_fields"):
+        return from_json(kind, value)
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if kind in (int, bool, str) and type(value) is kind:
+        return value
+    if kind is bytes and isinstance(value, str):
+        return b64decode(value, validate=True)
+    if isinstance(kind, EnumMeta) and isinstance(value, str) and value.upper() in kind.__members__:
+        return kind[value.upper()]
+    raise TypeError(f"{name} is {shortened(value)}")
+
+
+def shortened(value: object) -> str:
+    """Returns *value* as Python writes it, 60 characters at most."""
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:50]} ..."
+
+
+def _unreadable(name: str, row: bytes, error: Exception) -> UnreadableRow:
+    return UnreadableRow(f"{name} row of {len(row)} bytes: {error}")
+
+
+def _between(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}")
+
+
+# -- pages -------------------------------------------------------------------------------------------------
 
 
 class Validators(NamedTuple):
@@ -98,8 +252,7 @@ NO_VALIDATORS = Validators()
 
 class BadVisits(NamedTuple):
     """Bad visits in a row: how many, what the first of them met (the number of
-    a `revisits.policy.Result`), which a second one must confirm, and since when (POSIX seconds, to the
-    minute)."""
+    a `revisits.policy.Result`), which a second one must confirm, and since when (POSIX seconds)."""
 
     visits: int = 0
     result: int = 0
@@ -109,15 +262,28 @@ class BadVisits(NamedTuple):
 NOT_BAD = BadVisits()
 
 
+class History(NamedTuple):
+    """What the visits of a page showed: ``visits`` and how many of them were ``changes``; in seconds the
+    ``quiet`` time, in which nothing changed, and the ``busy`` time, the spans in which something did. All
+    four fade, and are kept in single precision."""
+
+    visits: float = 0.0
+    changes: float = 0.0
+    quiet: float = 0.0
+    busy: float = 0.0
+
+
+NO_HISTORY = History()
+
+
 class Visits(NamedTuple):
     """What the visits of a page showed.
 
     Whole POSIX seconds: ``first`` and ``last`` are visits that were answered with the page or with "not
-    modified", ``changed`` is the last that found it changed (0: none); the first and the last change are kept
-    to the minute. ``due`` is when it comes back, 0 where it does not; it ``is_queued`` once that time has
-    come, in the due queue of its host. ``visits`` and ``changes`` count, to 65,535; ``history`` is what
-    `rate_rows.encode_history` makes. ``digest`` has five bytes, or none. ``length`` of the body is in bytes,
-    at most 16 MiB. ``trust`` is a byte of `revisits.validator_trust`. ``is_hinted``: a sitemap has told of a
+    modified", ``changed`` is the last that found it changed (0: none). ``due`` is when it comes back, 0 where
+    it does not; it ``is_queued`` once that time has come, in the due queue of its host. ``visits`` and
+    ``changes`` count. ``digest`` has five bytes, or none. ``length`` of the body is in bytes. ``trust`` is
+    how far the server is believed, see `revisits.policy.may_send`. ``is_hinted``: a sitemap has told of a
     change since.
     """
 
@@ -127,7 +293,7 @@ class Visits(NamedTuple):
     due: int = 0
     visits: int = 1
     changes: int = 0
-    history: bytes = NO_HISTORY
+    history: History = NO_HISTORY
     digest: bytes = b""
     content_type: str = ""
     length: int = 0
@@ -144,110 +310,6 @@ class Visits(NamedTuple):
 
 
 NO_VISITS = Visits(0, 0, visits=0)  # of a page that comes back and was never seen
-
-
-def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
-    """The bytes of *visits* in a page row, 5 at the least and 40 at most, and its validators. *discovered*
-    and *ended* are the times in that row, which are not written twice."""
-    first, last, changed, due, count, changes, history, digest = visits[:8]
-    content_type, length, bad, (etag, last_modified), _, is_hinted, is_queued = visits[8:]
-    flags = _HINTED * is_hinted | _QUEUED * is_queued
-    flags |= _ETAG if 0 < len(etag) <= _LONGEST else 0
-    flags |= _LAST_MODIFIED if 0 < len(last_modified) <= _LONGEST else 0
-    if length > _MOST_24:
-        length = _MOST_24
-    is_first = count == 1 and not due and first == last == ended and ended and bad == NOT_BAD
-    if is_first and not (changed or changes or digest) and history == NO_HISTORY:
-        head = _short(flags, content_type, length)
-    else:
-        head = _full(flags, visits, discovered) + _short(0, content_type, length)[1:]
-    if flags & _ETAG:
-        head += bytes((len(etag),)) + etag
-    if flags & _LAST_MODIFIED:
-        head += bytes((len(last_modified),)) + last_modified
-    return head
-
-
-@lru_cache(maxsize=256)
-def _short(flags: int, content_type: str, length: int) -> bytes:
-    return bytes((flags,)) + _DOCUMENT.pack(_NUMBERS.get(content_type, 0), length >> 8, length & 0xFF)
-
-
-def _full(flags: int, visits: Visits, discovered: int) -> bytes:
-    bad = visits.bad
-    return bytes((flags | _FULL,)) + _VISITS.pack(
-        visits.last,
-        _minutes(visits.first - discovered),
-        _minutes(visits.last - visits.changed, 1) if visits.changed else bytes(3),
-        visits.due,
-        min(visits.visits, _MOST),
-        min(visits.changes, _MOST),
-        visits.history,
-        visits.digest.ljust(DIGEST, b"\0")[:DIGEST],
-        visits.trust,
-        bad.result << 4 | min(bad.visits, _MOST_BAD),
-        min(max(bad.since - visits.last, 0) // 60, _MOST),
-    )
-
-
-def _minutes(seconds: int, least: int = 0) -> bytes:
-    """*least* is added, and keeps 0 for what never was."""
-    return min(max(seconds, 0) // 60 + least, _MOST_24).to_bytes(3, "big")
-
-
-def decode_visits(value: bytes, offset: int, discovered: int, ended: int) -> tuple[Visits, int]:
-    """The visits at *offset* and where they end; *discovered* and *ended* are the times in the row of the
-    page. Raises `ValueError`, `IndexError` or `struct.error`."""
-    flags = value[offset]
-    offset += 1
-    full = None
-    if flags & _FULL:
-        full = _VISITS.unpack_from(value, offset)
-        offset += _VISITS.size
-    number, upper, lower = _DOCUMENT.unpack_from(value, offset)
-    offset += _DOCUMENT.size
-    etag = last_modified = b""
-    if flags & _ETAG:
-        etag, offset = _validator_text(value, offset)
-    if flags & _LAST_MODIFIED:
-        last_modified, offset = _validator_text(value, offset)
-    content_type = _TYPES[number] if number < len(_TYPES) else ""
-    about = content_type, upper << 8 | lower
-    validators = Validators(etag, last_modified)
-    if full is None:
-        visits = Visits(ended, ended, 0, 0, 1, 0, NO_HISTORY, b"", *about, NOT_BAD, validators)
-        return (visits._replace(is_hinted=True) if flags & _HINTED else visits), offset
-    last, first, changed, due, count, changes, history, digest, trust, kind, since = full
-    ago = int.from_bytes(changed, "big")
-    bad = BadVisits(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
-    times = discovered + 60 * int.from_bytes(first, "big"), last, last - 60 * (ago - 1) if ago else 0, due
-    seen = count, changes, history, digest if digest != bytes(DIGEST) else b""
-    return Visits(
-        *times, *seen, *about, bad, validators, trust, bool(flags & _HINTED), bool(flags & _QUEUED)
-    ), offset
-
-
-def _validator_text(value: bytes, offset: int) -> tuple[bytes, int]:
-    end = offset + 1 + value[offset]
-    if end > len(value):
-        raise ValueError("a validator ends early")
-    return value[offset + 1 : end], end
-
-
-_STATES = tuple(State)
-
-# State and flags, attempts, priority, discovered, parent + 1, length of the URL.
-_PAGE_HEAD = struct.Struct(">BBiIQI")
-URL_SIZE = 4  # bytes of its last field
-_STATE_MASK = 0x07
-_HAS_HOST = 0x08  # the host is not the URL's hostname (``download_slot``) and stands behind the URL
-_HAS_ENDING = 0x10
-_IS_DEFERRED = 0x20
-_HAS_VISITS = 0x40
-_HAS_FACTS = 0x80
-_NUMBER = struct.Struct(">d")
-_HAS_VISIT_PAYLOAD = 1 << 13  # behind eight switches and five numbers
-_MAX_PRIORITY = (1 << 31) - 1
 
 
 class RequestFacts(NamedTuple):
@@ -327,6 +389,24 @@ class Page(NamedTuple):
         return self.visits is not None and self.visits.is_queued
 
 
+# A page row: the head, its URL, the parts that its flags name, in this order, and its payload.
+_HEAD = struct.Struct(
+    ">BBiIQI"
+)  # state and flags, attempts, priority, discovered, parent + 1, length of the URL
+URL_SIZE = 4  # bytes of its last field
+_HAS_HOST, _HAS_ENDING, _IS_DEFERRED, _HAS_VISITS, _HAS_FACTS = 0x08, 0x10, 0x20, 0x40, 0x80
+_STATE_MASK = 0x07
+_HOST_PART = Part("t")
+_ENDING = Part("HIQt")  # status, changed, target + 1, reason
+_READ = Part("?wIss")  # whether visits follow; content type, length, two validators
+_VISITS = Part("IIIIIIffffsHBIB??")  # the other fields of `Visits`, in order
+_FACTS = Part("Hb")  # flags, visit payload; then numbers, `>d` each, that a flag names
+
+_STATES = tuple(State)
+_MAX_PRIORITY = (1 << 31) - 1
+_ONCE = Visits(0, 0)[2:8]  # what a first visit has behind its times
+
+
 def encode_page(page: Page) -> bytes:
     """The row of a page: 22 bytes, the URL, what it has of host, ending, visits and facts, and its payload;
     see ``format.md``."""
@@ -338,7 +418,7 @@ def encode_page(page: Page) -> bytes:
         tail = _facts(page.facts, page.lastmod, page.visit_payload) + tail
     if page.visits is not None:
         flags |= _HAS_VISITS
-        tail = encode_visits(page.visits, page.discovered, page.changed) + tail
+        tail = _encode_visits(page.visits, page.changed) + tail
     if page.changed:
         flags |= _HAS_ENDING
         target = 0 if page.target is None else page.target + 1
@@ -347,8 +427,7 @@ def encode_page(page: Page) -> bytes:
         flags |= _IS_DEFERRED
     if page.host:
         flags |= _HAS_HOST
-        host = page.host.encode()
-        tail = varint.encode(len(host)) + host + tail
+        tail = _HOST_PART.encode((page.host,)) + tail
     head = _page_head(flags, min(page.attempts, 255), page.priority, page.discovered, page.parent, len(url))
     return head + url + tail
 
@@ -357,7 +436,7 @@ def _page_head(
     flags: int, attempts: int, priority: int, discovered: int, parent: int | None, length: int
 ) -> bytes:
     clamped = min(max(priority, -_MAX_PRIORITY), _MAX_PRIORITY)
-    return _PAGE_HEAD.pack(flags, attempts, clamped, discovered, 0 if parent is None else parent + 1, length)
+    return _HEAD.pack(flags, attempts, clamped, discovered, 0 if parent is None else parent + 1, length)
 
 
 @lru_cache(maxsize=256)  # links of a page have most of it in common: packing takes three times as long
@@ -366,75 +445,77 @@ def queued_head(priority: int, discovered: int, parent: int | None) -> bytes:
     return _page_head(State.QUEUED, 0, priority, discovered, parent, 0)[:-URL_SIZE]
 
 
-@lru_cache(maxsize=256)
-def _facts(facts: RequestFacts, lastmod: int | None, visit_payload: bytes) -> bytes:
-    numbers = (*facts[_SWITCHES:], lastmod)
-    switches = (
-        *map(bool, facts[:_SWITCHES]),
-        *(number is not None for number in numbers),
-        visit_payload != b"",
-    )
-    flags = sum(1 << place for place, is_on in enumerate(switches) if is_on)
-    tail = b"".join(_NUMBER.pack(number) for number in numbers if number is not None)
-    if visit_payload:
-        tail += varint.encode(len(visit_payload)) + visit_payload
-    return varint.encode(flags) + tail
-
-
-def _decode_facts(value: bytes, offset: int) -> tuple[RequestFacts, int | None, bytes, int]:
-    """The facts, the ``lastmod`` and the payload of the next attempt at *offset*, and where they end."""
-    flags, offset = varint.decode(value, offset)
-    switches = (bool(flags & 1 << place) for place in range(_SWITCHES))
-    numbers: list[float | None] = []
-    for place in range(_SWITCHES, len(NO_FACTS) + 1):
-        number = None
-        if flags & 1 << place:
-            (number,) = _NUMBER.unpack_from(value, offset)
-            offset += _NUMBER.size
-            if number != number:
-                raise ValueError("a number is none")
-        numbers.append(number)
-    *spans, lastmod = numbers
-    visit_payload = b""
-    if flags & _HAS_VISIT_PAYLOAD:
-        size, offset = varint.decode(value, offset)
-        visit_payload, offset = value[offset : offset + size], offset + size
-        if offset > len(value):
-            raise ValueError("a payload ends early")
-    facts = RequestFacts(*switches, *spans)
-    return facts, None if lastmod is None else int(lastmod), visit_payload, offset
-
-
 @lru_cache(maxsize=256)  # most pages of a second end in the same way
 def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
-    raw = reason.encode("utf-8", "replace")
-    return b"".join(map(varint.encode, (status, changed, target, len(raw)))) + raw
+    return _ENDING.encode((min(status, 0xFFFF), changed, target, reason))
 
 
-def decode_page(value: bytes) -> Page:
+def _encode_visits(visits: Visits, ended: int) -> bytes:
+    is_first = visits[:8] == (ended, ended, *_ONCE) and visits[10] == NOT_BAD and not any(visits[12:])
+    document = _READ.encode((not is_first, *visits[8:10], *visits.validators))
+    if is_first:
+        return document
+    seen = (*visits[:6], *visits.history, visits.digest, *visits.bad, *visits[12:])
+    return document + _VISITS.encode(seen)
+
+
+def _decode_visits(row: bytes, offset: int, ended: int) -> tuple[Visits, int]:
+    (is_more, content_type, length, *validators), offset = _READ.decode(row, offset)
+    about, kept = (content_type, length), Validators(*validators)
+    if not is_more:
+        return Visits(ended, ended, *_ONCE, *about, NOT_BAD, kept), offset
+    seen, offset = _VISITS.decode(row, offset)
+    history, bad = History(*seen[6:10]), BadVisits(*seen[11:14])
+    return Visits._make((*seen[:6], history, seen[10], *about, bad, kept, *seen[14:])), offset
+
+
+@lru_cache(maxsize=256)
+def _facts(facts: RequestFacts, lastmod: int | None, visit_payload: bytes) -> bytes:
+    fields = (*facts, lastmod)
+    flags = sum(1 << place for place, value in enumerate(fields) if value is not None and value is not False)
+    numbers = [value for value in fields[_SWITCHES:] if value is not None]
+    return _FACTS.encode((flags, visit_payload)) + struct.pack(f">{len(numbers)}d", *numbers)
+
+
+@lru_cache(maxsize=256)
+def _fields_of_facts(flags: int) -> tuple[tuple[bool, ...], struct.Struct, tuple[bool, ...]]:
+    """The switches that are on, the layout of the numbers that are there, and which these are."""
+    is_on = tuple(bool(flags >> place & 1) for place in range(len(NO_FACTS) + 1))
+    numbers = is_on[_SWITCHES:]
+    return is_on[:_SWITCHES], struct.Struct(f">{sum(numbers)}d"), numbers
+
+
+def _decode_facts(row: bytes, offset: int) -> tuple[RequestFacts, int | None, bytes, int]:
+    """The facts, the ``lastmod`` and the payload of the next attempt at *offset*, and where they end."""
+    (flags, visit_payload), offset = _FACTS.decode(row, offset)
+    switches, layout, is_there = _fields_of_facts(flags)
+    given = iter(layout.unpack_from(row, offset))
+    *spans, lastmod = [next(given) if each else None for each in is_there]
+    if any(number != number for number in (*spans, lastmod)):
+        raise ValueError("a number is none")
+    last = None if lastmod is None else int(lastmod)
+    return RequestFacts(*switches, *spans), last, visit_payload, offset + layout.size
+
+
+def decode_page(row: bytes) -> Page:
     """The page in a row that `encode_page` made. Raises `UnreadableRow` on other bytes."""
     try:
-        flags, attempts, priority, discovered, parent, length = _PAGE_HEAD.unpack_from(value)
-        offset = _PAGE_HEAD.size + length
-        if offset > len(value):
+        flags, attempts, priority, discovered, parent, length = _HEAD.unpack_from(row)
+        offset = _HEAD.size + length
+        if offset > len(row):
             raise ValueError("the URL ends early")
-        url = value[_PAGE_HEAD.size : offset].decode("utf-8", "surrogatepass")
+        url = row[_HEAD.size : offset].decode("utf-8", "surrogatepass")
         host, reason, status, changed, target = "", "", 0, 0, 0
         if flags & _HAS_HOST:
-            size, offset = varint.decode(value, offset)
-            host, offset = _text(value, offset, size)
+            (host,), offset = _HOST_PART.decode(row, offset)
         if flags & _HAS_ENDING:
-            status, offset = varint.decode(value, offset)
-            changed, offset = varint.decode(value, offset)
-            target, offset = varint.decode(value, offset)
-            size, offset = varint.decode(value, offset)
-            reason, offset = _text(value, offset, size)
+            (status, changed, target, reason), offset = _ENDING.decode(row, offset)
         visits = None
         if flags & _HAS_VISITS:
-            visits, offset = decode_visits(value, offset, discovered, changed)
+            visits, offset = _decode_visits(row, offset, changed)
         facts, lastmod, visit_payload = NO_FACTS, None, b""
         if flags & _HAS_FACTS:
-            facts, lastmod, visit_payload, offset = _decode_facts(value, offset)
+            facts, lastmod, visit_payload, offset = _decode_facts(row, offset)
         return Page(
             url,
             _STATES[flags & _STATE_MASK],
@@ -443,7 +524,7 @@ def decode_page(value: bytes) -> Page:
             discovered,
             parent - 1 if 0 < parent <= keys.MAX_ID + 1 else None,  # beyond that are no ids
             host,
-            value[offset:],
+            row[offset:],
             status,
             changed,
             target - 1 if 0 < target <= keys.MAX_ID + 1 else None,
@@ -454,8 +535,8 @@ def decode_page(value: bytes) -> Page:
             lastmod,
             visit_payload,
         )
-    except (struct.error, ValueError, IndexError, OverflowError) as error:
-        raise UnreadableRow(f"page row of {len(value)} bytes: {error}") from error
+    except _UNREADABLE as error:
+        raise _unreadable("page", row, error) from error
 
 
 def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[PageId, Page]:
@@ -466,11 +547,10 @@ def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: byte
     return int.from_bytes(name, "big"), decode_page(rows.get(key) or store.get(key) or b"")
 
 
-def _text(value: bytes, offset: int, size: int) -> tuple[str, int]:
-    end = offset + size
-    if end > len(value):
-        raise ValueError("a text ends early")
-    return value[offset:end].decode(), end
+def may_be_only_seen(page: Page) -> bool:
+    """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
+    not be when the process that has its request has ended."""
+    return page.is_only_seen or page.is_in_memory
 
 
 def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
@@ -491,38 +571,8 @@ def decode_deferred(value: bytes) -> tuple[int, int]:
         return 0, 0
 
 
-_CODE = ">u2"
+# -- what comes back ---------------------------------------------------------------------------------------
 
-
-def column_prefix(name: str) -> bytes:
-    """Where the rows of a scorer's column *name* begin."""
-    return keys.COLUMN + name.encode() + b"\0"
-
-
-def column_key(name: str, first: int) -> bytes:
-    """Key of the piece of a scorer's column *name* that begins with page *first*."""
-    return column_prefix(name) + keys.id_bytes(first)
-
-
-def split_column_key(key: bytes) -> tuple[str, int] | None:
-    """Name and first page of a piece; None for a key that none has."""
-    name, _, first = key[1:].partition(b"\0")
-    is_one = name and len(first) == keys.ID_BYTES
-    return (name.decode(errors="replace"), keys.id_in(first)) if is_one else None
-
-
-def encode_codes(codes: NDArray[np.uint16]) -> bytes:
-    """The value of a piece: two bytes a page."""
-    return codes.astype(_CODE).tobytes()
-
-
-def decode_codes(value: bytes) -> NDArray[np.uint16]:
-    """The numbers of a piece, as many as are whole."""
-    return np.frombuffer(value[: len(value) // 2 * 2], _CODE).astype(np.uint16)
-
-
-_VALUE = struct.Struct(">BH")
-_IS_HUB = 1
 _UNDER_WAY = b" "
 
 
@@ -536,6 +586,9 @@ class Due(NamedTuple):
     weight: int = 0
 
 
+_DUE = Part("?H")  # is_hub, weight
+
+
 def due_key(when: int, page_id: PageId) -> bytes:
     """The key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits."""
     return keys.DUE + when.to_bytes(4, "big") + keys.id_bytes(page_id)
@@ -547,14 +600,14 @@ def due_time(key: bytes) -> int:
 
 
 def encode_due(due: Due) -> bytes:
-    """The value of a due row: 3 bytes of flags and weight; see ``format.md``."""
-    return _VALUE.pack(_IS_HUB * due.is_hub, due.weight)
+    """The value of a due row."""
+    return _DUE.encode(due[2:])
 
 
 def decode_due(key: bytes, value: bytes) -> Due:
     """A due row; not a hub, and of no known weight, where the value cannot be read."""
-    flags, weight = _VALUE.unpack(value) if len(value) == _VALUE.size else (0, 0)
-    return Due(due_time(key), int.from_bytes(key[5:], "big"), bool(flags & _IS_HUB), weight)
+    about = _DUE.decode(value)[0] if len(value) == _DUE.size else ()
+    return Due(due_time(key), int.from_bytes(key[5:], "big"), *about)
 
 
 def encode_rule(rule: bytes, after: bytes | None) -> bytes:
@@ -575,8 +628,19 @@ def is_due_key(key: bytes) -> bool:
     return len(key) == 1 + 4 + keys.ID_BYTES
 
 
-_HOST = struct.Struct(">IIIdIIII")
-COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")  # of its pages
+def _numbers(*values: float) -> tuple[float, ...]:
+    return values
+
+
+# Rates of the pages of a host (three numbers) and its losses (two); rates of all pages, what a visit has to
+# be worth and how many revisits taught that; the starts of the crawl (`revisits.learnt.Starts`).
+RATES = Row("rates", "fffff", _numbers)
+RATES_OF_ALL = Row("rates of all", "ddddd", _numbers)
+STARTS = Row("starts", "ddd", _numbers)
+
+# -- hosts -------------------------------------------------------------------------------------------------
+
+HOST_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")  # of its pages
 _LAST_SECOND = 1e12  # what is later is no time
 
 
@@ -640,26 +704,22 @@ class KeptHost(HostRow):
     prefix: bytes
 
 
-def encode_host(row: HostRow) -> bytes:
-    """36 bytes, of which only the counts and times of the row; see ``format.md``."""
-    begun = row.queued, row.done, row.failed, row.visited, row.deferred, row.excluded
-    return _HOST.pack(*begun, row.answered, row.queued_again)
-
-
-def decode_host(value: bytes) -> HostRow:
-    """The host row that `encode_host` made. Raises `UnreadableRow` on other bytes."""
-    try:
-        row = HostRow(*_HOST.unpack(value))
-    except struct.error as error:
-        raise UnreadableRow(f"host row of {len(value)} bytes: {error}") from error
-    if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
-        raise UnreadableRow(f"host row with a visit at second {row.visited}")
+def _host(*numbers: Any) -> HostRow:
+    row = HostRow(*numbers)
+    _between("its last visit", row.visited, -_LAST_SECOND, _LAST_SECOND)
     return row
+
+
+HOST = Row("host", "IIIdIIII", _host, attrgetter(*HostRow.__slots__))
 
 
 class Orders(NamedTuple):
     """What the operator ordered for a host: ``delay`` in seconds replaces what the settings and the site say
-    (None: no order); ``blocked`` is since when (POSIX seconds; None: it is not)."""
+    (None: no order); ``blocked`` is since when (POSIX seconds; None: it is not).
+
+    They have a row of their own: the crawl writes that of the host anew with every page that ends, and a
+    crawl that starts over must not forget which hosts are blocked.
+    """
 
     delay: float | None = None
     blocked: int | None = None
@@ -669,42 +729,27 @@ class Orders(NamedTuple):
 UNREADABLE_ORDERS = Orders(blocked=0)
 
 
-def encode_orders(orders: Orders) -> bytes:
-    """What was ordered, as JSON; nothing of what was not."""
-    given = {name: value for name, value in orders._asdict().items() if value is not None}
-    return json.dumps(given, separators=(",", ":")).encode()
+def _check_orders(orders: Orders) -> None:
+    _between("the delay", orders.delay or 0.0, 0.0, sys.float_info.max)
 
 
-def decode_orders(value: bytes) -> Orders:
-    """The orders in a row. Raises `UnreadableRow` on anything but a JSON object with a sane delay and
-    time."""
-    try:
-        found = json.loads(value)
-        delay, blocked = found.get("delay"), found.get("blocked")
-        if delay is not None and not 0 <= float(delay) < float("inf"):
-            raise ValueError(f"a delay of {delay}")
-        return Orders(None if delay is None else float(delay), None if blocked is None else int(blocked))
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise UnreadableRow(f"orders row of {len(value)} bytes: {error}") from error
+ORDERS = JsonRow("orders", Orders, _check_orders)
 
 
 def read_orders(store: Store, host: str) -> Orders:
     """The orders for *host*; `UNREADABLE_ORDERS` where the row cannot be read. One lookup."""
     stored = store.get(orders_key(host))
-    return Orders() if stored is None else decode_or_none(decode_orders, stored) or UNREADABLE_ORDERS
+    return Orders() if stored is None else ORDERS.read(stored) or UNREADABLE_ORDERS
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
     """Hosts and what was ordered for them; `UNREADABLE_ORDERS` where these cannot be read. O(these)."""
-    for key, value in store.scan(ORDERS):
-        yield key[1:].decode(errors="replace"), decode_or_none(decode_orders, value) or UNREADABLE_ORDERS
+    for key, value in store.scan(keys.ORDERS):
+        yield key[1:].decode(errors="replace"), ORDERS.read(value) or UNREADABLE_ORDERS
 
 
 FORGIVEN = 1800.0  # seconds without trouble, counted from the end of the rest
 LONGEST_ASKED = 86_400.0  # seconds of a Retry-After that are believed: a day
-
-_ROW = struct.Struct(">dId")
-_ANSWERING = 1 << 31  # beside the strikes
 
 
 class Cooldown(NamedTuple):
@@ -728,37 +773,96 @@ class Cooldown(NamedTuple):
         return self._replace(until=now + self.until - self.since, since=now) if self.since > now else self
 
 
+def _cooldown(*fields: Any) -> Cooldown:
+    cooldown = Cooldown(*fields)
+    _between("the number of strikes", cooldown.strikes, 1, sys.maxsize)
+    _between("the time of the last", cooldown.since, 0.0, cooldown.until)
+    _between("the end of the rest", cooldown.until, 0.0, cooldown.since + 2 * LONGEST_ASKED * 366)
+    return cooldown
+
+
+COOLDOWN = Row("cooldown", "dIdt?", _cooldown)
+
+
 def read_cooldown(store: Store, host: str) -> Cooldown | None:
     """The cooldown of *host*; None where there is none, or none that can be read. One lookup."""
-    return decode_or_none(decode_cooldown, store.get(cooldown_key(host)))
+    return COOLDOWN.read(store.get(cooldown_key(host)))
 
 
-def encode_cooldown(cooldown: Cooldown) -> bytes:
-    """20 bytes and the reason; strikes beyond 2**31 - 1 are not counted."""
-    strikes = min(cooldown.strikes, _ANSWERING - 1) | (_ANSWERING if cooldown.is_answering else 0)
-    head = _ROW.pack(cooldown.until, strikes, cooldown.since)
-    return head + cooldown.reason.encode("utf-8", "replace")
+# -- sites -------------------------------------------------------------------------------------------------
 
 
-def decode_cooldown(value: bytes) -> Cooldown:
-    """The cooldown that `encode_cooldown` made a row of. Raises `UnreadableRow` on other bytes."""
-    try:
-        until, strikes, since = _ROW.unpack_from(value)
-        strikes, is_answering = strikes & ~_ANSWERING, bool(strikes & _ANSWERING)
-        if not (strikes and 0 <= since <= until < since + 2 * LONGEST_ASKED * 366):
-            raise ValueError(f"strike {strikes} at {since} until {until}")
-        return Cooldown(until, strikes, since, value[_ROW.size :].decode(), is_answering)
-    except (struct.error, ValueError) as error:
-        raise UnreadableRow(f"cooldown row of {len(value)} bytes: {error}") from error
+class Verdict(IntEnum):
+    """What to do after asking for robots.txt. The numbers are written to disk: never change one."""
+
+    ALLOW_ALL = 0  # there is no such file
+    PARSE = 1  # obey the body
+    POSTPONE = 2  # unknown: ask again, fetch nothing
 
 
-def may_be_only_seen(page: Page) -> bool:
-    """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
-    not be when the process that has its request has ended."""
-    return page.is_only_seen or page.is_in_memory
+LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; a longer one is not sent back
+_LARGEST_BODY = 2_048_000  # bytes of robots.txt, unpacked: four times what a crawl keeps
 
 
-_COUNTS = struct.Struct(f">QQQ{len(State)}QQQQ")
+class RobotsCopy(NamedTuple):
+    """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
+    ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
+    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds.
+    ``etag`` and ``modified`` are the validators of the file, as the site wrote them."""
+
+    verdict: Verdict = Verdict.POSTPONE
+    status: int = 0
+    fetched: float = 0.0
+    ask_at: float = 0.0
+    failing_since: float = 0.0
+    failures: int = 0
+    body: bytes = b""
+    etag: str = ""
+    modified: str = ""
+
+
+def _robots_copy(number: int, *fields: Any) -> RobotsCopy:
+    copy = RobotsCopy(Verdict(number), *fields)
+    if not copy.body:
+        return copy
+    inflating = zlib.decompressobj()
+    body = inflating.decompress(copy.body, _LARGEST_BODY)
+    if not inflating.eof:
+        raise ValueError("the file ends early, or never")
+    return copy._replace(body=body)
+
+
+def _fields_of_copy(copy: RobotsCopy) -> RobotsCopy:
+    return copy._replace(body=zlib.compress(copy.body) if copy.body else b"")
+
+
+ROBOTS = Row("robots", "BHdddIbtt", _robots_copy, _fields_of_copy)
+
+
+class SiteSitemaps(NamedTuple):
+    """What is known of the sitemaps of one origin.
+
+    ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
+    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
+    is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`); empty: unknown.
+    """
+
+    listed: tuple[str, ...] = ()
+    is_contacted: bool = False
+    refused: tuple[str, ...] = ()
+    hints: tuple[float, ...] = ()
+
+
+def _check_sitemaps(sitemaps: SiteSitemaps) -> None:
+    if len(sitemaps.hints) not in (0, 4):
+        raise ValueError(f"there are {len(sitemaps.hints)} hints")
+
+
+SITEMAPS = JsonRow("sitemaps", SiteSitemaps, _check_sitemaps)
+
+# -- the whole frontier ------------------------------------------------------------------------------------
+
+MOST_FORGOTTEN = 1 << 24  # pages behind the last one that is there, which were forgotten
 
 
 class Totals(NamedTuple):
@@ -808,27 +912,32 @@ class Counts:
         return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.queued_again)
 
 
-def encode_counts(counts: Counts) -> bytes:
-    """112 bytes, 14 numbers; see ``format.md``."""
+def _counts(next_page: int, next_visit: int, attempts: int, *others: int) -> Counts:
+    _between("the next page", next_page, 0, keys.FIRST_VISIT - 1)
+    _between("the next visit", next_visit, 0, keys.FIRST_VISIT - 1)
+    return Counts(next_page, next_visit, attempts, [*others[: len(State)]], *others[len(State) :])
+
+
+def _fields_of_counts(counts: Counts) -> tuple[int, ...]:
     begun = counts.next_page, counts.next_visit, counts.attempts
-    return _COUNTS.pack(*begun, *counts.states, counts.hosts, counts.queued_again, counts.due)
+    return (*begun, *counts.states, counts.hosts, counts.queued_again, counts.due)
 
 
-def decode_counts(value: bytes) -> Counts:
-    """The counts in a row. Raises `UnreadableRow`, also where no id is left to give."""
-    try:
-        next_page, next_visit, attempts, *others = _COUNTS.unpack_from(value)
-    except struct.error as error:
-        raise UnreadableRow(f"counts row of {len(value)} bytes: {error}") from error
-    if max(next_page, next_visit) >= keys.FIRST_VISIT:
-        raise UnreadableRow(f"counts row with page {next_page} and visit {next_visit} to come")
-    return Counts(next_page, next_visit, attempts, others[: len(State)], *others[len(State) :])
+COUNTS = Row("counts", "Q" * (6 + len(State)), _counts, _fields_of_counts)
 
 
 def read_counts(store: Store) -> Counts:
-    """The counts as they were committed last, zeros where there are none. Raises `UnreadableRow`."""
+    """The counts as they were committed last, zeros where there are none; a seek. Raises `UnreadableRow`,
+    also for a next page far behind the last one, for which arrays over all pages would take all memory."""
     stored = store.get(keys.COUNTS)
-    return decode_counts(stored) if stored is not None else Counts.none()
+    if stored is None:
+        return Counts.none()
+    counts = COUNTS.decode(stored)
+    if counts.next_page > MOST_FORGOTTEN:
+        near = store.keys_of(keys.PAGE, keys.id_bytes(counts.next_page - MOST_FORGOTTEN), 1)
+        if not near or keys.id_in(near[0]) >= counts.next_page:
+            raise _unreadable("counts", stored, ValueError(f"no page is near the next, {counts.next_page}"))
+    return counts
 
 
 class LastRanking(TypedDict, total=False):
@@ -861,173 +970,45 @@ def last_ranking(store: Store) -> LastRanking | None:
     return found if isinstance(found, dict) else None
 
 
-_RATED_HOST = struct.Struct(">fffff")
-RATES_SIZE = _RATED_HOST.size
-_ALL = struct.Struct(">ddddd")
-_STARTS = struct.Struct(">ddd")
-_CONTENT = struct.Struct(">f")
-_HISTORY = struct.Struct(">HHHH")
-_HISTORY_COUNTS = 600.0  # what fades by a hundredth with each visit stays below 101
-_HISTORY_SPANS = 1600.0  # steps a doubling: 60,000 years fit, to within 0.03 %
+# -- what scorers keep -------------------------------------------------------------------------------------
+
+_CODE = ">u2"
 
 
-def encode_host_rates(rates: Iterable[float], losses: Iterable[float]) -> bytes:
-    """The three numbers of *rates* and the two of *losses*."""
-    return _RATED_HOST.pack(*rates, *losses)
+def column_prefix(name: str) -> bytes:
+    """Where the rows of a scorer's column *name* begin."""
+    return keys.COLUMN + name.encode() + b"\0"
 
 
-def decode_host_rates(stored: bytes | None) -> tuple[float, ...]:
-    """The five numbers of `encode_host_rates`; zeros if there is no row, or none that can be read."""
-    return _RATED_HOST.unpack(_whole(_RATED_HOST, stored))
+def column_key(name: str, first: int) -> bytes:
+    """Key of the piece of a scorer's column *name* that begins with page *first*."""
+    return column_prefix(name) + keys.id_bytes(first)
 
 
-def encode_all_rates(rates: Iterable[float], multiplier: float, revisits: float) -> bytes:
-    """The three numbers of *rates*, what a visit has to be worth, and how many *revisits* taught that."""
-    return _ALL.pack(*rates, multiplier, revisits)
+def split_column_key(key: bytes) -> tuple[str, int] | None:
+    """Name and first page of a piece; None for a key that none has."""
+    name, _, first = key[1:].partition(b"\0")
+    is_one = name and len(first) == keys.ID_BYTES
+    return (name.decode(errors="replace"), keys.id_in(first)) if is_one else None
 
 
-def decode_all_rates(stored: bytes | None) -> tuple[float, ...]:
-    """The five numbers of `encode_all_rates`, read as `decode_host_rates` reads."""
-    return _ALL.unpack(_whole(_ALL, stored))
+def encode_codes(codes: NDArray[np.uint16]) -> bytes:
+    """The value of a piece: two bytes a page."""
+    return codes.astype(_CODE).tobytes()
 
 
-def encode_starts(seconds: float, squares: float, last: float) -> bytes:
-    """The three numbers of `revisits.learnt.Starts`."""
-    return _STARTS.pack(seconds, squares, last)
+def decode_codes(value: bytes) -> NDArray[np.uint16]:
+    """The numbers of a piece, as many as are whole."""
+    return np.frombuffer(value[: len(value) // 2 * 2], _CODE).astype(np.uint16)
 
 
-def decode_starts(stored: bytes | None) -> tuple[float, ...]:
-    """The three numbers of `encode_starts`, read as `decode_host_rates` reads."""
-    return _STARTS.unpack(_whole(_STARTS, stored))
+def _content(score: float) -> float:
+    _between("the score", score, 0.0, math.inf)
+    return score
 
 
-def encode_content(score: float) -> bytes:
-    """What the callback of a page says it is worth: 4 bytes, single precision."""
-    return _CONTENT.pack(score)
+def _one(score: float) -> tuple[float]:
+    return (score,)
 
 
-def decode_content(stored: bytes) -> float | None:
-    """The score in a content row; None for one that cannot be read."""
-    return _CONTENT.unpack(stored)[0] if len(stored) == _CONTENT.size else None
-
-
-def encode_history(visits: float, changes: float, quiet: float, busy: float) -> bytes:
-    """Eight bytes of the visits of a page: two counts and two spans in seconds, which fade; what is beyond
-    their range is kept as the most they hold."""
-    return _HISTORY.pack(
-        *(min(round(count * _HISTORY_COUNTS), 0xFFFF) for count in (visits, changes)),
-        *(min(round(log2(1.0 + span) * _HISTORY_SPANS), 0xFFFF) for span in (quiet, busy)),
-    )
-
-
-def decode_history(value: bytes) -> tuple[float, float, float, float]:
-    """The visits, changes, quiet and busy seconds in the *value* of `encode_history`; of eight bytes any are
-    a history."""
-    visits, changes, quiet, busy = _HISTORY.unpack(value)
-    counts = visits / _HISTORY_COUNTS, changes / _HISTORY_COUNTS
-    return *counts, 2.0 ** (quiet / _HISTORY_SPANS) - 1.0, 2.0 ** (busy / _HISTORY_SPANS) - 1.0
-
-
-def _whole(layout: struct.Struct, stored: bytes | None) -> bytes:
-    """*stored* if it is finite numbers of that *layout*, else as many zeros."""
-    is_whole = stored is not None and len(stored) == layout.size and all(map(isfinite, layout.unpack(stored)))
-    return stored if is_whole and stored is not None else bytes(layout.size)
-
-
-class Verdict(IntEnum):
-    """What to do after asking for robots.txt. The numbers are written to disk: never change one."""
-
-    ALLOW_ALL = 0  # there is no such file
-    PARSE = 1  # obey the body
-    POSTPONE = 2  # unknown: ask again, fetch nothing
-
-
-LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; a longer one is not sent back
-_LARGEST_BODY = 2_048_000  # bytes of robots.txt, unpacked: four times what a crawl keeps
-_SITE_ROW = struct.Struct(">BHdddB")
-
-
-class RobotsCopy(NamedTuple):
-    """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
-    ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
-    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds.
-    ``etag`` and ``modified`` are the validators of the file, as the site wrote them."""
-
-    verdict: Verdict = Verdict.POSTPONE
-    status: int = 0
-    fetched: float = 0.0
-    ask_at: float = 0.0
-    failing_since: float = 0.0
-    failures: int = 0
-    body: bytes = b""
-    etag: str = ""
-    modified: str = ""
-
-
-def encode_copy(copy: RobotsCopy) -> bytes:
-    """What is kept of a robots.txt, its body compressed; `decode_copy` is the inverse, but for more than 255
-    failures."""
-    failures = min(copy.failures, 255)
-    head = _SITE_ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
-    validators = b"".join(map(_with_length, (copy.etag, copy.modified)))
-    return head + validators + (zlib.compress(copy.body) if copy.body else b"")
-
-
-def _with_length(text: str) -> bytes:
-    raw = text.encode()
-    return varint.encode(len(raw)) + raw
-
-
-def decode_copy(value: bytes) -> RobotsCopy:
-    """The robots.txt in a row. Raises `UnreadableRow` on other bytes; a body that grows beyond all limits
-    is none of ours."""
-    try:
-        number, status, fetched, ask_at, failing_since, failures = _SITE_ROW.unpack_from(value)
-        validators, body, offset = [], b"", _SITE_ROW.size
-        for _ in range(2):
-            size, offset = varint.decode(value, offset)
-            validators.append(value[offset : offset + size].decode())
-            offset += size
-        if offset > len(value):
-            raise ValueError("a validator ends early")
-        if len(value) > offset:
-            inflating = zlib.decompressobj()
-            body = inflating.decompress(value[offset:], _LARGEST_BODY)
-            if not inflating.eof:
-                raise ValueError("the body ends early, or never")
-        asked = fetched, ask_at, failing_since, failures
-        return RobotsCopy(Verdict(number), status, *asked, body, *validators)
-    except (struct.error, ValueError, zlib.error) as error:
-        raise UnreadableRow(f"robots row of {len(value)} bytes: {error}") from error
-
-
-class SiteSitemaps(NamedTuple):
-    """What is known of the sitemaps of one origin.
-
-    ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
-    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
-    is how true ``lastmod`` in its sitemaps proved (`sitemap_hints.HintAccuracy`); empty: unknown.
-    """
-
-    listed: tuple[str, ...] = ()
-    is_contacted: bool = False
-    refused: tuple[str, ...] = ()
-    hints: tuple[float, ...] = ()
-
-
-def encode_sitemaps(sitemaps: SiteSitemaps) -> bytes:
-    """What is known of a site's sitemaps, as JSON; nothing of what is not."""
-    given = {"listed": sitemaps.listed, "contacted": sitemaps.is_contacted, "refused": sitemaps.refused}
-    given["signals"] = tuple(round(count, 3) for count in sitemaps.hints)  # the name on disk
-    return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
-
-
-def decode_sitemaps(value: bytes) -> SiteSitemaps:
-    """The sitemaps in a row. Raises `UnreadableRow` on anything but such a JSON object."""
-    try:
-        found = json.loads(value)
-        listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
-        hints = tuple(map(float, found.get("signals", ())))
-        return SiteSitemaps(listed, bool(found.get("contacted")), refused, hints if len(hints) == 4 else ())
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise UnreadableRow(f"sitemaps row of {len(value)} bytes: {error}") from error
+CONTENT = Row("content score", "f", _content, _one)
