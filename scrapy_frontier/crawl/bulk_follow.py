@@ -182,7 +182,7 @@ class PageFollowing:
         self._offsite = Offsite(spider, follow.path.receivers or [])
         self._score = getattr(spider, LINK_SCORE, None)
         self._longest = follow.path.crawler.settings.getint("URLLENGTH_LIMIT")
-        self._payloads: dict[tuple[int | None, Request], bytes] = {}  # by rule and sample
+        self._made: dict[tuple[Any, ...], tuple[Request, bytes]] = {}  # with their payloads
         self._yielded: list[Request] = []
         self._skipped: set[bytes] = set()  # fingerprints of pages that the callback asks for itself
         self._seen: set[str] = set()  # URLs without fragments
@@ -305,31 +305,30 @@ class PageFollowing:
             again=again,
             only_seen=only_seen,
         )
-        if not self._is_too_deep:
-            sample = self._requests.sample(clean)
-            link.priority = sample.priority if not only_seen or flags & NOFOLLOW else 0
-            link.depth = sample.meta.get("depth", 0) if enqueuer.has_depth else 0
         if not only_seen:
-            link.payload = self._payload(clean, rule, anchor)
+            self._fill_in(link, rule, anchor)
         self._new.append(link)
         if len(self._new) >= TOGETHER:
             self._hand_over()
 
-    def _payload(self, url: str, rule: FollowRule, anchor: Anchor) -> bytes:
-        """Return the payload of a request for *url*, encoded once for each rule and sample."""
-        key = rule.rule, self._requests.sample(url)
-        shared = self._payloads.get(key)
-        if shared is None:
-            shared = self._payloads[key] = self._follow.codec.encode(self._request(url, rule, _TEXT))
-        if rule.rule is None:
-            return shared
-        text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")
-        return shared.replace(_quote(_TEXT).encode(), text)
+    def _fill_in(self, link: Link, rule: FollowRule, anchor: Anchor) -> None:
+        """Fill in *link* what makes a request of it: made once of all that Scrapy's middlewares treat
+        alike."""
+        kind = rule.rule, *self._requests.kind_of(link.url)
+        if kind not in self._made:
+            made = self._request(link.url, rule, _TEXT)
+            self._made[kind] = made, self._follow.codec.encode(made)
+        made, link.payload = self._made[kind]
+        link.priority = made.priority
+        link.depth = made.meta.get("depth", 0) if self._enqueuer.has_depth else 0
+        if rule.rule is not None:
+            text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")
+            link.payload = link.payload.replace(_quote(_TEXT).encode(), text)
 
     def _request(self, url: str, rule: FollowRule, text: str) -> Request:
         meta = {} if rule.rule is None else {"rule": rule.rule, "link_text": text}  # as `CrawlSpider` has it
         request = Request(url, rule.callback, errback=rule.errback, meta=meta)
-        return request if self._is_too_deep else self._requests.finish(request) or request
+        return request if self._is_too_deep else self._requests.through(request) or request
 
     def _keep_no_more(self) -> None:
         """Note that the page has more links than the link graph keeps of one."""

@@ -30,7 +30,7 @@ from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
-from ..core.parse.urls import origin_of, origin_text
+from ..core.parse.urls import origin_text
 from . import scrapy_internals
 
 if TYPE_CHECKING:
@@ -111,13 +111,13 @@ _SEEING = "process_spider_output", "process_spider_output_async"
 class PageRequests:
     """What Scrapy's spider middlewares on a *path* without a bar make of the requests of one page.
 
-    They are asked once for each scheme, within the site and beyond: depth, priority and Referer of a request
-    depend on nothing else.
+    `finish` asks them once for each scheme, within the site and beyond: depth, priority and Referer of a
+    request depend on nothing else.
     """
 
     def __init__(self, path: RequestPath, response: Response) -> None:
         self._path, self.response = path, response
-        self._origin = origin_of(response.url)
+        self._origin = f"{origin_text(response.url)}/"
         self._samples: dict[tuple[Any, ...], Request] = {}
         self._longest = path.crawler.settings.getint("URLLENGTH_LIMIT")
 
@@ -126,31 +126,33 @@ class PageRequests:
         """Whether ``DEPTH_LIMIT`` drops all requests of the page."""
         return bool(0 < self._path.deepest <= self.response.meta.get("depth", 0))
 
-    def sample(self, url: str) -> Request:
-        """Return a request to the site of *url* with the meta, priority and headers that the middlewares give
-        it, the same for all URLs that they treat alike. The page must not be too deep. 30 us once."""
+    def kind_of(self, url: str) -> tuple[Any, ...]:
+        """Return a key of what the middlewares do to a request for *url*: the same for all that they treat
+        alike."""
         depth = self.response.meta.get("depth")  # which the callback may change
-        key = url.partition(":")[0], origin_of(url) == self._origin, depth
-        if key not in self._samples:
-            sample = self._through(Request(f"{origin_text(url)}/"))
-            assert sample is not None
-            self._samples[key] = sample
-        return self._samples[key]
+        return url.partition(":")[0], url.startswith(self._origin), depth
 
     def finish(self, request: Request) -> Request | None:
-        """Return *request* as the middlewares leave it; None if one drops it, which it logs and counts."""
+        """Return *request* as `through` would, in 3 us; None if a middleware drops it, which that logs and
+        counts."""
         url, meta = request.url, request.meta
         has_own_rule = "referrer_policy" in meta or "depth_reset" in meta
         if has_own_rule or self.is_too_deep or 0 < self._longest < len(url):
-            return self._through(request)
-        sample = self.sample(url)
+            return self.through(request)
+        kind = self.kind_of(url)
+        sample = self._samples.get(kind)
+        if sample is None:
+            sample = self.through(Request(f"{origin_text(url)}/"))
+            assert sample is not None  # the page is not too deep
+            self._samples[kind] = sample
         meta.update(sample.meta)
         request.priority += sample.priority
         for name, values in sample.headers.items():
             dict.setdefault(request.headers, name, values)
         return request
 
-    def _through(self, request: Request) -> Request | None:
+    def through(self, request: Request) -> Request | None:
+        """Return *request* as the middlewares return it. 25 us."""
         found: Request | None = request
         for each in self._path.middlewares:
             if found is not None and isinstance(each, BaseSpiderMiddleware):
