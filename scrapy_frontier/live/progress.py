@@ -75,14 +75,13 @@ class Progress:
         resting = int(hosts["hosts/resting"] + hosts["hosts/held"])
         ready = int(hosts["hosts/ready"] + hosts["hosts/busy"] + hosts["hosts/delayed"])
         return [
-            ("pages", f"{pages:,}"),
-            ("a second", f"{self._rate():.1f}"),
+            ("pages", f"{pages:,} ({self._rate():.1f}/s)"),
             ("known", f"{sum(states.values()):,}"),
             ("queued", f"{queued:,}"),
             ("hosts", f"{ready:,}"),
             ("resting", f"{resting:,}"),
             ("errors", f"{states['failed'] + states['gone']:,}"),
-            ("left", self._time_left()),
+            *self._time_left(),
         ]
 
     def _rate(self) -> float:
@@ -93,14 +92,14 @@ class Progress:
                 return (pages - before) / (until - then) if until > then else 0.0
         return 0.0
 
-    def _time_left(self) -> str:
-        """Returns how long the queue lasts if it goes on shrinking, pages being found and fetched, as of
-        late."""
+    def _time_left(self) -> list[tuple[str, str]]:
+        """Returns how long the queue lasts if it goes on shrinking, with pages being found and fetched as of
+        late; nothing in the first seconds."""
         (then, _, before), (now, _, queued) = self._samples[0], self._samples[-1]
         if now - then < _FIRST_ESTIMATE:
-            return "?"
+            return []
         shrunk = (before - queued) / (now - then)
-        return span(queued / shrunk) if shrunk > 0 else "grows"
+        return [("left", span(queued / shrunk)) if shrunk > 0 else ("queue", "growing")]
 
     def _stop(self) -> None:
         if self._loop.running:
@@ -159,7 +158,7 @@ class Screen:
             room -= len(name) + len(value) + 3
             if room < 0:
                 break
-            parts.append(f"{self._styled(value, 'bold')} {self._styled(name, 'dim')}")
+            parts.append(f"{self._styled(name, 'dim')} {self._styled(value, 'bold')}")
         self._line = "  ".join(parts)
         self.draw()
 
