@@ -183,9 +183,9 @@ class Watch:
 
     def _refusal(self, active: ActiveRequest, follow_up: Request) -> str:
         """Why *active* ends with an error instead of *follow_up*; empty if it goes on with that."""
-        postponed = active.postponement
-        if postponed is not None and active.lease.is_last and postponed.outcome.delay:
-            return postponed.outcome.reason  # the crawl does not wait for the page any longer
+        postponed = active.postponed_outcome
+        if postponed is not None and active.lease.is_last and postponed.delay:
+            return postponed.reason  # the crawl does not wait for the page any longer
         if self._is_closed:
             return ""
         try:

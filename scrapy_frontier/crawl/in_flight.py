@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
-from scrapy.http import Headers, Response
+from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
@@ -71,13 +71,6 @@ class Consumed(IgnoreRequest):
         self.outcome = outcome
 
 
-class Postponement(NamedTuple):
-    """A *request* that a middleware sends back to the queue, and the *outcome* of its page."""
-
-    request: Request
-    outcome: Outcome
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class ActiveRequest:
     """A request under way, from hand-out to release, and what was seen of it so far, for `outcome_of`.
@@ -100,7 +93,8 @@ class ActiveRequest:
     robots: Decision | None = None
     callback: Any = None
     has_automatic_slot: bool = False
-    postponement: Postponement | None = None
+    postponed: Request | None = None
+    postponed_outcome: Outcome | None = None
     was_given: bool = False
     is_cached: bool = False
     status: int = 0
@@ -123,7 +117,7 @@ class ActiveRequest:
 
     def is_postponed_as(self, follow_up: Request) -> bool:
         """Whether *follow_up* is its request, postponed by a middleware of ours."""
-        return self.postponement is not None and self.postponement.request is follow_up
+        return self.postponed is follow_up
 
     @property
     def is_given_up(self) -> bool:
@@ -446,8 +440,8 @@ def postpone(
     back.dont_filter = True
     if active.has_automatic_slot:
         back.meta.pop(SLOT, None)
-    outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds, host=host)
-    active.postponement = Postponement(back, outcome)
+    active.postponed = back
+    active.postponed_outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds, host=host)
     return back
 
 
@@ -501,21 +495,18 @@ def use_up_retries(request: Request, retry_times: int) -> None:
     request.meta["retry_times"] = max(made, retry_times if most is None else most)
 
 
-def as_yielded(target: Request, sent: Request, source: Request) -> Request:
-    """Returns *target*, which was made of a request as it was *sent*, with the headers and the meta of that
-    request as it was yielded (*source*), as far as the target has them, and with what led to it in the meta:
-    without what middlewares put into the request on its way out."""
+def as_yielded(target: Request, source: Request) -> Request:
+    """Returns *target*, which was made of a request as it was sent, with the headers and the meta of that
+    request as it was yielded (*source*), as far as the target has them, and with what led to it: without what
+    middlewares put into the request on its way out."""
     made = copied(target)
-    made.headers = Headers(encoding=source.encoding)
-    for name in target.headers:
-        values = target.headers.getlist(name)
-        is_added = values != sent.headers.getlist(name)
-        if is_added or name in source.headers:
-            made.headers.setlist(name, values if is_added else source.headers.getlist(name))
+    made.headers = copied(source).headers
+    for name in source.headers.keys() - target.headers.keys():
+        del made.headers[name]
     kept = {key: value for key, value in source.meta.items() if key in target.meta}
-    added = {key: value for key, value in target.meta.items() if sent.meta.get(key, made) is not value}
+    led = {key: target.meta[key] for key in REDIRECTED_BY if key in target.meta}
     made.meta.clear()
-    made.meta.update(kept | added)
+    made.meta.update(kept | led)
     return made
 
 
@@ -532,8 +523,8 @@ class FollowUps:
         lease = active.lease
         if not is_once_more(follow_up, active):
             return False
-        if active.postponement is not None and active.is_postponed_as(follow_up):
-            active.outcome = active.postponement.outcome
+        if active.is_postponed_as(follow_up):
+            active.outcome = active.postponed_outcome
             if lease.page_id in self._requests.in_memory:
                 self._requests.keep_in_memory(lease.page_id, follow_up)
             return True
@@ -569,7 +560,7 @@ class FollowUps:
         is_led = is_redirect(follow_up, active) or is_same_page(follow_up.url, ajax_form(active.request.url))
         if source is None or not is_led:
             return follow_up
-        target = as_yielded(follow_up, active.request, source)
+        target = as_yielded(follow_up, source)
         forget_redirects(target)
         return target
 
@@ -579,7 +570,7 @@ class FollowUps:
         out."""
         source = self._as_yielded(active)
         if source is not None:
-            return as_yielded(target, active.request, source)
+            return as_yielded(target, source)
         if active.has_automatic_slot:
             target.meta.pop(SLOT, None)
         return target

@@ -35,30 +35,16 @@ def _suffixes() -> TLDExtract:
     return suffixes
 
 
-@cache  # once
-def _say_unusable(problem: str) -> None:
-    words = (
-        "tldextract, which tells registered domains, fails (%s): each host counts as its own domain, for "
-        "FRONTIER_POLITENESS_KEY too; install tldextract>=3.4, and leave out what pins an older one"
-    )
-    logger.error(words, problem)
-
-
 @lru_cache(maxsize=10_000)  # a host that is loaded is asked for up to three times
 def registered_domain(host: str) -> str:
     """``example.co.uk`` for ``www.example.co.uk``; an address, a suffix or any other name is its own.
 
     3 us, and 75 ms for the first name, which reads the list of public suffixes. Sub-domains of hosting
-    services (``user.github.io``) belong to the service, or a site could spawn domains without end. If
-    tldextract fails every host is its own, and an error says so once.
+    services (``user.github.io``) belong to the service, or a site could spawn domains without end.
     """
     if host.count(".") < 2:  # whatever suffixes there are
         return host
-    try:
-        found = _suffixes().extract_str(host)
-    except Exception as error:  # the frontier asks amid a change, of which half must not be lost
-        _say_unusable(f"{type(error).__name__}: {error}")
-        return host
+    found = _suffixes().extract_str(host)
     if found.domain and found.suffix:
         domain = f"{found.domain}.{found.suffix}"
     elif found.suffix:

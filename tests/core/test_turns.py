@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_right, insort
 from collections import Counter
 from itertools import count, pairwise
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,7 +33,6 @@ from scrapy_frontier.core.store import queue_keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import HostRow
 from scrapy_frontier.core.transitions import Event
-from scrapy_frontier.crawl import politeness_key
 from scrapy_frontier.crawl.politeness_key import registered_domain
 
 if TYPE_CHECKING:
@@ -401,24 +398,6 @@ def test_any_text_has_a_host_or_none(url: str) -> None:
 )
 def test_registered_domains(host: str, domain: str) -> None:
     assert registered_domain(host) == domain
-
-
-def test_without_a_list_of_suffixes_each_host_is_its_own_domain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An old tldextract has no ``cache_dir``; the frontier asks for domains amid a change."""
-    old = SimpleNamespace(TLDExtract=lambda cache_file: None)
-    monkeypatch.setitem(sys.modules, "tldextract", old)
-    monkeypatch.setattr(politeness_key, "_suffixes", politeness_key._suffixes.__wrapped__)
-    for function in (registered_domain, politeness_key._say_unusable):
-        function.cache_clear()
-    frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(domain_of=registered_domain))
-    frontier.discover([link(number, f"{number}.shop.example") for number in range(3)], NOW)
-    assert all(frontier.lease(NOW) for _ in range(3))
-    frontier.close()
-    registered_domain.cache_clear()
-    (record,) = caplog.records
-    assert "install tldextract>=3.4" in record.getMessage()
 
 
 # -- compact hosts ---------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy
 import pytest
 from scrapy import Request, Spider
 from server import TOLERANCE, Answer
@@ -269,14 +268,12 @@ def test_scrapys_switches_hold(web: Web, run: Callable[..., Crawl]) -> None:
 
 
 def test_what_middlewares_put_into_a_request_is_not_handed_on_and_what_led_on_is() -> None:
-    vector, other = numpy.array([1, 2]), numpy.array([1, 2])
     source = Request("http://a.example/", headers={"Own": "1", "Token": "2"}, meta={"own": 2, "gone": 1})
-    sent = source.replace(
-        headers={"Own": "3", "Agent": "4"}, meta={"own": 2, "vector": vector, "made": [other]}
-    )
-    target = sent.replace(url="http://a.example/b", meta={**sent.meta, "made": [vector], "step": 1})
-    found = as_yielded(target, sent, source)
-    assert found.meta == {"own": 2, "made": [vector], "step": 1}
+    led = {"redirect_times": 1, "redirect_urls": [source.url]}
+    meta = {"own": 3, "session": object(), **led}
+    target = source.replace(url="http://a.example/b", headers={"Own": "3", "Agent": "4"}, meta=meta)
+    found = as_yielded(target, source)
+    assert found.meta == {"own": 2, **led}
     assert found.headers == {b"Own": [b"1"]}
     assert found.url == target.url
-    assert target.meta["vector"] is vector
+    assert target.meta == meta
