@@ -313,9 +313,7 @@ class Frontier:
 
     def lease(self, now: float) -> Lease | None:
         """Lease the best page of the best host that may be asked; see `Leases.lease`."""
-        end = self._end
-        is_over, end.is_over, end.has_opened = end.is_over, False, False
-        return self._leases.lease(now, is_over)
+        return self._leases.lease(now)
 
     def will_send(self, lease: Lease, now: float) -> bool:
         """Return whether the delay counts from when the request goes out: then call `on_sent` at that
@@ -342,8 +340,8 @@ class Frontier:
 
     def wake_at(self) -> float | None:
         """Return when `lease` is next worth calling (POSIX seconds, 0: now); None: waiting does not help."""
-        waiting, end, revisits = self._waiting, self._end, self._revisits
-        if waiting.budgets.with_room or self._leases.is_spilling or end.has_opened or end.is_over:
+        waiting, revisits = self._waiting, self._revisits
+        if waiting.budgets.with_room or self._leases.is_spilling or self._turns.is_any_ready:
             return 0.0
         times = (
             self._turns.next_time(),
@@ -456,7 +454,13 @@ class Frontier:
         if self._leases:
             return None
         finished, is_for_revisits = self._leases.finished, self._revisits.queue.is_alone
-        return self._end.ends_at(now, patience, finished, self._waiting.next, is_for_revisits)
+        end = self._end.ends_at(now, patience, finished, self._waiting.next, is_for_revisits)
+        if end is None or end > now or is_for_revisits or self._troubles.give_up_rule is None:
+            return end
+        self._end.give_up_all(now)
+        self._batch.commit()
+        self._waiting.wake(now, is_over=True)
+        return None
 
     def last_lease(self, page_id: PageId, now: float) -> Lease | None:
         """Return a lease at the end of the crawl for a page that no other run can fetch; else None."""

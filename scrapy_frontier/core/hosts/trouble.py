@@ -28,7 +28,7 @@ from ..parse.urls import origin_of
 from ..reasons import NOT_SENT
 from ..store import keys, records
 from ..store.records import COOLDOWN, LONGEST_ASKED, Cooldown
-from .host import FOREVER, NO_SITES, READY, GivenUpOrigin, Host, Trouble, deciding
+from .host import FOREVER, NO_SITES, GivenUpOrigin, Host, Trouble, deciding
 
 if TYPE_CHECKING:
     import random
@@ -247,8 +247,6 @@ class HostTroubles:
         found = []
         for host in hosts:
             held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
-            if host.head is None or host.is_blocked:
-                continue
             if held_for is not None and now < host.held_until < FOREVER and held_for.times >= rule.attempts:
                 self.give_up(host, held_for, host.held_until, now)
             elif trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
@@ -262,29 +260,13 @@ class HostTroubles:
             found.append(host)
         return found
 
-    def give_up_all(self, hosts: Iterable[Host], now: float) -> list[Host]:
-        """Give up all pages that are left; the hosts that changed, for which `Turns.put` has to follow.
-        O(hosts)."""
-        found = [
-            host
-            for host in hosts
-            if host.head is not None and not host.is_blocked and "" not in host.given_up
-        ]
-        for host in found:
-            trouble = _why_shut(host, now)
-            host.given_up = {**host.given_up, "": GivenUpOrigin(trouble, FOREVER)}
-            self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.pages))
-        return found
-
 
 def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
     """Why *page* of *host* is given up; None if it is to be fetched. No store read."""
-    where = origin_of(page.url) or ""
-    found = host.given_up.get(where)
-    if found is not None and now < found.until:
-        return found.trouble
-    whole = host.given_up.get("")
-    return None if whole is None else _for_origin(whole.trouble, where)
+    found = host.given_up.get(origin_of(page.url) or "")
+    if found is None or now >= found.until:
+        found = host.given_up.get("")
+    return None if found is None else found.trouble
 
 
 def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
@@ -292,12 +274,7 @@ def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
     shut."""
     if host.is_blocked:
         return Trouble(reasons.BLOCKED(host=host.name))
-    return why_given_up(host, page, now) or _for_origin(_why_shut(host, now), origin_of(page.url) or "")
-
-
-def _for_origin(trouble: Trouble, where: str) -> Trouble:
-    """*trouble*, for a page of the origin *where*: the error of another origin says nothing about it."""
-    return trouble if trouble.origin in ("", where) else trouble._replace(failure=None)
+    return why_given_up(host, page, now) or _what_shuts(host, now)[1]
 
 
 def _end_rest_at(host: Host, when: float) -> None:
@@ -331,45 +308,31 @@ def _shut_until(host: Host, now: float) -> float:
     return until if until > now else 0.0
 
 
-def _doing(host: Host, now: float) -> str:
-    """What keeps *host* from being asked for a page; empty if nothing does."""
-    until = _shut_until(host, now)
-    if not until:
-        return "" if host.head is not None else "between two attempts"
-    if host.cooldown is not None and host.cooldown.until == until:
-        return "resting after trouble"
-    if host.held_until == until:
-        if host.held_for is not None and NOT_SENT.read(host.held_for.reason) is not None:
-            return "waiting until this machine can send requests again"
-        return "waiting for robots.txt or the hours it names"
-    return _PAUSE
-
-
-def _why_shut(host: Host, now: float) -> Trouble:
-    if host.held_for is not None and host.held_until > now:
-        return host.held_for
-    if host.cooldown is not None and host.cooldown.until > now:
-        return host.trouble or Trouble(reasons.RESTS_AFTER(host=host.name, trouble=host.cooldown.reason))
-    asked = deciding(host.asked)
-    if host.ready_at > now and asked.source not in NO_SITES:
-        return Trouble(reasons.DELAY(source=asked.source, span=span(asked.seconds)))
-    return Trouble(reasons.PAUSE_TOO_LONG())
+def _what_shuts(host: Host, now: float) -> tuple[str, Trouble]:
+    """What keeps *host* from being asked: what it is doing, in words, and as trouble of its pages."""
+    until, rest, asked = _shut_until(host, now), host.cooldown, deciding(host.asked)
+    if until and rest is not None and rest.until == until:
+        return "resting after trouble", host.trouble or Trouble(
+            reasons.RESTS_AFTER(host=host.name, trouble=rest.reason)
+        )
+    if until and host.held_until == until:
+        trouble = host.held_for or Trouble(reasons.PAUSE_TOO_LONG())
+        if NOT_SENT.read(trouble.reason) is not None:
+            return "waiting until this machine can send requests again", trouble
+        return "waiting for robots.txt or the hours it names", trouble
+    if until:
+        return _PAUSE, Trouble(reasons.DELAY(source=asked.source, span=span(asked.seconds)))
+    return "" if host.head is not None else "between two attempts", Trouble(reasons.PAUSE_TOO_LONG())
 
 
 class EndOfCrawl:
-    """Decides when a crawl ends although pages of the hosts in *turns* are left.
-
-    ``has_opened``: since the last lease pages can be had that could not before. ``is_over``: backoffs end at
-    once, for there is no next run.
-    """
+    """Decides when a crawl ends although pages of the hosts in *turns* are left."""
 
     def __init__(self, turns: Turns, troubles: HostTroubles) -> None:
         self._turns = turns
         self._troubles = troubles
         # Only hosts that are shut are left, since so many pages had ended, and since then.
         self._alone: tuple[int, float] | None = None
-        self.has_opened = False
-        self.is_over = False
 
     def ends_at(
         self, now: float, patience: float, finished: int, next_backoff: float, is_for_revisits: bool
@@ -384,25 +347,28 @@ class EndOfCrawl:
         """
         if self._turns.compact:  # these hosts may be asked
             return None
-        hosts = self._turns.hosts.values()
         first = self._first_to_open(now)
-        rule = self._troubles.give_up_rule
-        if first is not None and rule is not None:
-            self._open(self._troubles.shorten_waits(hosts, now), now)
+        if first is not None and self._troubles.give_up_rule is not None:
+            for host in self._troubles.shorten_waits(self._askable(), now):
+                self._turns.put(host, now)
             first = self._first_to_open(now)
         if first is None or (first := min(first, next_backoff)) <= now or first == FOREVER:
             return None
         if is_for_revisits:
-            pauses = (each.ready_at for each in self._askable() if _doing(each, now) == _PAUSE)
+            pauses = (each.ready_at for each in self._askable() if _what_shuts(each, now)[0] == _PAUSE)
             first = min(*pauses, next_backoff, FOREVER)
         if self._alone is None or self._alone[0] != finished:
             self._alone = finished, now
         end = self._alone[1] + patience
-        if first <= end or rule is None or is_for_revisits:
-            return end if first <= end else now
-        self._open(self._troubles.give_up_all(hosts, now), now)
-        self.is_over = True
-        return None
+        return end if first <= end else now
+
+    def give_up_all(self, now: float) -> None:
+        """Give up all pages that are left, because there is no next run. O(hosts)."""
+        for host in self._askable():
+            if "" not in host.given_up:
+                trouble = _what_shuts(host, now)[1]._replace(origin="")
+                self._troubles.give_up(host, trouble, FOREVER, now)
+                self._turns.put(host, now)
 
     def left_over(self, now: float, otherwise: float, queued: int) -> Left:
         """The pages that stay *queued* if the crawl ends at *now*; those of a host that is not shut wait
@@ -411,13 +377,13 @@ class EndOfCrawl:
         compact = len(self._turns.compact)
         first = min((_shut_until(host, now) or otherwise for host in found), default=now)
         named = sorted(found, key=attrgetter("name"))[:5]
-        doing = ((host.name, _doing(host, now)) for host in named)
+        doing = ((host.name, _what_shuts(host, now)[0]) for host in named)
         names = tuple(f"{name} ({why})" if why else name for name, why in doing)
         return Left(queued, compact + len(found), names, min(first, otherwise) if compact else first)
 
-    def _askable(self) -> Iterable[Host]:
+    def _askable(self) -> list[Host]:
         hosts = self._turns.hosts.values()
-        return (host for host in hosts if host.head is not None and not host.is_blocked)
+        return [host for host in hosts if host.head is not None and not host.is_blocked]
 
     def _first_to_open(self, now: float) -> float | None:
         """When the first host with pages opens, `FOREVER` if there is none; None if one may be asked already,
@@ -426,8 +392,3 @@ class EndOfCrawl:
             return None
         times = [_shut_until(host, now) for host in self._askable()]
         return min(times, default=FOREVER) or None
-
-    def _open(self, hosts: list[Host], now: float) -> None:
-        for host in hosts:
-            self._turns.put(host, now)
-            self.has_opened = self.has_opened or host.state is READY

@@ -368,6 +368,11 @@ class Turns:
         domain = self._domain_by_host.get(host.name)
         return domain is not None and domain.level == OVER_HARD
 
+    @property
+    def is_any_ready(self) -> bool:
+        """Whether a host may be asked now."""
+        return self._active > 0
+
     # -- the next turn ---------------------------------------------------------------------------------
 
     def best(self, now: float) -> str | None:

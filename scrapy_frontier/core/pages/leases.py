@@ -141,7 +141,7 @@ class Lease(HostSlot):
     page_id: PageId
     delay: float
     asked: Mapping[str, float]
-    given_up: Trouble | None  # the page is not to be asked for: it ends with this
+    given_up: Trouble | None = None  # the page is not to be asked for: it ends with this
     id: int = NO_LEASE
     sort_key: bytes = b""
     deadline: float = FOREVER

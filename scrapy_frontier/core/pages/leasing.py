@@ -112,14 +112,14 @@ class Leases:
 
     # -- hand-out --------------------------------------------------------------------------------------
 
-    def lease(self, now: float, is_over: bool = False) -> Lease | None:
+    def lease(self, now: float) -> Lease | None:
         """Lease the best page of the best host that may be asked at *now*; None if there is none.
 
-        Leases that have expired are ended first, and backoffs that are over; all backoffs if the crawl
-        *is_over*. A page that is given up takes no place of its host, and is no visit. None commits what is
-        open. O(log hosts) and a lookup; O(1) while no host is ready. Raises `FrontierUnwritable`.
+        Leases that have expired are ended first, and backoffs that are over. A page that is given up takes no
+        place of its host, and is no visit. None commits what is open. O(log hosts) and a lookup; O(1) while
+        no host is ready. Raises `FrontierUnwritable`.
         """
-        self._catch_up(now, is_over)
+        self._catch_up(now)
         waiting, batch, share = self._waiting, self._batch, self._revisits.share
         budgets = waiting.budgets
         if budgets.with_room:
@@ -141,19 +141,19 @@ class Leases:
         batch.commit()
         return None
 
-    def _catch_up(self, now: float, is_over: bool) -> None:
+    def _catch_up(self, now: float) -> None:
         """End what has expired, and queue what waited until *now*; nearly always there is nothing to do."""
         batch, waiting = self._batch, self._waiting
         if self._out and next(iter(self._out.values())).deadline <= now:
             for lease in [lease for lease in self._out.values() if lease.deadline <= now]:
                 self.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
-        is_due = is_over or waiting.next <= now
+        is_due = waiting.next <= now
         must_be_there = is_due or waiting.budgets.is_limited or batch.failure is not None
         if must_be_there or batch.ends + len(self._out) >= self._max_uncommitted:
             batch.commit()
         if is_due:
-            waiting.wake(now, is_over)
+            waiting.wake(now)
         self._revisits.wake(now)
         self._hosts.compact_some()
 
@@ -183,22 +183,11 @@ class Leases:
     def _grant(self, page_id: PageId, page: Page, host: Host, sort_key: bytes, now: float) -> Lease:
         """Grant a lease, while the clock of the host is as before: the lease keeps it, to be given back."""
         self._last_id += 1
-        lease = Lease(
-            host=host.name,
-            page=page,
-            leased_at=now,
-            page_id=page_id,
-            delay=host.delay,
-            asked=host.asked,
-            given_up=why_given_up(host, page, now) if host.given_up else None,
-            id=self._last_id,
-            sort_key=sort_key,
-            deadline=now + self._timeout,
-            is_last_attempt=page.attempts + 1 >= self._max_attempts,
-            comes_back=page.state is not QUEUED,
-            node=page_id if page_id < keys.FIRST_VISIT else None,
-        )
+        lease = self._lease_of(page_id, page, host, now)
+        lease.id, lease.sort_key, lease.deadline = self._last_id, sort_key, now + self._timeout
         lease.before = host.visited, host.ready_at
+        if host.given_up:
+            lease.given_up = why_given_up(host, page, now)
         self._out[lease.id] = lease
         return lease
 
@@ -208,6 +197,12 @@ class Leases:
         It is not counted as out: the queue row stays, and nothing has to release it.
         """
         host = self._hosts.of_page(page)
+        lease = self._lease_of(page_id, page, host, now)
+        lease.given_up = trouble_at_the_end(host, page, now)
+        lease.is_on_wire, lease.is_last, lease.is_last_attempt = False, True, True
+        return lease
+
+    def _lease_of(self, page_id: PageId, page: Page, host: Host, now: float) -> Lease:
         return Lease(
             host=host.name,
             page=page,
@@ -215,10 +210,9 @@ class Leases:
             page_id=page_id,
             delay=host.delay,
             asked=host.asked,
-            given_up=trouble_at_the_end(host, page, now),
-            is_on_wire=False,
-            is_last=True,
-            is_last_attempt=True,
+            is_last_attempt=page.attempts + 1 >= self._max_attempts,
+            comes_back=page.state is not QUEUED,
+            node=page_id if page_id < keys.FIRST_VISIT else None,
         )
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:

@@ -177,7 +177,7 @@ class Waiting:
             self.wait(host, sort_key, until)
             self._scores.waits(queue_keys.sort_key_id(sort_key))
 
-    def wake(self, now: float, is_over: bool) -> None:
+    def wake(self, now: float, is_over: bool = False) -> None:
         """Queue pages whose backoff has ended, or all if the crawl *is_over*, `_AT_A_TIME` a call; commits.
 
         Call it with nothing open: the rows are looked for on the disk. ``next`` is when to call it again.
