@@ -197,16 +197,19 @@ class Leases:
         It is not counted as out: the queue row stays, and nothing has to release it.
         """
         host = self._hosts.of_page(page)
-        lease = self._lease_of(page_id, page, host, now)
+        lease = self._lease_of(page_id, page, host, now, is_on_wire=False)
         lease.given_up = trouble_at_the_end(host, page, now)
-        lease.is_on_wire, lease.is_last, lease.is_last_attempt = False, True, True
+        lease.is_last = lease.is_last_attempt = True
         return lease
 
-    def _lease_of(self, page_id: PageId, page: Page, host: Host, now: float) -> Lease:
+    def _lease_of(
+        self, page_id: PageId, page: Page, host: Host, now: float, is_on_wire: bool = True
+    ) -> Lease:
         return Lease(
             host=host.name,
             page=page,
             leased_at=now,
+            is_on_wire=is_on_wire,
             page_id=page_id,
             delay=host.delay,
             asked=host.asked,
