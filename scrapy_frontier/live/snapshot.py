@@ -10,8 +10,10 @@ import os
 import resource
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
-from operator import itemgetter
+from itertools import islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 SAMPLES = 600  # kept; when there are more, every second one goes
 HOSTS = 100  # told of, those first that have something to tell
 PAGES = 8  # under way, and next
-KINDS = "ready", "busy", "delayed", "held", "resting", "blocked", "idle"  # of hosts
 _SHARE = 0.01  # of the time, at most, goes into looking at all hosts
 _MOST_DEFERRED = 1000  # pages that wait for room in a budget are counted so far
 _PAGES_OF_STATES = [state.name.lower() for state in FINISHED]
@@ -99,10 +100,7 @@ class Snapshot:
             "interval": self._interval,
             "samples": [sample for sample in self._samples if sample[0] > since],
             **self._hosts,
-            "under_way": [
-                {"url": lease.page.url, "host": lease.host, "since": lease.leased_at}
-                for lease in leases[:PAGES]
-            ],
+            "under_way": [{"url": lease.page.url, "since": lease.leased_at} for lease in leases[:PAGES]],
             "statuses": _by_class(stats, "downloader/response_status_count/"),
             "exceptions": _by_class(stats, "downloader/exception_type_count/"),
             "reasons": _by_class(stats, "frontier/reasons/"),
@@ -129,28 +127,32 @@ class Snapshot:
 
     def _look_at_hosts(self, now: float) -> None:
         """Finds out how many hosts there are of each kind, the hosts with most to tell, and the pages that
-        come next. O(hosts in memory), 2 us each; so seldom that it takes a hundredth of the time."""
+        come next. O(hosts in memory), 1 us each; so seldom that it takes a hundredth of the time."""
         if time.monotonic() < self._hosts_until:
             return
         began = time.perf_counter()
-        frontier, kinds = self._crawl.frontier, dict.fromkeys(KINDS, 0)
+        frontier = self._crawl.frontier
         hosts = list(frontier.awake_hosts())
-        for host in hosts:
-            kinds[_kind(host, now)] += 1
+        resting = [host for host in hosts if _rests(host, now)]
+        counts = Counter(host.state for host in hosts)
+        counts.subtract(host.state for host in resting)
+        kinds = {state.value: counts[state] for state in HostState} | {"resting": len(resting)}
         kinds["ready"] += frontier.hosts - len(hosts)  # those that are kept compact
-        chosen = heapq.nlargest(HOSTS, hosts, key=lambda host: _interest(host, now))
-        coming = heapq.nsmallest(PAGES, hosts, key=lambda host: _turn(host, now))
+        shut = [host for host in hosts if host.is_blocked or (host.held_for and host.held_until > now)]
+        largest = heapq.nlargest(HOSTS, hosts, key=attrgetter("queued"))
+        chosen = {host.name: host for host in (*resting[:HOSTS], *shut[:HOSTS], *largest)}
+        offers = [host for host in hosts if host.head is not None and not host.is_blocked]
+        ready = [host for host in offers if host.state is HostState.READY]
+        coming = heapq.nsmallest(PAGES, ready, key=attrgetter("head"))
+        if len(coming) < PAGES:
+            others = (host for host in offers if host.state is not HostState.READY)
+            coming += heapq.nsmallest(PAGES - len(coming), others, key=_opens_at)
         pages = ((host, frontier.next_page(host)) for host in coming if _opens_at(host) < FOREVER)
-        upcoming = [
-            {"url": page.url, "host": host.name, "at": _opens_at(host)}
-            for host, page in pages
-            if page is not None and not host.is_blocked
-        ]
         self._hosts = {
             "kinds": kinds,
             "hosts_in_memory": frontier.hosts,
-            "hosts": [_told(host, now) for host in chosen],
-            "next": upcoming,
+            "hosts": [_told(host, now) for host in islice(chosen.values(), HOSTS)],
+            "next": [{"url": page.url, "at": _opens_at(host)} for host, page in pages if page is not None],
         }
         self._hosts_until = time.monotonic() + (time.perf_counter() - began) / _SHARE
 
@@ -177,32 +179,15 @@ class Snapshot:
             yield {"name": "waiting", "used": waiting, "most": None}
 
 
-def _kind(host: Host, now: float) -> str:
-    """Says in a word of `KINDS` what a host is doing."""
-    if host.is_blocked:
-        return "blocked"
-    if host.given_up or (host.cooldown is not None and host.cooldown.until > now):
-        return "resting"
-    if host.held_until > now:
-        return "held"
-    if host.state is HostState.DELAYED and host.ready_at <= now:
-        return "ready"
-    return host.state.value
+def _rests(host: Host, now: float) -> bool:
+    """Tells whether a host is left alone after trouble."""
+    is_cooling = host.cooldown is not None and host.cooldown.until > now
+    return (is_cooling or bool(host.given_up)) and not host.is_blocked
 
 
 def _opens_at(host: Host) -> float:
     """Returns when a host may be asked for a page (POSIX seconds), as far as that is known."""
-    return FOREVER if host.is_blocked else max(host.ready_at, host.held_until)
-
-
-def _turn(host: Host, now: float) -> tuple[float, bytes]:
-    """Orders hosts by when they may be asked, and those that may be asked now by their best page."""
-    head = host.head
-    return (FOREVER, b"") if head is None else (max(_opens_at(host), now), head)
-
-
-def _interest(host: Host, now: float) -> tuple[bool, int, int]:
-    return _kind(host, now) in ("resting", "held", "blocked"), host.pages, host.done
+    return max(host.ready_at, host.held_until)
 
 
 def _why(host: Host, kind: str) -> str:
@@ -221,8 +206,8 @@ def _why(host: Host, kind: str) -> str:
 
 
 def _told(host: Host, now: float) -> dict[str, Any]:
-    kind, delay = _kind(host, now), deciding(host.asked)
-    until = _opens_at(host)
+    kind = "resting" if _rests(host, now) else host.state.value
+    delay, until = deciding(host.asked), _opens_at(host)
     return {
         "host": host.name,
         "kind": kind,
