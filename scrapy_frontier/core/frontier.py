@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .hosts.host import FOREVER, ROBOTS_TXT
 from .hosts.hosts import Hosts
 from .hosts.politeness import HostPoliteness
-from .hosts.sites import RobotsAndSitemaps
+from .hosts.sites import Sites
 from .hosts.trouble import EndOfCrawl, HostTroubles, Left
 from .hosts.turns import Turns
 from .pages.discovery import PageIndex
@@ -97,7 +97,7 @@ class Frontier:
         )
         self._politeness = HostPoliteness(batch, hosts, turns, troubles, rng)
         self._turns, self._end = turns, EndOfCrawl(turns, troubles)
-        self._sites = RobotsAndSitemaps(batch, options.give_up_rule)
+        self._sites = Sites(batch, options.give_up_rule)
         self._scores = scores = _scores_of(options.scorer, batch, hosts)
         self._waiting = waiting = Waiting(batch, hosts, scores, options.limits)
         self._revisits = revisits = Revisits(batch, hosts, waiting, scores, self._sites, options.revisits)
@@ -154,7 +154,7 @@ class Frontier:
     def is_refilling(self) -> bool:
         """Whether queues may fill by themselves: with pages deferred, of hosts not loaded, or due."""
         revisits = self._revisits
-        is_due = revisits.queue.is_filling or not revisits.recompute.is_done
+        is_due = revisits.is_filling or not revisits.recompute.is_done
         return is_due or not self.is_loaded or bool(self._waiting.budgets.with_room)
 
     @property
@@ -190,7 +190,7 @@ class Frontier:
 
     def next_due(self) -> float | None:
         """Return when the first finished page comes back (POSIX seconds), None if none does. One seek."""
-        return self._revisits.queue.next_due()
+        return self._revisits.next_due()
 
     def waiting_for_room(self, most: int) -> int:
         """Count the pages that wait for room in a budget, up to *most*; .4 us each."""
@@ -347,7 +347,7 @@ class Frontier:
             self._turns.next_time(),
             waiting.next if waiting.next < FOREVER else None,
             self._leases.next_deadline,
-            revisits.queue.wake_at if revisits.revisits_pages else None,
+            revisits.wake_at if revisits.revisits_pages else None,
         )
         return min((when for when in times if when is not None), default=None)
 
@@ -358,7 +358,7 @@ class Frontier:
         lease.node = node = self.find(fingerprint)
         if node is None or not self._revisits.revisits_pages:
             return 0
-        page = self._revisits.queue.finished(node)
+        page = self._revisits.finished(node)
         return 0 if page is None or page.visits is None else page.visits.last
 
     def extend_leases(self, now: float) -> None:
@@ -447,13 +447,13 @@ class Frontier:
         for giving up no page is left: hosts are asked sooner, or given up (`trouble`). To be asked when
         nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
         """
-        if self.is_refilling or self._revisits.queue.awaits(now):
+        if self.is_refilling or self._revisits.awaits(now):
             return None
         if not self.pending:
             return now
         if self._leases:
             return None
-        finished, is_for_revisits = self._leases.finished, self._revisits.queue.is_alone
+        finished, is_for_revisits = self._leases.finished, self._revisits.is_alone
         end = self._end.ends_at(now, patience, finished, self._waiting.next, is_for_revisits)
         if end is None or end > now or is_for_revisits or self._troubles.give_up_rule is None:
             return end

@@ -36,7 +36,7 @@ from .in_flight import ActiveRequests, FollowUps
 from .log import CrawlLog
 from .politeness_key import registered_domain
 from .queued import QueuedRequests
-from .revisits import Revisits
+from .revisits import VisitReporter
 from .timers import CommitTimer, EngineTimer, Recovery
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Crawl:
         self.suspend_detector = SuspendDetector(frontier, clock, boot_time, timeout)
         self._make_parts_for_links()
         self._make_parts_for_sites()
-        self.revisits = Revisits(crawler, frontier, reporter)
+        self.revisits = VisitReporter(crawler, frontier, reporter)
         self.engine_timer = EngineTimer(crawler)
         self.commit_timer = CommitTimer(frontier, failed)
         self.recovery = Recovery(crawler, frontier, clock, lambda: not self.active_requests, failed)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import signals
 from ..core import reasons
 from ..core.errors import size
-from ..core.pages.revisit_endings import judge_same
+from ..core.pages.revisits import judge_same
 from ..core.revisits.policy import Conclusion, Result, result_by
 from .callback_requests import listeners
 from .host_trouble import REASON
@@ -72,7 +72,7 @@ def with_result(active: ActiveRequest, outcome: Outcome) -> Outcome:
 
 
 @dataclass(eq=False, repr=False)
-class Revisits:
+class VisitReporter:
     """Tells of revisits that ended, by signals and by *reporter*. What a page was is told once, gone ones
     too."""
 

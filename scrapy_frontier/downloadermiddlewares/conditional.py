@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..core.frontier import Event
-from ..core.pages.revisit_endings import judge_304
+from ..core.pages.revisits import judge_304
 from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.headers import if_none_match, kept
 from ..core.revisits.policy import Result

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.pages.revisit_endings import judge_304, judge_same
+from scrapy_frontier.core.pages.revisits import judge_304, judge_same
 from scrapy_frontier.core.parse.directives import NO_CONSEQUENCES, Consequences
 from scrapy_frontier.core.revisits import change_rates
 from scrapy_frontier.core.revisits.change_rates import HintAccuracy, History, HostChangeRates, Known

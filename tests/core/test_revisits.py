@@ -14,7 +14,7 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
-from scrapy_frontier.core.pages.revisit_queue import RecomputeDue
+from scrapy_frontier.core.pages.revisits import RecomputeDue
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.revisits.plans import SEEDS, RevisitRule
 from scrapy_frontier.core.revisits.policy import Conclusion, Fetched, Result

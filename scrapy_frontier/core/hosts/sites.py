@@ -185,7 +185,7 @@ def is_under(url: str, sitemap: str) -> bool:
     return same_origin and (page.path or "/").startswith(directory)
 
 
-class RobotsAndSitemaps:
+class Sites:
     """The rows of sites in the store, by origin (scheme://host:port); no copy of them in memory."""
 
     def __init__(self, batch: Batch, rule: GiveUpRule | None) -> None:

@@ -277,7 +277,7 @@ class PageIndex:
             return self._new(link, parent, now, seen=page_id)
         if not link.again:
             return Discovered(fate, page_id)
-        if self._revisits.queue.take_over_due_visit(page_id, link, now):
+        if self._revisits.take_over_due_visit(page_id, link, now):
             return Discovered(Fate.VISIT, page_id)
         return self._queue_visit(link, page_id, parent, now)
 

@@ -89,7 +89,7 @@ class Edits:
         host = self._hosts.of_page(page)
         was_seen = page.is_only_seen
         self._uncount_page(host, page_id, page)
-        self._revisits.queue.remove(page_id, page, host)
+        self._revisits.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
         visits = None if page.visits is None else page.visits._replace(due=0, is_queued=False)
         queued = records.Page(  # how it ended is forgotten
@@ -156,7 +156,7 @@ class Edits:
         """Have a page be due, of which a sitemap tells that it has changed. Whether it is: only in a run in
         which pages come back, if it was not visited since, and if the site is to be trusted. One under way is
         not. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
-        return page_id not in self._leases.pages() and self._revisits.queue.make_due(page_id, now)
+        return page_id not in self._leases.pages() and self._revisits.make_due(page_id, now)
 
     def forget(
         self, page_id: PageId, fingerprint_of: FingerprintOf, now: float, place: QueuePlace | None = None
@@ -295,7 +295,7 @@ class Edits:
             else:
                 batch.count_queued(host, -1)
         if is_ended:
-            self._revisits.queue.remove(page_id, page)
+            self._revisits.remove(page_id, page)
             self._uncount_page(host, page_id, page)
         batch.clamp(host)
         self._touched.add(host.name)

@@ -16,7 +16,7 @@ from .plans import ADAPTIVE
 from .policy import FIRST_REVISITS, FIRST_SHARE, Adaptive, Losses, crawl_value, due_value, next_multiplier
 
 if TYPE_CHECKING:
-    from ..hosts.sites import RobotsAndSitemaps
+    from ..hosts.sites import Sites
     from ..store.batch import Batch
     from ..store.records import Page, Visits
     from .plans import Plan, RevisitRule
@@ -55,7 +55,7 @@ class LearntRates:
     batch.
     """
 
-    def __init__(self, batch: Batch, sites: RobotsAndSitemaps, rule: RevisitRule, now: float) -> None:
+    def __init__(self, batch: Batch, sites: Sites, rule: RevisitRule, now: float) -> None:
         self._batch = batch
         self._sites = sites
         self._rule = rule
