@@ -1,9 +1,9 @@
 """Pages that come back: when each is due, which of them stand in due queues, and how their visits end.
 
-A page that comes back stays what it is, done, redirected or gone, until its visit ends: a due row stands beside
-it, and once its time has come a row in the due queue of its host. Due rows are read in order of time, and no page
-without one is looked at. An end decides what becomes of the record and of the links, and when the page is due
-again; how a 304 or the same content ends a visit too (RFC 9110 13).
+A page that comes back stays what it is, done, redirected or gone, until its visit ends: a due row stands
+beside it, and once its time has come a row in the due queue of its host. Due rows are read in order of time,
+and no page without one is looked at. An end decides what becomes of the record and of the links, and when the
+page is due again; also how a 304 or the same content ends a visit (RFC 9110 13).
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ class _Judged(NamedTuple):
 
 
 class Revisits:
-    """Brings finished pages back by *rule* (None: none comes back, and what was due stays so), ends their visits,
-    and owns the due rows.
+    """Brings finished pages back by *rule* (None: none comes back, and what was due stays so), ends their
+    visits, and owns the due rows.
 
-    No page is due before ``next`` (None: none at all). Unless the crawl waits, what is due is judged as of the
-    start of the run.
+    No page is due before ``next`` (None: none at all). Unless the crawl waits, what is due is judged as of
+    the start of the run.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class Revisits:
         if not may_come_back(page):
             return page
         visits = visits_of(page)
-        plan = self.plan_of(lease.page_id, page, lease.host, visits, self.weight(lease))
+        plan = self.plan_of(lease.page_id, page, lease.host, visits, self._weight_of(lease))
         end = self.first_end(page, plan, visits, now)
         return self.come_back(lease, page._replace(visits=visits._replace(bad=end.bad)), plan, end.after, now)
 
@@ -233,10 +233,7 @@ class Revisits:
     def first_end(self, page: Page, plan: Plan, visits: Visits, now: float) -> Ending:
         """Return when a page comes back that ended as it is, as if by its first visit."""
         result = policy.result_of(page)
-        if plan.is_hub and result is Result.ALIAS:
-            result = Result.READ
-        if plan.is_hub and result in policy.NO_END_OF_A_HUB:
-            result = Result.ERROR
+        result = policy.AS_HUB.get(result, result) if plan.is_hub else result
         end = policy.ending(result, None, self.rule.rests(plan), visits.bad, now)
         return end if result is Result.ERROR else end._replace(bad=visits.bad)
 
@@ -248,7 +245,7 @@ class Revisits:
         if after == inf or not plan.brings_back(page):
             return page._replace(visits=visits._replace(due=0, is_queued=False))
         when = max(self.due_at(now, after), 0 if self.rule.waits else int(self._opened_at) + 1)
-        self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease)))
+        self.put(Due(when, lease.page_id, plan.is_hub, self._weight_of(lease)))
         return page._replace(visits=visits._replace(due=when, is_queued=False))
 
     def due_at(self, visited: float, span: float) -> int:
@@ -326,11 +323,15 @@ class Revisits:
         self._batch.put_page(page_id, page._replace(visits=visits))
         return is_due
 
-    def weight(self, lease: Lease) -> int:
-        """Return what the page of a lease weighs, as a due row holds it (`keys.bucket`): by the scorer, or as
-        queued."""
-        score = self._scores.score_of(lease.page_id)
-        return queue_keys.weight_in(lease.sort_key) if score is None else keys.bucket(score)
+    def weight(self, page_id: PageId, otherwise: int) -> int:
+        """Return what a page weighs by the scorer, as a due row holds it (`keys.bucket`); *otherwise* if that
+        does not know."""
+        score = self._scores.score_of(page_id)
+        return otherwise if score is None else keys.bucket(score)
+
+    def _weight_of(self, lease: Lease) -> int:
+        """What the page of a lease weighs, by the scorer or as queued."""
+        return self.weight(lease.page_id, queue_keys.weight_in(lease.sort_key))
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch. It stays what it is if the visit
@@ -393,22 +394,23 @@ class Revisits:
     def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Judged:
         event = outcome.event
         page = _tried(lease.page, outcome)._replace(visit_payload=b"")
-        visits, weight = visits_of(page), self.weight(lease)
+        visits, weight = visits_of(page), self._weight_of(lease)
         if outcome.request is not None:
             page = page._replace(payload=outcome.request[0], facts=outcome.request[1])
         plan = self.plan_of(lease.page_id, page, lease.host, visits, weight)
         rests = self.rule.rests(plan)
         if event is Event.LOST:  # its callback may be there again
             return _Judged(page._replace(attempts=0), policy.Ending(None, rests.span), plan, None)
-        result = outcome.result if outcome.result is not None else policy.result_by(event, outcome.status)
+        result = outcome.result
+        if result is None:
+            result = policy.result_by(event, outcome.status, outcome.reason)
         losses = self._rates.visited(lease.host, result, page, visits)
-        shown = Result.ERROR if plan.is_hub and result in policy.NO_END_OF_A_HUB else result
+        shown = policy.AS_HUB.get(result, result) if plan.is_hub else result
         end = policy.ending(shown, page.state, rests, visits.bad, now, not losses.are_many)
         if event is Event.EXCLUDED and end.state is State.DONE is not page.state:
             end = end._replace(state=State.EXCLUDED)  # skipped: only what was read before stays done
-        notes = page.reason if result is Result.UNCHANGED else outcome.reason  # as its record has them then
-        if policy.is_alias(shown, notes):
-            end = end._replace(after=rests.span if plan.is_hub else rests.longest)
+        if result is Result.UNCHANGED and reasons.is_alias(page.reason) and not plan.is_hub:
+            end = end._replace(after=rests.longest)
         is_lost = losses.are_many and end.state is None and policy.state_lost(shown) is not None
         page = _after(page, visits, shown, end, outcome, int(now))
         if end.state is State.DONE:
@@ -541,13 +543,14 @@ class RecomputeDue:
 
     def look(self, page_id: PageId, page: Page) -> None:
         """Have a page come back when the rule and its request say now, in the open batch. Its record stays as
-        it is if it never ended, stands in a due queue, is due because a sitemap says so, or its time is the
-        same. Some lookups."""
+        it is if it never ended, stands in a due queue, rests for what went wrong, is due because a sitemap
+        says so, or its time is the same. Some lookups."""
         revisits = self._revisits
         if not revisits.revisits_pages or page.state not in FINISHED or not may_come_back(page):
             return
         visits = visits_of(page)
-        if visits.is_queued or not page.changed or revisits.is_due_by_hint(visits):
+        is_resting = visits.bad.visits and visits.due
+        if visits.is_queued or not page.changed or is_resting or revisits.is_due_by_hint(visits):
             return
         weight = self._weight(page_id, visits.due)
         when, is_hub = self._time(page_id, page, visits, weight)
@@ -559,26 +562,15 @@ class RecomputeDue:
         self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))
 
     def _time(self, page_id: PageId, page: Page, visits: Visits, weight: int) -> tuple[int, bool]:
-        """When the page comes back, 0 if it does not, and whether as a hub. One that rests for what went
-        wrong lately goes on resting, at most as long as the settings of now let it."""
+        """When the page comes back, 0 if it does not, and whether as a hub."""
         revisits, since = self._revisits, float(max(visits.last, page.changed))
         plan = revisits.plan_of(page_id, page, host_of_page(page), visits, weight)
-        bad = visits.bad._replace(visits=max(visits.bad.visits - 1, 0))  # the last is counted there
-        end = revisits.first_end(page, plan, visits._replace(bad=bad), since)
+        end = revisits.first_end(page, plan, visits, since)
         if end.after == inf or not plan.brings_back(page):
             return 0, False
-        when = revisits.due_at(since, end.after)
-        if visits.bad.visits:
-            rest = self._rule.rests(plan).after_errors(visits.bad.visits)
-            if page.state in (State.GONE, State.REDIRECTED):
-                rest = max(rest, end.after)
-            when = min(max(when, visits.due), revisits.due_at(revisits.looked_at, rest))
-        return when, plan.is_hub
+        return revisits.due_at(since, end.after), plan.is_hub
 
     def _weight(self, page_id: PageId, due: int) -> int:
         key = records.due_key(due, page_id)
         weight = records.decode_due(key, self._batch.get(key) or b"").weight if due else 0
-        if not weight:
-            score = self._revisits.score_of(page_id)
-            weight = 0 if score is None else keys.bucket(score)
-        return weight or keys.bucket(1.0)
+        return weight or self._revisits.weight(page_id, keys.bucket(1.0))

@@ -318,7 +318,11 @@ class Result(IntEnum):
     ALIAS = 10  # its canonical is another page
 
 
-NO_END_OF_A_HUB = (Result.MISSING, Result.GONE, Result.CALLBACK_FAILED)
+# No visit ends a hub, nor is it put off for another canonical.
+AS_HUB = {
+    **dict.fromkeys((Result.MISSING, Result.GONE, Result.CALLBACK_FAILED), Result.ERROR),
+    Result.ALIAS: Result.READ,
+}
 
 
 def result_by(
@@ -448,12 +452,6 @@ def state_lost(result: int) -> State | None:
     if result in (Result.MISSING, Result.GONE):
         return State.GONE
     return State.REDIRECTED if result in (Result.MOVED, Result.ELSEWHERE) else None
-
-
-def is_alias(result: Result, notes: str) -> bool:
-    """Return whether a page with these *notes* that was read, or has not changed, names another as its
-    canonical."""
-    return result is Result.ALIAS or (result in (Result.READ, Result.UNCHANGED) and reasons.is_alias(notes))
 
 
 def is_forbidden(page: Page) -> bool:
