@@ -76,50 +76,6 @@ def _clock_of_24(match: re.Match[str]) -> str:
     return f"{int(match[1]) % 12 + 12 * (match[3] in 'pP'):02}{match[2]}"
 
 
-# --- dates of HTTP ----------------------------------------------------------------------------------------
-
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH = "|".join(_MONTHS)
-_SHORT_DAY = "Mon|Tue|Wed|Thu|Fri|Sat|Sun"
-_LONG_DAY = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
-_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-_HTTP_DATES = tuple(
-    re.compile(form, re.ASCII)
-    for form in (
-        rf"(?:{_SHORT_DAY}), (?P<day>\d\d) (?P<month>{_MONTH}) (?P<year>\d{{4}}) {_CLOCK} GMT",
-        rf"(?:{_LONG_DAY}), (?P<day>\d\d)-(?P<month>{_MONTH})-(?P<year>\d\d) {_CLOCK} GMT",
-        rf"(?:{_SHORT_DAY}) (?P<month>{_MONTH}) (?P<day>[ \d]\d) {_CLOCK} (?P<year>\d{{4}})",
-    )
-)
-
-
-def http_date(text: str, now: float) -> float | None:
-    """Return the POSIX seconds of an HTTP-date in one of its three forms; None for anything else (RFC 9110
-    5.6.7).
-
-    The day of the week must be one but need not be right. A two-digit year that would be more than 50 years
-    after *now* is in the past.
-    """
-    if len(text) > _LONGEST_TEXT:
-        return None
-    for form in _HTTP_DATES:
-        match = form.fullmatch(text.strip(" \t"))
-        if match is not None:
-            day, *clock = (int(match[name]) for name in ("day", "hour", "minute", "second"))
-            month = _MONTHS.index(match["month"]) + 1
-            return _posix(_full_year(match["year"], (month, day, *clock), now), month, day, *clock)
-    return None
-
-
-def _full_year(digits: str, rest: tuple[int, ...], now: float) -> int:
-    """Return the year that *digits* stand for before *rest*: month, day, hour, minute and second."""
-    if len(digits) == 4:
-        return int(digits)
-    this_year, *this_rest = datetime.fromtimestamp(now, timezone.utc).timetuple()[:6]
-    year = this_year - this_year % 100 + int(digits)
-    return year - 100 if (year, *rest) > (this_year + 50, *this_rest) else year
-
-
 def _posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
     """Return the POSIX seconds of a moment in UTC; None if the calendar has no such. Second 60 is a leap
     second."""
@@ -209,15 +165,14 @@ def retry_after(value: str, now: float) -> float | None:
     """Return the seconds from *now* that a Retry-After header asks for, at most `MOST_SECONDS`; None if it
     cannot be read.
 
-    RFC 9110 10.2.3: digits, or an HTTP-date (0 if it has passed). Dates that only miss the exact form (a
-    zone, a one-digit day) count too. Of several header lines pass the first.
+    RFC 9110 10.2.3: digits, or a date (0 if it has passed) with the name of a month and a time of day, of
+    which the exact form is not asked. Of several header lines pass the first.
     """
     text = value.strip(" \t")
     if re.fullmatch(r"[0-9]+", text):
         return float(_whole(text))
-    date = http_date(text, now)
-    if date is None and len(text) < 60 and re.search(r"[A-Za-z]{3}.*\d:\d\d:\d\d", text):
-        date = timestamp(text)
+    is_date = len(text) <= _LONGEST_TEXT and re.search(r"[A-Za-z]{3}.*\d:\d\d:\d\d", text)
+    date = timestamp(text) if is_date else None
     return None if date is None else min(max(date - now, 0.0), float(MOST_SECONDS))
 
 
