@@ -34,7 +34,10 @@ def test_date_vectors(case: dict[str, Any]) -> None:
     assert timestamp(case["input"]) == (timestamp(case["expected"]) if case["expected"] else None)
 
 
-@pytest.mark.parametrize("case", [each for each in cases("retry_after", "http_dates") if each["expected"]])
+HTTP_DATES = [each for each in cases("retry_after", "http_dates") if each.values[0]["expected"]]
+
+
+@pytest.mark.parametrize("case", HTTP_DATES)
 def test_http_date_vectors(case: dict[str, Any]) -> None:
     assert timestamp(case["input"]) == timestamp(case["expected"])
 

@@ -81,10 +81,18 @@ def robots_directives(
     return _sum(rules, now)
 
 
+# An item of a line. A date may have commas: a piece that begins with a digit, or a month and its day, belongs
+# to the date before it.
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_ITEM = re.compile(rf"(?i)[^,]*?unavailable_after[^,]*(?:,\s*(?:\d|{_MONTH} +\d)[^,]*)*|[^,]+")
+# The first colon of an item is in a time of day: a date without its name.
+_CLOCK = re.compile(r"[^:]*(?<!\w)\d{1,2}:\d\d(?!\w)", re.ASCII).match
+
+
 def _scoped(line: str, agents: bool = True) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield (agent in lower case or empty, (name in lower case, value)) of each item of a line."""
     scope = ""
-    for item in _items(line):
+    for item in _ITEM.findall(line):
         if _CLOCK(item):
             continue
         name, colon, value = _parted(item)
@@ -107,28 +115,6 @@ def _parted(item: str) -> tuple[str, str, str]:
 def _is_rule(name: str) -> bool:
     """Whether *name* before a colon is a rule, and no agent: ``noindex: true`` is one."""
     return name in _WORDS or name in _VALUED or name.startswith("max-")
-
-
-# The first colon of an item is in a time of day: the item is the rest of a date with a comma.
-_CLOCK = re.compile(r"[^:]*(?<!\w)\d{1,2}:\d\d(?!\w)", re.ASCII).match
-_AGENT_WITH_DIGITS = re.compile(r"\s*\d+[A-Za-z_][\w-]*\s*:", re.ASCII)
-_MONTH = re.compile(r"(?i)\s*(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? +\d")
-
-
-def _items(line: str) -> Iterator[str]:
-    """Split at commas outside of dates: a piece that begins with a digit, or a month and its day, belongs to
-    the date before it."""
-    pieces: list[str] = []
-    dated = False
-    for piece in line.split(","):
-        goes_on = piece.strip()[:1].isdigit() or _MONTH.match(piece)
-        if dated and goes_on and not _AGENT_WITH_DIGITS.match(piece):
-            pieces.append(piece)
-            continue
-        yield ",".join(pieces)
-        pieces = [piece]
-        dated = "unavailable_after" in piece.lower()
-    yield ",".join(pieces)
 
 
 def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:

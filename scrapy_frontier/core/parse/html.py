@@ -200,11 +200,8 @@ _ORIGIN = rf"https?://(?:{_LABEL}\.)*{_LABEL}(?::{_PORT})?"
 _is_plain_url = re.compile(rf"{_ORIGIN}(?:/(?:{_PATH})?{_TAIL})?").fullmatch
 _is_plain_path = re.compile(rf"/(?:{_PATH})?{_TAIL}").fullmatch
 _is_plain_base = re.compile(rf"{_ORIGIN}/(?:{_PATH})?").fullmatch
-# What it begins with is the last group.
-_plain = re.compile(
-    rf"(/)(?:{_PATH})?{_TAIL}|(#){_FRAGMENT[1:]}|(\./|(?:\.\./){{0,8}}){_PATH}{_TAIL}"
-).fullmatch
-_PROBE = "x"  # stands for what follows
+_is_plain_fragment = re.compile(_FRAGMENT).fullmatch
+_is_plain_below = re.compile(rf"(\./|(?:\.\./){{0,8}}){_PATH}{_TAIL}").fullmatch
 
 
 class References:
@@ -217,37 +214,29 @@ class References:
 
     def __init__(self, base: str, exact: Callable[[str], str | None]) -> None:
         self._exact = exact
-        self._before: dict[str, str | None] = {}  # URL that replaces the beginning of a plain reference
+        folder, *_ = re.split("[?#]", base, maxsplit=1)
         self._origin, self._folders = "", [""]  # of a plain base
-        if _is_plain_base(base) is not None:
-            pieces = base.split("/")
+        if _is_plain_base(folder) is not None:
+            pieces = folder.split("/")
             self._origin, self._folders = "/".join(pieces[:3]), pieces[3:-1]
-            self._before = {"/": f"{self._origin}/", "#": f"{base}#"}
+        self._page = base.partition("#")[0] if _is_plain_url(base) else ""
+        self._above: dict[int, str] = {}  # directories above the base, by levels
 
     def absolute(self, reference: str) -> str | None:
         """Return the URL of *reference* with its fragment, None for no URL; 1 us for a plain one."""
-        if self._origin and reference.startswith("/") and _is_plain_path(reference) is not None:
-            return self._origin + reference
         if reference.startswith("http") and _is_plain_url(reference) is not None:
             return reference
-        found = _plain(reference)
-        if found is not None:
-            begin = found[found.lastindex or 0]
-            before = self._before.get(begin) or self._stands_before(begin)
-            if before:
-                return before + reference[len(begin) :]
-        return self._exact(reference)
-
-    def _stands_before(self, begin: str) -> str | None:
-        if begin not in self._before:
-            self._before[begin] = self._higher(len(begin) // 3) if self._origin else self._probed(begin)
-        return self._before[begin]
-
-    def _higher(self, levels: int) -> str:
-        """Return the directory *levels* above that of a plain base, at most the root."""
-        folders = self._folders[: max(len(self._folders) - levels, 0)]
-        return "/".join([self._origin, *folders, ""])
-
-    def _probed(self, begin: str) -> str | None:
-        url = self._exact(begin + _PROBE)
-        return url[: -len(_PROBE)] if url is not None and url.endswith(_PROBE) else None
+        if self._page and reference.startswith("#") and _is_plain_fragment(reference):
+            return self._page + reference
+        if not self._origin:
+            return self._exact(reference)
+        if reference.startswith("/"):
+            return self._origin + reference if _is_plain_path(reference) else self._exact(reference)
+        found = _is_plain_below(reference)
+        if found is None:
+            return self._exact(reference)
+        levels = len(found[1]) // 3
+        if levels not in self._above:
+            folders = self._folders[: max(len(self._folders) - levels, 0)]
+            self._above[levels] = "/".join([self._origin, *folders, ""])
+        return self._above[levels] + reference[len(found[1]) :]

@@ -9,7 +9,6 @@ Nothing is fetched, no DTD is loaded, no entity is expanded, and nothing raises 
 
 from __future__ import annotations
 
-import codecs
 import re
 import zlib
 from contextlib import suppress
@@ -71,7 +70,8 @@ def read(
     ``problem`` on the last slice. Entries without a usable http(s) URL are left out, duplicates are kept.
     """
     inflated = _Inflated(body, max_bytes)
-    head, rest, encoding = _sniffed(iter(inflated))
+    rest = iter(inflated)
+    head, encoding = _sniffed(rest)
     reader = _TextReader() if encoding is None else _XmlReader(url, encoding)
     left, idle, problem = max_entries, 0, ""
     for piece in chain((head,), rest, (b"\n",)):  # a last line may have no end
@@ -146,28 +146,17 @@ _XML_START = re.compile(rb"(?i)<(?:\?xml|!--|!doctype|[a-z0-9]*:?(?:urlset|sitem
 _DECLARED_WIDE = re.compile(rb"""(?i)<\?xml[^>]{1,64}encoding\s*=\s*["'](?:utf-?16|utf-?32|ucs-?2|ucs-?4)""")
 _SNIFFED = 1_024  # bytes in which XML must begin; servers print warnings before it
 _BLANK_LIMIT = 65_536  # bytes of blanks before these; templates print empty lines
-_WIDE = (
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-    (b"<\0", "utf-16-le"),
-    (b"\0<", "utf-16-be"),
-)
 
 
-def _sniffed(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes], str | None]:
-    """Tell XML from plain text by the first bytes: the bytes from where the file begins, the chunks behind
-    them, and the encoding of XML (empty: as declared), None for plain text."""
+def _sniffed(chunks: Iterator[bytes]) -> tuple[bytes, str | None]:
+    """Tell XML from plain text by the first bytes: the bytes from where the file begins, and the encoding of
+    XML (empty: as declared), None for plain text."""
     head = _first_bytes(chunks)
-    wide = next((encoding for mark, encoding in _WIDE if head.startswith(mark)), None)
-    if wide is not None:
-        texts = codecs.iterdecode(chain((head,), chunks), wide, "replace")
-        chunks = (text.encode("utf-8", "replace") for text in texts)
-        head = _first_bytes(chunks)
     start = _XML_START.search(head, 0, _SNIFFED)
     if start is None:
-        return head, chunks, None
+        return head, None
     head = head[start.start() :]
-    return head, chunks, "utf-8" if wide is not None or _DECLARED_WIDE.match(head) else ""
+    return head, "utf-8" if _DECLARED_WIDE.match(head) else ""
 
 
 def _first_bytes(chunks: Iterator[bytes]) -> bytes:
