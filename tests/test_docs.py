@@ -19,6 +19,7 @@ import scrapy
 from scrapy.settings import Settings
 
 from scrapy_frontier import Scorer, addon, signals
+from scrapy_frontier.commands import COMMANDS, COMMON
 from scrapy_frontier.core.pages.traps import TRAPS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.revisits.policy import Result
@@ -104,6 +105,11 @@ def test_every_page_is_linked_from_another() -> None:
     assert [page for page in PAGES[2:] if page not in reached] == []
 
 
+def test_every_page_is_in_the_site() -> None:
+    listed = re.findall(r"- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES[2:])
+
+
 def test_pages_and_files_are_named_by_their_links_or_by_a_path_that_exists() -> None:
     name_of_a_file = r"(?:docs|tests|benchmarks|scrapy_frontier)/[\w/{,}-]+\.(?:md|py)\b"
     for path in [*PAGES, *NAMED]:
@@ -129,6 +135,21 @@ def test_every_name_of_code_that_a_page_gives_is_one() -> None:
     unknown = sorted((name, where) for name, where in told if name not in known and name not in FOREIGN)
     assert not unknown, unknown
     assert len(told) > 400
+
+
+def test_every_command_that_a_page_writes_takes_what_is_written() -> None:
+    """Options that Scrapy's commands take, as ``-s``, are not looked at."""
+    told = [
+        (path, name, re.findall(r" --([a-z-]+)", rest))
+        for path in PAGES
+        for name, rest in re.findall(
+            r"scrapy frontier ([a-z]+)\b([^`\n|]*)", path.read_text(encoding="utf-8")
+        )
+    ]
+    for path, name, options in told:
+        assert name in COMMANDS, (path, name)
+        assert set(options) <= {*COMMANDS[name].options, *COMMON, "help"}, (path, name, options)
+    assert len(told) > 60
 
 
 # -- tables --------------------------------------------------------------------------------------------------

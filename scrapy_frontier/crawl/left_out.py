@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, proxy
 
 from scrapy import signals
 
@@ -122,7 +122,7 @@ class LeftOut:
     """What one crawl leaves out; see `left_out_of`."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+        self._crawler = proxy(crawler)  # which is the key of this object
         self._counts: Counter[str] = Counter()
         crawler.signals.connect(self._sum_up, signals.spider_closed)
 
@@ -142,7 +142,6 @@ class LeftOut:
 
     def _sum_up(self) -> None:
         """Log how much there is of each kind, under its name."""
-        _by_crawler.pop(self._crawler, None)
         sums: dict[tuple[str, str], int] = {}
         for name, kind in KINDS.items():
             if count := self._counts[name]:
