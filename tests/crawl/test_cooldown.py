@@ -216,7 +216,7 @@ def test_what_this_machine_lacks_is_no_trouble_of_a_host(
     settings = {"ADDONS": ADDONS, "FRONTIER_END_WAIT": 0}
     crawl = run(LinkSpider, {**settings, "DOWNLOAD_BIND_ADDRESS": "192.0.2.1"}, start_urls=urls)
     assert_closed(crawl, "finished", "Cannot assign requested address", "DOWNLOAD_BIND_ADDRESS")
-    assert "waiting until this machine can send requests again; they stay queued" in crawl.log
+    assert "waiting until this machine can send requests again); they stay queued" in crawl.log
     assert "frontier/cooldown/strikes" not in crawl.stats
     assert {(page.state, page.attempts) for page in pages().values()} == {(State.QUEUED, 0)}
     run(LinkSpider, settings, start_urls=urls)
@@ -252,7 +252,7 @@ def test_nothing_is_learnt_of_a_robots_txt_that_this_machine_cannot_ask_for(
     settings = {"ADDONS": ADDONS, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 0}
     crawl = run(LinkSpider, {**settings, **few}, start_urls=[web.url("/")])
     assert_closed(crawl, "finished", "Too many open files", "ulimit -n")
-    assert "waiting until this machine can send requests again; they stay queued" in crawl.log
+    assert "waiting until this machine can send requests again); they stay queued" in crawl.log
     assert "robots.txt of" not in crawl.log
     assert {"frontier/robots/unreachable", "frontier/cooldown/strikes"}.isdisjoint(crawl.stats)
     assert [(page.state, page.attempts) for page in pages().values()] == [(State.QUEUED, 0)]
