@@ -119,7 +119,7 @@ def commands(work, hub, last):
     for by in ("score", "cash", "pagerank", "authority", "hub"):
         yield f"top --by {by}", ["top", "--by", by]
     yield "top --host", ["top", "--by", "pagerank", "--host", host]
-    for ending in ("graphml", "csv", "npz"):
+    for ending in ("graphml", "csv"):
         yield f"links --graph FILE.{ending}", ["links", "--graph", str(work / f"web.{ending}")]
     yield "check", ["check"]
     yield "export", ["export", str(work / "x.gz")]

@@ -101,7 +101,7 @@ OPTIONS: dict[str, Option] = {
     "record": {**_SWITCH, "help": "print all that is known of the page, too"},
     "in": {**_SWITCH, "help": "only the links to it"},
     "out": {**_SWITCH, "help": "only the links on it; no pass over the graph"},
-    "graph": {"metavar": "FILE", "help": "write all links to FILE (.graphml .csv .tsv .npz)"},
+    "graph": {"metavar": "FILE", "help": "write all links to FILE (.graphml .csv)"},
     "jobdir": {"metavar": "DIR", "help": "what Scrapy's own scheduler left queued in the JOBDIR DIR"},
     "redis": {"metavar": "URL KEY", "help": "what scrapy-redis keeps under KEY, as NAME:requests"},
     "repair": {**_SWITCH, "help": "mend what is wrong"},

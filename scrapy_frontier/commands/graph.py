@@ -9,13 +9,11 @@ from __future__ import annotations
 import csv
 import gzip
 import time
-from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-import numpy as np
 from scrapy.exceptions import UsageError
 
 from ..core.admin import facts, scores
@@ -175,45 +173,20 @@ def write_graphml(store: Store, file: Path) -> int:
     return count
 
 
-def write_csv(store: Store, file: Path, delimiter: str = ",") -> int:
+def write_csv(store: Store, file: Path) -> int:
     """Writes a line a link: source, target, flags, weight; returns how many links there are."""
     count = 0
     with file.open("w", encoding="ascii", newline="") as out:
-        rows = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+        rows = csv.writer(out, lineterminator="\n")
         rows.writerow(("source", "target", "flags", "weight"))
         for count, (source, target, flags, weight) in enumerate(_links(store), 1):  # noqa: B007
             rows.writerow((source, target, " ".join(flag_names(flags)), f"{weight:.6g}"))
     return count
 
 
-def write_npz(store: Store, file: Path) -> int:
-    """Writes a matrix for `scipy.sparse.load_npz`: ``indptr``, ``indices``, ``data`` (weights), and
-    ``flags``.
-
-    Returns how many links there are; all of them are in memory, at most 30 bytes each.
-    """
-    found = facts.whole_graph(store)
-    sources = np.repeat(np.arange(found.pages), np.diff(found.indptr))
-    order = np.lexsort((found.indices, sources))
-    weights = np.ones(len(order), np.float32) if found.weights is None else found.weights[order]
-    with file.open("wb") as out:
-        np.savez_compressed(
-            out,
-            format=np.array(b"csr"),
-            shape=np.array([found.pages, found.pages]),
-            indptr=found.indptr,
-            indices=found.indices[order],
-            data=weights,
-            flags=found.flags[order],
-        )
-    return len(order)
-
-
 WRITERS: dict[str, Callable[[Store, Path], int]] = {
     ".graphml": write_graphml,
     ".csv": write_csv,
-    ".tsv": partial(write_csv, delimiter="\t"),
-    ".npz": write_npz,
 }
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 LINES = 20
 MISSING = 1  # exit code for a page that is not known
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_WIDE = 110  # columns of a terminal that has room for the delays, too
 _MOST_LINKS = 2_000_000  # in all, to count those to a page: some tenths of a second
 
 _COUNTS = ("queued", "deferred", "ok", "errors", "excluded")
@@ -41,9 +40,10 @@ _HOST_COLUMNS = [
     Column("OK", 6, True),
     Column("ERRORS", 6, True),
     Column("EXCLUDED", 8, True),
+    Column("VISIT", 7),
+    Column("STRIKES", 7, True),
+    Column("TROUBLE", 0),
 ]
-_DELAY_COLUMNS = [Column("DELAY", 6, True), Column("FROM", 10)]
-_CLOCK_COLUMNS = [Column("VISIT", 7), Column("STRIKES", 7, True), Column("TROUBLE", 0)]
 _QUEUE_COLUMNS = [Column("WHEN", 12), Column("PRIORITY", 8, True), Column("URL", 0)]
 _DUE_COLUMNS = [Column("WHEN", 12), Column("HUB", 3), Column("URL", 0)]
 _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
@@ -119,10 +119,8 @@ def hosts(call: Call) -> None:
         if out.as_json:
             for view in found:
                 out.document(view._asdict())
-            return
-        is_wide = out.terminal >= _WIDE
-        columns = [*_HOST_COLUMNS, *(_DELAY_COLUMNS if is_wide else ()), *_CLOCK_COLUMNS]
-        out.table(columns, _host_rows(found, totals, now, is_wide), out.terminal if is_wide else None)
+        else:
+            out.table(_HOST_COLUMNS, _host_rows(found, totals, now))
 
 
 def _summed(views: Iterable[facts.HostView], totals: Counter[str]) -> Iterator[facts.HostView]:
@@ -135,15 +133,12 @@ def _summed(views: Iterable[facts.HostView], totals: Counter[str]) -> Iterator[f
 
 
 def _host_rows(
-    views: Iterable[facts.HostView], totals: Counter[str], now: float, is_wide: bool
+    views: Iterable[facts.HostView], totals: Counter[str], now: float
 ) -> Iterator[tuple[object, ...]]:
     for view in views:
-        source = view.delay_from.removeprefix("DOWNLOAD_").lower()
-        delay = (f"{view.delay:.4g}s", source) if is_wide else ()
         trouble = (view.strikes, view.trouble) if view.is_in_trouble(now) else ("", "")
-        yield view.host, *_counts_of(view._asdict()), *delay, _visit(view, now), *trouble
-    rest = ("",) * (len(_CLOCK_COLUMNS) + is_wide * len(_DELAY_COLUMNS))
-    yield f"all {totals['hosts']:,} hosts", *_counts_of(totals), *rest
+        yield view.host, *_counts_of(view._asdict()), _visit(view, now), *trouble
+    yield f"all {totals['hosts']:,} hosts", *_counts_of(totals), "", "", ""
 
 
 def _counts_of(counts: Mapping[str, int]) -> Iterator[str]:

@@ -48,8 +48,7 @@ class Output:
     def __init__(self, file: TextIO, as_json: bool = False) -> None:
         self.file = file
         self.as_json = as_json
-        self.terminal = shutil.get_terminal_size((WIDEST, 24)).columns
-        self._width = min(self.terminal, WIDEST)
+        self._width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
 
     def make_way_for(self, target: Path) -> None:
         """Prints to standard error from now on if standard output is *target* itself (``/dev/stdout``)."""
@@ -90,16 +89,13 @@ class Output:
             for line in lines[1:]:
                 self.line(" " * _LABEL + line)
 
-    def table(
-        self, columns: list[Column], rows: Iterable[tuple[object, ...]], width: int | None = None
-    ) -> int:
-        """Prints a heading and *rows* as they come, cut to *width* characters (None: at most 80) and escaped;
-        returns how many rows there were."""
-        width = width or self._width
-        self.line(self._row(columns, [column.title for column in columns], width))
+    def table(self, columns: list[Column], rows: Iterable[tuple[object, ...]]) -> int:
+        """Prints a heading and *rows* as they come, cut to 80 characters at most and escaped; returns their
+        number."""
+        self.line(self._row(columns, [column.title for column in columns]))
         count = 0
         for row in rows:
-            self.line(self._row(columns, [printable(str(cell)) for cell in row], width))
+            self.line(self._row(columns, [printable(str(cell)) for cell in row]))
             count += 1
         return count
 
@@ -118,12 +114,12 @@ class Output:
             self.document(document(item))
         return count
 
-    def _row(self, columns: list[Column], cells: list[str], width: int) -> str:
+    def _row(self, columns: list[Column], cells: list[str]) -> str:
         line = ""
         for column, cell in zip(columns[:-1], cells[:-1], strict=True):
             cut = shorten(cell, column.width)
             line += f"{cut:>{column.width}}  " if column.is_number else f"{cut:<{column.width}}  "
-        return (line + shorten(cells[-1], width - len(line))).rstrip()
+        return (line + shorten(cells[-1], self._width - len(line))).rstrip()
 
     def failure(self, reason: str, message: str) -> None:
         """Prints why the command failed: on standard error, and as JSON if wanted."""

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from link_arrays import from_pairs
-from scipy import sparse
 from scrapy.exceptions import UsageError
 from stores import Frontiers, change, check, crawl, crawl_web, pages, rows, web_url
 
@@ -189,7 +188,7 @@ def test_tables_have_every_link(frontier: Frontiers, written: Written, tmp_path:
     expected = [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in every(written)]
     assert {flags for _, _, flags, _ in expected} == {"", "internal", "nofollow internal", "redirect"}
     before = rows(frontier.directory)
-    for ending in ("csv", "TSV"):
+    for ending in ("csv", "CSV"):
         assert table(frontier, tmp_path, ending) == expected
     assert urls_beside(tmp_path / "web.csv") == [page.url for page in pages(frontier.directory).values()]
     assert rows(frontier.directory) == before
@@ -227,21 +226,6 @@ def test_graphml_has_every_page_and_link(frontier: Frontiers, written: Written, 
     assert found == [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in every(written)]
 
 
-def test_npz_is_a_matrix(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
-    kept = pages(frontier.directory)
-    frontier("links", "--graph", tmp_path / "web.npz")
-    loaded = sparse.load_npz(tmp_path / "web.npz")
-    assert loaded.indices.dtype == loaded.indptr.dtype == np.int32
-    matrix = loaded.tocoo()
-    assert matrix.shape == (len(kept), len(kept))
-    assert list(zip(matrix.row.tolist(), matrix.col.tolist(), matrix.data.tolist(), strict=True)) == [
-        (source, target, weight) for source, target, _, weight in every(written)
-    ]
-    with np.load(tmp_path / "web.npz") as arrays:
-        assert arrays["flags"].tolist() == [flags for *_, flags, _ in every(written)]
-    assert urls_beside(tmp_path / "web.npz")[5] == kept[5].url
-
-
 def test_a_file_appears_whole_or_not_at_all(frontier: Frontiers, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="which format is web"):
         frontier("links", "--graph", tmp_path / "web.png")
@@ -266,7 +250,7 @@ def test_no_other_file_is_touched(frontier: Frontiers, tmp_path: Path) -> None:
     assert sorted(tmp_path.glob("*.part")) == sorted(mine)
 
 
-@pytest.mark.parametrize("ending", ["graphml", "tsv", "csv", "npz"])
+@pytest.mark.parametrize("ending", ["graphml", "csv"])
 def test_a_frontier_without_links_makes_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
 ) -> None:

@@ -133,9 +133,12 @@ def _read_codes(stored: bytes) -> bytes:
     return stored
 
 
+if TYPE_CHECKING:
+    Readers = dict[bytes, tuple[str, Callable[[bytes], object]]]
+
 # Rows that stand for themselves, by prefix: their name, and what reads a value or raises `UnreadableRow`. An
 # import reads the same rows by these.
-READERS: dict[bytes, tuple[str, Callable[[bytes], object]]] = {
+READERS: Readers = {
     keys.ORDERS: ("orders", records.ORDERS.decode),
     keys.COOLDOWN: ("cooldown", records.COOLDOWN.decode),
     keys.ROBOTS: ("robots.txt", records.ROBOTS.decode),
@@ -157,11 +160,11 @@ def is_key(key: bytes) -> bool:
     return b"\0" not in key and key.decode(errors="replace").encode() == key
 
 
-def unreadable(key: bytes, value: bytes) -> str:
-    """Returns why a row that stands for itself cannot be read; empty if it can."""
-    name, read = READERS[key if key in READERS else key[:1]]
-    if not is_key(key):
-        return f"the key is none of {name}"
+def unreadable(key: bytes, value: bytes, readers: Readers = READERS) -> str:
+    """Returns why a row of a kind that *readers* read cannot be read; empty if it can."""
+    name, read = readers.get(key if key in readers else key[:1], ("", None))
+    if read is None or not is_key(key):
+        return f"the key is none of {name or 'any row'}"
     try:
         read(value)
     except UnreadableRow as error:

@@ -1,16 +1,16 @@
 """Export and import: a frontier, or the part of it that belongs to one host, as lines of JSON.
 
-Only what does not follow from other rows travels: `Check` makes index, queue, due and host rows of an
-imported frontier. There are no fingerprints in an export: the importing project makes its own from the
-requests. ``docs/internals/export.md`` describes the lines. Memory does not grow with the number of pages, but
-for the ids of one host's pages (`export_lines` with *host*) and four bytes a page of an import.
+A line has a row twice: in fields, for people, and as the bytes that an import takes. Only what does not
+follow from other rows travels: `Check` makes index, queue and due rows of an imported frontier. There are no
+fingerprints in an export: the importing project makes its own from the requests. Memory does not grow with
+the number of pages, but for the ids of one host's pages (`export_lines` with *host*) and four bytes a page of
+an import. ``docs/internals/export.md`` describes the lines.
 """
 
 from __future__ import annotations
 
 import json
-import struct
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from contextlib import suppress
 from itertools import chain, groupby
 from operator import itemgetter
@@ -19,26 +19,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import FrontierError, UnreadableRow
 from ..hosts.host import is_of_host
 from ..parse.urls import host_of
+from ..ranking import graph
 from ..store import keys, records
-from ..store.link_rows import Edge, decode_row, encode_row
-from ..store.records import from_json, shortened, to_json, typed_value
+from ..store.link_rows import Edge, encode_row
 from . import facts
 from .check import READERS, Check, read_page, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
 
-    Line = dict[str, object]  # as JSON has it
+    Line = dict[str, Any]  # as JSON has it
 
-EXPORT_VERSION = 2
+EXPORT_VERSION = 3
 _ROWS_AT_A_TIME = 1000
 _ANEW = "export it again, or copy it again"
 NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier export` wrote"
-
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Rows that travel, by the prefix of their keys: their name in a line, and what reads them.
+_ROWS = {keys.PAGE: ("page", read_page), keys.HOST: ("host", records.HOST.decode), **READERS}
+_OF_HOSTS = {keys.HOST, keys.ORDERS, keys.COOLDOWN, keys.ROBOTS, keys.SITEMAPS, keys.RATES}
 
 
 class BadExport(FrontierError):
@@ -62,44 +63,6 @@ class Header(NamedTuple):
     attempts: int
 
 
-class HostClock(NamedTuple):
-    """What a host row knows besides its counts, which follow from the pages."""
-
-    visited: float = 0.0
-
-
-class Kind(NamedTuple):
-    """A kind of row that an export spells out: its name in a line, and its record as bytes and back."""
-
-    name: str
-    prefix: bytes
-    record: type
-    encode: Callable[[Any], bytes]
-    decode: Callable[[bytes], Any]
-
-
-def _encode_clock(clock: HostClock) -> bytes:
-    return records.HOST.encode(records.HostRow(visited=clock.visited))
-
-
-def _decode_clock(stored: bytes) -> HostClock:
-    return HostClock(records.HOST.decode(stored).visited)
-
-
-KINDS = (
-    Kind("page", keys.PAGE, records.Page, records.encode_page, read_page),
-    Kind("host", keys.HOST, HostClock, _encode_clock, _decode_clock),
-    Kind("orders", keys.ORDERS, records.Orders, records.ORDERS.encode, records.ORDERS.decode),
-    Kind("cooldown", keys.COOLDOWN, records.Cooldown, records.COOLDOWN.encode, records.COOLDOWN.decode),
-    Kind("robots", keys.ROBOTS, records.RobotsCopy, records.ROBOTS.encode, records.ROBOTS.decode),
-    Kind("sitemaps", keys.SITEMAPS, records.SiteSitemaps, records.SITEMAPS.encode, records.SITEMAPS.decode),
-)
-_BY_NAME = {kind.name: kind for kind in KINDS}
-_NUMBERS = (keys.RATES, keys.RATES_OF_ALL, keys.STARTS, keys.CONTENT, keys.COLUMN)
-# Rows of numbers, which travel as bytes under the name that `READERS` has for them.
-_PLAIN = {READERS[prefix][0]: prefix for prefix in _NUMBERS}
-
-
 # -- out ---------------------------------------------------------------------------------------------------
 
 
@@ -109,20 +72,6 @@ def export_lines(store: Store, now: float, host: str | None = None) -> Iterator[
     With *host* only pages in its queue or with that host in their URL, and what is kept of it; links keep
     targets that are not exported. Raises `UnreadableRow` for a row that cannot be read: a repair comes first.
     """
-    count, pages = 0, set[int]()
-    for line in chain(
-        [_header(store, now, host)], _spelled_out(store, host, pages), _plain_rows(store, host)
-    ):
-        count += 1
-        yield line
-    for line in _links(store):
-        if host is None or line["links"] in pages:
-            count += 1
-            yield line
-    yield {"end": count}
-
-
-def _header(store: Store, now: float, host: str | None) -> Line:
     counts, scheme = records.read_counts(store), store.get(keys.SCHEME) or b""
     header = Header(
         frontier=EXPORT_VERSION,
@@ -135,71 +84,58 @@ def _header(store: Store, now: float, host: str | None) -> Line:
         next_visit=counts.next_visit,
         attempts=counts.attempts if host is None else 0,  # then counted from the pages
     )
-    return header._asdict()
+    count, pages = 0, set[int]()
+    for line in chain([header._asdict()], _rows(store, host, pages), _links(store, host, pages)):
+        count += 1
+        yield line
+    yield {"end": count}
 
 
-def _spelled_out(store: Store, host: str | None, pages: set[int]) -> Iterator[Line]:
-    """Yields rows of `KINDS`; adds the ids of exported pages to *pages* if only those of a *host* are."""
-    for kind in KINDS:
-        for key, value in store.scan(kind.prefix):
-            record, name = kind.decode(value), _name_in(key)
-            if kind.prefix == keys.PAGE:
-                if host is not None and not is_of_host(record, host):
-                    continue
-                if host is not None:
-                    pages.add(name)
-            elif host is not None and host not in (name, host_of(name)):
-                continue
-            line: Line = {kind.name: name, **to_json(record)}
-            if kind.prefix == keys.PAGE:
-                _spell_out_request(line, record.payload)
-            yield line
-
-
-def _name_in(key: bytes) -> Any:
-    """Returns what a key names: a page id, or a host or an origin. Raises `UnreadableRow`."""
-    if key[:1] == keys.PAGE:
-        if len(key) != 1 + keys.ID_BYTES:
-            raise UnreadableRow(f"a page row has a key of {len(key)} bytes")
-        return keys.key_id(key)
-    try:
-        return key[1:].decode()
-    except UnicodeDecodeError as error:
-        raise UnreadableRow(f"a key is no text: {key!r}") from error
-
-
-def _spell_out_request(line: Line, payload: bytes) -> None:
-    """Puts the request in place of its bytes where these are just that JSON object."""
-    with suppress(ValueError, RecursionError):
-        request = json.loads(payload.decode("utf-8", "surrogatepass"))
-        if isinstance(request, dict) and _payload_of(request) == payload:
-            del line["payload"]
-            line["request"] = request
-
-
-def _payload_of(request: object) -> bytes:
-    return _dumps(request).encode("utf-8", "surrogatepass")
-
-
-def _plain_rows(store: Store, host: str | None) -> Iterator[Line]:
-    for name, prefix in _PLAIN.items():
+def _rows(store: Store, host: str | None, pages: set[int]) -> Iterator[Line]:
+    """Yields rows of `_ROWS`; adds the ids of exported pages to *pages* if only those of a *host* are."""
+    for prefix, (kind, read) in _ROWS.items():
         for key, value in store.scan(prefix):
-            if why := unreadable(key, value):
+            if why := unreadable(key, value, _ROWS):
                 raise UnreadableRow(why)
-            if host is None or prefix != keys.RATES or key[1:].partition(b"\0")[0] == host.encode():
-                yield {"row": name, "key": key[len(prefix) :].hex(), "value": b64encode(value).decode()}
+            record: Any = read(value)
+            if prefix == keys.PAGE:
+                page_id = keys.key_id(key)
+                if host is not None:
+                    if not is_of_host(record, host):
+                        continue
+                    pages.add(page_id)
+                yield {kind: page_id, **_page_fields(page_id, record), **_as_bytes(key, value)}
+                continue
+            name = key[len(prefix) :].decode(errors="replace").partition("\0")[0]
+            if host is None or prefix not in _OF_HOSTS or host in (name, host_of(name)):
+                yield {kind: name, **_fields(record), **_as_bytes(key, value)}
 
 
-def _links(store: Store) -> Iterator[Line]:
+def _page_fields(page_id: int, page: records.Page) -> Line:
+    fields: Line = {name: value for name, value in facts.describe(page_id, page).items() if value is not None}
+    with suppress(ValueError, RecursionError):
+        fields["request"] = json.loads(page.payload.decode("utf-8", "surrogatepass"))
+    return fields
+
+
+def _fields(record: Any) -> Line:
+    if isinstance(record, records.HostRow):
+        return {name: getattr(record, name) for name in ("visited", *records.HOST_COUNTS)}
+    return records.to_json(record) if hasattr(record, "_fields") else {}
+
+
+def _as_bytes(key: bytes, value: bytes) -> Line:
+    return {"key": key.hex(), "value": b64encode(value).decode()}
+
+
+def _links(store: Store, host: str | None, pages: set[int]) -> Iterator[Line]:
     for links in facts.every_link(store):
         rows = zip(*(part.tolist() for part in links), strict=True)
         for source, group in groupby(rows, itemgetter(0)):
-            targets, *others = list(zip(*group, strict=True))[1:]
-            line: Line = {"links": source, "to": targets}
-            for name, values in zip(Edge._fields[1:], others, strict=True):
-                if any(value != Edge._field_defaults[name] for value in values):
-                    line[name] = values
-            yield line
+            if host is None or source in pages:
+                edges = [Edge(*more) for _, *more in group]
+                row = _as_bytes(keys.link_key(source), encode_row(source, edges))
+                yield {"links": source, "to": [edge.target for edge in edges], **row}
 
 
 # -- in ----------------------------------------------------------------------------------------------------
@@ -230,9 +166,12 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
         if "end" in line:
             break
         try:
-            key, value = _row_of(line, header)
-        except (TypeError, ValueError, OverflowError, RecursionError, KeyError, struct.error) as error:
-            raise BadExport(f"line {number} makes no sense ({error}): {shortened(line)}; {_ANEW}") from error
+            key, value = bytes.fromhex(line["key"]), b64decode(line["value"], validate=True)
+            why = _refusal(key, value, header)
+        except (TypeError, ValueError, KeyError) as error:
+            why = f"{type(error).__name__}: {error}"
+        if why:
+            raise BadExport(f"line {number} makes no sense ({why}): {str(line)[:60]}; {_ANEW}")
         rows[key] = value
         if len(rows) >= _ROWS_AT_A_TIME:
             store.write(rows)
@@ -246,11 +185,8 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
     if next(lines, None) is not None:
         raise BadExport(f"more follows its end, line {number}: another export, perhaps; import one alone")
     counts = records.Counts.none()
-    counts.next_page, counts.next_visit, counts.attempts = (
-        header.next_page,
-        header.next_visit,
-        header.attempts,
-    )
+    counts.next_page, counts.next_visit = header.next_page, header.next_visit
+    counts.attempts = header.attempts
     store.write({**rows, keys.COUNTS: records.COUNTS.encode(counts)})
     return _generate(store, fingerprint_of, now, header)
 
@@ -273,86 +209,32 @@ def _read_header(line: Line) -> Header:
     version = line.get("frontier")
     if version is None:
         raise BadExport(NO_EXPORT)
-    if version != EXPORT_VERSION:
+    if version != EXPORT_VERSION or line.get("format") != keys.FORMAT_VERSION:
         raise BadExport(
-            f"this is an export of version {version}, and only {EXPORT_VERSION} can be read here: import it "
-            "with the version of scrapy-frontier that wrote it"
+            f"this is an export of version {version} and format {line.get('format')}, and only "
+            f"{EXPORT_VERSION} and {keys.FORMAT_VERSION} can be read here: import it with the version of "
+            "scrapy-frontier that wrote it"
         )
     try:
-        header: Header = from_json(Header, line)
-        if not (0 <= header.next_page < keys.FIRST_VISIT and 0 <= header.next_visit < keys.FIRST_VISIT):
+        header = Header(**line)
+        numbers = header.next_page, header.next_visit, header.attempts
+        if not all(type(each) is int and 0 <= each < keys.FIRST_VISIT for each in numbers):
             raise ValueError("no frontier has so many pages")
-        if not 0 <= header.attempts < 1 << 63:
-            raise ValueError("no frontier has so many attempts")
     except (TypeError, ValueError) as error:
         raise BadExport(f"line 1 makes no sense ({error}); {_ANEW}") from error
     return header
 
 
-def _row_of(line: Line, header: Header) -> tuple[bytes, bytes]:
-    """Returns key and value of the row in a line; raises what bent values raise, in words that name them."""
-    if "links" in line:
-        return _link_row(line, header)
-    if "row" in line:
-        return _plain_row(line)
-    kind = _BY_NAME.get(next(iter(line), ""))
-    if kind is None:
-        raise ValueError("no kind of line that an export has")
-    fields = dict(line)
-    name: Any = fields.pop(kind.name)
-    if kind.prefix == keys.PAGE:
-        key = keys.page_key(_page_id(name, header))
-        if "request" in fields:
-            fields["payload"] = b64encode(_payload_of(fields.pop("request"))).decode()
-    else:
-        key = kind.prefix + typed_value(str, name, kind.name).encode()
-        if b"\0" in key:
-            raise ValueError(f"{kind.name} is {shortened(name)}")
-    record = from_json(kind.record, fields)
-    stored = kind.encode(record)
-    if kind.decode(stored) != record:  # it was clamped, cut off or rounded
-        raise ValueError(f"{kind.name} {name} holds a value beyond what is kept")
-    return key, stored
-
-
-def _page_id(name: object, header: Header) -> int:
-    page_id: int = typed_value(int, name, "page")
-    is_visit = 0 <= page_id - keys.FIRST_VISIT < header.next_visit
-    if not (0 <= page_id < header.next_page or is_visit):
-        raise ValueError(f"there was no page {page_id}")
-    return page_id
-
-
-def _list(value: object, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{name} is {shortened(value)}")
-    return value
-
-
-def _link_row(line: Line, header: Header) -> tuple[bytes, bytes]:
-    fields = {name: value for name, value in line.items() if name not in ("links", "to")}
-    source, targets = _page_id(line["links"], header), _list(line["to"], "to")
-    columns, kinds = [], {"flags": int, "weight": float}
-    for name in Edge._fields[1:]:
-        column = [Edge._field_defaults[name]] * len(targets)
-        if name in fields:
-            column = [typed_value(kinds[name], each, name) for each in _list(fields.pop(name), name)]
-        columns.append(column)
-    edges = [Edge(_page_id(target, header), *more) for target, *more in zip(targets, *columns, strict=True)]
-    if fields:
-        raise ValueError(f"there is no field {min(fields)!r}")
-    stored = encode_row(source, edges)
-    if decode_row(source, stored) != edges:
-        raise ValueError("the links are in disorder, or weigh what no link can")
-    return keys.link_key(source), stored
-
-
-def _plain_row(line: Line) -> tuple[bytes, bytes]:
-    prefix = _PLAIN.get(str(line["row"]))
-    if prefix is None or line.keys() != {"row", "key", "value"}:
-        raise ValueError("no row of numbers that an export has")
-    key = prefix + bytes.fromhex(typed_value(str, line["key"], "key"))
-    stored: bytes = typed_value(bytes, line["value"], "value")
-    if why := unreadable(key, stored):
-        raise ValueError(why)
-    return key, stored
+def _refusal(key: bytes, value: bytes, header: Header) -> str:
+    """Returns why a row is none that an export has; empty if it is one."""
+    page_id = keys.key_id(key) if key[:1] in (keys.PAGE, keys.LINK_ROW) else 0
+    is_visit = key[:1] == keys.PAGE and 0 <= page_id - keys.FIRST_VISIT < header.next_visit
+    if not (page_id < header.next_page or is_visit):
+        return f"there was no page {page_id}"
+    if key[:1] != keys.LINK_ROW:
+        return unreadable(key, value, _ROWS)
+    try:
+        highest = graph.highest_id(key, value)
+    except (ValueError, IndexError, OverflowError) as error:
+        return str(error)
+    return "" if highest < header.next_page else f"there was no page {highest}"

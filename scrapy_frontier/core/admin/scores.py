@@ -37,7 +37,7 @@ _HITS_TOLERANCE = 1e-4
 _ROWS_AT_A_TIME = 16  # of a host's queue
 
 
-class Scores(NamedTuple):
+class ScoresOfPages(NamedTuple):
     """``values`` by page id; and if they were computed, from how many ``links``, by which ``ranking``, in how
     many ``seconds``."""
 
@@ -55,7 +55,7 @@ class Leader(NamedTuple):
     page: Page
 
 
-def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
+def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
     """Returns the scores of all pages: ``cash`` or ``score`` as they are kept; ``pagerank``, ``authority`` or
     ``hub`` computed now, in seconds for millions of links, timed by *clock*. Zeros if no cash is kept. Raises
     `UnreadableRow`."""
@@ -63,9 +63,9 @@ def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
         return _ranked(store, by, clock)
     pages = facts.known(store)
     if by == "score":
-        return Scores(kept_scores(store, pages))
+        return ScoresOfPages(kept_scores(store, pages))
     codes = column(store, "cash", pages)
-    return Scores(np.zeros(pages, np.float32) if codes is None else scores_of(codes))
+    return ScoresOfPages(np.zeros(pages, np.float32) if codes is None else scores_of(codes))
 
 
 def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[Leader]:
@@ -129,7 +129,7 @@ def content_scores(store: Store, pages: int) -> Floats | None:
 # -- what is computed --------------------------------------------------------------------------------------
 
 
-def _ranked(store: Store, by: str, clock: Callable[[], float]) -> Scores:
+def _ranked(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
     found = facts.whole_graph(store)
     content, weights = content_scores(store, found.pages), graph.ranking_weights(found)
     how = partial(pagerank, preference=content)
@@ -142,7 +142,7 @@ def _ranked(store: Store, by: str, clock: Callable[[], float]) -> Scores:
         raise UnreadableRow(f"the links cannot be ranked: {error}") from error
     seconds = clock() - began
     vector = ranking.scores if by != "hub" or ranking.hubs is None else ranking.hubs
-    return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)
+    return ScoresOfPages((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)
 
 
 # -- what comes next ---------------------------------------------------------------------------------------
@@ -156,47 +156,28 @@ class Turn(NamedTuple):
     page: Page
 
 
-class _HostQueue:
-    """The pages of one host that are still to come, best first, new ones before due ones; and its delay."""
+def _sort_keys(store: Store, host: str) -> Iterator[bytes]:
+    """Yields the sort keys of the queued pages of a host, best first, then of those that come back."""
+    for prefix in (queue_keys.queue_prefix(host), queue_keys.due_prefix(host)):
+        cursor = b""
+        while some := store.keys_of(prefix, cursor, _ROWS_AT_A_TIME):
+            yield from some
+            cursor = some[-1]
 
-    def __init__(self, store: Store, view: facts.HostView) -> None:
-        self.delay, self.ready_at = view.delay, view.ready_at
-        self._store = store
-        self._prefixes = [queue_keys.due_prefix(view.host), queue_keys.queue_prefix(view.host)]  # next last
-        self._read: list[bytes] = []  # of its rows, the next one last
-        self._cursor = b""
-        self._heads: list[tuple[bool, bytes, bool]] = []  # heap: is due, sort key, is a row
-        self._fill()
 
-    def _fill(self) -> None:
-        while not self._read and self._prefixes:
-            self._read = self._store.keys_of(self._prefixes[-1], self._cursor, _ROWS_AT_A_TIME)[::-1]
-            if not self._read:
-                self._prefixes.pop()
-                self._cursor = b""
-        if self._read:
-            self._cursor = self._read.pop()
-            heappush(self._heads, (queue_keys.is_due_key(self._cursor), self._cursor, True))
+if TYPE_CHECKING:
+    # A heap: whether the page is due, its sort key, and what yields the next one of the same queue.
+    Heads = list[tuple[bool, bytes, Iterator[bytes]]]
 
-    def __bool__(self) -> bool:
-        return bool(self._heads)
 
-    @property
-    def score(self) -> tuple[bool, bytes]:
-        """Whether the best page is due, then its priority and score, as the keys of a queue order them."""
-        is_due, sort_key, _ = self._heads[0]
-        return is_due, sort_key[: queue_keys.SCORE_BYTES]
+def _put_next(heads: Heads, rest: Iterator[bytes]) -> None:
+    if (sort_key := next(rest, None)) is not None:
+        heappush(heads, (queue_keys.is_due_key(sort_key), sort_key, rest))
 
-    def add(self, sort_key: bytes) -> None:
-        """Adds a page whose backoff has ended."""
-        heappush(self._heads, (queue_keys.is_due_key(sort_key), sort_key, False))
 
-    def take(self) -> PageId:
-        """Removes the best page and returns its id."""
-        _, sort_key, is_row = heappop(self._heads)
-        if is_row:
-            self._fill()
-        return queue_keys.sort_key_id(sort_key)
+def _score(heads: Heads) -> tuple[bool, bytes]:
+    """Returns whether the best page is due, then its priority and score, as keys of a queue order them."""
+    return heads[0][0], heads[0][1][: queue_keys.SCORE_BYTES]
 
 
 def upcoming(store: Store, now: float, pause_of: PauseOf, only: str | None = None) -> Iterator[Turn]:
@@ -207,37 +188,40 @@ def upcoming(store: Store, now: float, pause_of: PauseOf, only: str | None = Non
     host, in whatever queue, which takes a pass over all pages.
     """
     names = None if only is None else {only} | facts.queues_of(store, only)
-    hosts: dict[str, _HostQueue] = {}
+    views: dict[str, facts.HostView] = {}
+    heads: dict[str, Heads] = {}
     later: list[tuple[float, str]] = []  # heap: when a host with pages may be visited
     ready: list[tuple[tuple[bool, bytes], float, str]] = []  # heap: the hosts that may be, by their best page
     for view in facts.hosts(store, pause_of, now):
         has_pages = view.queued or view.queued_again
         if has_pages and view.blocked is None and (names is None or view.host in names):
-            host = hosts[view.host] = _HostQueue(store, view)
-            if host:
-                heappush(later, (host.ready_at, view.host))
-    backoffs = (place for place in queue_keys.waiting_places(store) if place.host in hosts)
+            views[view.host], heads[view.host] = view, []
+            _put_next(heads[view.host], _sort_keys(store, view.host))
+            if heads[view.host]:
+                heappush(later, (view.ready_at, view.host))
+    backoffs = (place for place in queue_keys.waiting_places(store) if place.host in heads)
     backoff = next(backoffs, None)
+    ready_at = {name: view.ready_at for name, view in views.items()}
     while later or ready or backoff:
         while backoff is not None and (backoff.waits_until or 0.0) <= now:
-            host = hosts[backoff.host]
-            if not host:
-                heappush(later, (host.ready_at, backoff.host))
-            host.add(backoff.sort_key)
+            if not heads[backoff.host]:
+                heappush(later, (ready_at[backoff.host], backoff.host))
+            _put_next(heads[backoff.host], iter([backoff.sort_key]))
             backoff = next(backoffs, None)
         while later and later[0][0] <= now:
             since, name = heappop(later)
-            heappush(ready, (hosts[name].score, since, name))
+            heappush(ready, (_score(heads[name]), since, name))
         if not ready:
             times = [later[0][0]] if later else []
             now = min(times + ([backoff.waits_until or 0.0] if backoff else []), default=now)
             continue
         _, _, name = heappop(ready)
-        host = hosts[name]
-        page_id = host.take()
-        host.ready_at = now + host.delay
-        if host:
-            heappush(later, (host.ready_at, name))
+        _, sort_key, rest = heappop(heads[name])
+        _put_next(heads[name], rest)
+        ready_at[name] = now + views[name].delay
+        if heads[name]:
+            heappush(later, (ready_at[name], name))
+        page_id = queue_keys.sort_key_id(sort_key)
         page = facts.legible_page(store, page_id)
         if page is not None and (only is None or is_of_host(page, only)):
             yield Turn(now, page_id, page)

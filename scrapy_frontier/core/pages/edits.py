@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
 
-_AT_A_TIME = 100  # pages in one batch, or rows that one step reads; 5 ms
+_AT_A_TIME = 50  # pages in one batch, or rows that one step reads; some ms
 
 
 class _Doomed(NamedTuple):
