@@ -34,14 +34,11 @@ class Dashboard:
     def __init__(self, add: Callable[[str, str, Handler], None], crawler: Crawler, crawl: Crawl) -> None:
         self._crawler, self._crawl = crawler, crawl
         self._snapshot = Snapshot(crawler, crawl)
-        crawler.signals.connect(self._stop, closing)
+        crawler.signals.connect(self._snapshot.stop, closing)
         add("GET", "/", self._page)
         add("GET", "/api/state", self._state)
         add("GET", "/api/page", self._one_page)
         add("GET", "/metrics", self._metrics)
-
-    def _stop(self) -> None:
-        self._snapshot.stop()
 
     async def _page(self, request: web.Request) -> web.Response:
         shown = page("dashboard")
@@ -59,7 +56,7 @@ class Dashboard:
     async def _one_page(self, request: web.Request) -> web.Response:
         """Answers with what is known of the page ``?url=``: why it is in its state, its record, and some of
         the links on it and to it."""
-        url, crawl = request.query["url"], self._crawl
+        url, crawl = request.query.get("url", ""), self._crawl
         document: dict[str, Any] = {"url": url, "state": None, "why": RunningFrontier(crawl).why(url)}
         page_id = crawl.frontier.find(crawl.identities.of(request_for(url, crawl.settings)))
         page = None if page_id is None else crawl.frontier.page(page_id)

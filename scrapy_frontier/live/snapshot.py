@@ -13,7 +13,8 @@ import time
 from collections import Counter
 from contextlib import suppress
 from itertools import islice
-from operator import attrgetter, itemgetter
+from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from ..core.store.keys import FINISHED
 from ..crawl import scrapy_internals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scrapy.crawler import Crawler
 
     from ..core.hosts.host import Host
@@ -35,13 +34,7 @@ PAGES = 8  # under way, and next
 _SHARE = 0.01  # of the time, at most, goes into looking at all hosts
 _MOST_DEFERRED = 1000  # pages that wait for room in a budget are counted so far
 _PAGES_OF_STATES = [state.name.lower() for state in FINISHED]
-# Of Scrapy's CloseSpider extension: the setting, and the stat that it limits.
-_ENDS = {
-    "CLOSESPIDER_PAGECOUNT": "response_received_count",
-    "CLOSESPIDER_ITEMCOUNT": "item_scraped_count",
-    "CLOSESPIDER_ERRORCOUNT": "log_count/ERROR",
-    "CLOSESPIDER_TIMEOUT": "",  # which is counted here
-}
+_ENDS = "PAGECOUNT", "ITEMCOUNT", "ERRORCOUNT", "TIMEOUT"  # of Scrapy: CLOSESPIDER_...
 
 
 class Snapshot:
@@ -56,7 +49,10 @@ class Snapshot:
         self._interval = 1.0  # seconds between two samples that are kept
         self._hosts: dict[str, Any] = {}
         self._hosts_until = 0.0
-        self._ranking = 0, 0.0  # how many there were, and when the last one was seen
+        settings = crawler.settings
+        self._limits = {name: settings.getfloat(f"CLOSESPIDER_{name}") for name in _ENDS}
+        self._limits["MEMORY"] = settings.getint("MEMUSAGE_LIMIT_MB") << 20
+        self._limits |= crawl.settings.limits._asdict()
         self._sampler.start(1.0, now=True)
 
     def stop(self) -> None:
@@ -67,8 +63,6 @@ class Snapshot:
     def _sample(self) -> None:
         now, stats = time.time(), self._crawler.stats
         assert stats is not None
-        if (rankings := stats.get_value("frontier/rank/runs", 0)) != self._ranking[0]:
-            self._ranking = rankings, now
         if self._samples and now < self._samples[-1][0] + self._interval * 0.9:
             return
         states = self._crawl.frontier.totals().states
@@ -84,7 +78,7 @@ class Snapshot:
     def state(self, since: float = 0.0) -> dict[str, Any]:
         """Returns the state as a JSON document, with the samples that are newer than *since* (POSIX
         seconds)."""
-        crawler, frontier, now = self._crawler, self._crawl.frontier, self._crawl.clock()
+        crawler, crawl, frontier, now = self._crawler, self._crawl, self._crawl.frontier, self._crawl.clock()
         stats = crawler.stats.get_stats() if crawler.stats is not None else {}
         self._look_at_hosts(now)
         leases = sorted(frontier.leases(), key=lambda lease: lease.leased_at)
@@ -96,18 +90,14 @@ class Snapshot:
             "state": self._doing(),
             "states": frontier.totals().states,
             "leased": frontier.leased,
-            "items": stats.get("item_scraped_count", 0),
             "interval": self._interval,
             "samples": [sample for sample in self._samples if sample[0] > since],
             **self._hosts,
             "under_way": [{"url": lease.page.url, "since": lease.leased_at} for lease in leases[:PAGES]],
-            "statuses": _by_class(stats, "downloader/response_status_count/"),
-            "exceptions": _by_class(stats, "downloader/exception_type_count/"),
-            "reasons": _by_class(stats, "frontier/reasons/"),
-            "ranking": self._last_ranking(stats),
-            "budgets": list(self._budgets(stats)),
+            "stats": {name: value for name, value in stats.items() if _is_number(value)},
+            "limits": {name: most for name, most in self._limits.items() if most},
+            "over_limits": frontier.waiting_for_room(_MOST_DEFERRED) if any(crawl.settings.limits) else 0,
             "memory": memory(),
-            "memory_limit": crawler.settings.getint("MEMUSAGE_LIMIT_MB") << 20,
         }
 
     def _doing(self) -> str:
@@ -156,28 +146,6 @@ class Snapshot:
         }
         self._hosts_until = time.monotonic() + (time.perf_counter() - began) / _SHARE
 
-    def _last_ranking(self, stats: dict[str, Any]) -> dict[str, float] | None:
-        if not self._ranking[0]:
-            return None
-        pages, seconds = (stats.get(f"frontier/rank/{name}", 0) for name in ("pages", "seconds"))
-        runs, seen_at = self._ranking
-        return {"runs": runs, "ago": time.time() - seen_at, "pages": pages, "seconds": seconds}
-
-    def _budgets(self, stats: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        """Yields the limits that are set: how much is ``used`` of ``most``; None if that counts for each
-        host or page."""
-        settings, limits = self._crawler.settings, self._crawl.settings.limits
-        for name, stat in _ENDS.items():
-            if most := settings.getfloat(name):
-                used = stats.get(stat, 0) if stat else time.time() - self._began
-                yield {"name": name, "used": min(used, most), "most": most}
-        for field, most in limits._asdict().items():
-            if most:
-                yield {"name": f"FRONTIER_{field.upper()}", "used": None, "most": most}
-        if any(limits):
-            waiting = self._crawl.frontier.waiting_for_room(_MOST_DEFERRED)
-            yield {"name": "waiting", "used": waiting, "most": None}
-
 
 def _rests(host: Host, now: float) -> bool:
     """Tells whether a host is left alone after trouble."""
@@ -224,10 +192,9 @@ def _told(host: Host, now: float) -> dict[str, Any]:
     }
 
 
-def _by_class(stats: dict[str, Any], prefix: str) -> list[tuple[str, int]]:
-    """Returns the stats whose names begin with *prefix*, without it, the largest first."""
-    found = ((name[len(prefix) :], value) for name, value in stats.items() if name.startswith(prefix))
-    return sorted(found, key=itemgetter(1), reverse=True)
+def _is_number(value: object) -> bool:
+    """Tells whether a stat is a number that JSON knows."""
+    return isinstance(value, int | float) and isfinite(value)
 
 
 def memory() -> int:

@@ -202,6 +202,30 @@ def test_without_the_token_it_shows_nothing(site: Site, look: Callable[..., Any]
     assert page.locator("#tiles").inner_text() == ""
 
 
+def test_the_page_of_another_site_can_neither_read_nor_order_nor_frame_it(
+    web: Web, site: Site, look: Callable[..., Any]
+) -> None:
+    script = """async ([address, token]) => {
+        const told = [];
+        for (const [path, how] of [
+            ["/api/state", {}], ["/api/page?url=x", {}], ["/metrics", {}],
+            ["/api/stop", {method: "POST"}], ["/api/pause", {method: "POST", mode: "no-cors"}],
+            ["/api/stop", {method: "POST", headers: {Authorization: `Bearer ${token}`}}],
+        ]) told.push(await fetch(address + path, how).then((answer) => answer.type, () => "refused"));
+        const frame = document.createElement("iframe");
+        frame.src = address;
+        document.body.append(frame);
+        await new Promise((done) => { frame.onload = done; });
+        try { told.push(frame.contentDocument ? "read" : "shut"); } catch { told.push("shut"); }
+        return told;
+    }"""
+    foreign = look(web.url("/0/1"))
+    told = foreign.evaluate(script, [site.address, site.page.rpartition("=")[2]])
+    assert told == ["refused"] * 4 + ["opaque", "refused", "shut"]
+    assert foreign.frames[1].locator("#tiles").count() == 0
+    assert site.state()["state"] == "running"
+
+
 # -- what its controls do ------------------------------------------------------------------------------------
 
 
@@ -273,7 +297,9 @@ def test_look_up_and_add_a_page(web: Web, site: Site, look: Callable[..., Any], 
 def test_metrics_are_the_stats_of_the_crawl(web: Web, site: Site) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     web.wait(20)
-    wait_until(lambda: site.state()["reasons"])  # stats are brought up to date every few seconds
+    wait_until(
+        lambda: "frontier/reasons/rests_after" in site.state()["stats"]
+    )  # stats are brought up to date every few seconds
     with urllib.request.urlopen(f"{site.address}/metrics") as response:
         text = response.read().decode()
     found = {family.name: family for family in parser.text_string_to_metric_families(text)}
