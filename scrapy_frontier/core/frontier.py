@@ -460,6 +460,7 @@ class Frontier:
         self._end.give_up_all(now)
         self._batch.commit()
         self._waiting.wake(now, is_over=True)
+        self._leases.is_ending = True
         return None
 
     def last_lease(self, page_id: PageId, now: float) -> Lease | None:

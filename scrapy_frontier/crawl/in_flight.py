@@ -604,7 +604,9 @@ class FollowUps:
             # As often as a middleware likes, as with Scrapy. What it waits for may be of the same host, and
             # must come first.
             reason = reasons.HANDED_BACK()
-            active.outcome = Outcome(Event.POSTPONED, reason=reason, visit_payload=payload, is_behind=True)
+            active.outcome = Outcome(
+                Event.POSTPONED, reason=reason, visit_payload=payload, is_handed_back=True
+            )
             return True
         delay = _pause_before(follow_up)
         active.outcome = Outcome(

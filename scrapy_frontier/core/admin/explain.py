@@ -11,7 +11,6 @@ from .. import reasons
 from ..errors import moment, span
 from ..hosts.host import OPERATOR, host_of_page
 from ..hosts.robots_policy import robots_status
-from ..pages.queue import TOO_LONG_TO_WAIT
 from ..pages.traps import DEEP_PATH, LONG_URL, REPEATED_RUN, trap
 from ..parse.urls import origin_of
 from ..store import keys, queue_keys, records
@@ -184,7 +183,7 @@ def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
 def _backoff_end(facts: Facts, place: queue_keys.QueuePlace) -> float:
     """Returns the end of its backoff (POSIX seconds); 0 if it has none, or that has passed."""
     until, now = place.waits_until or 0.0, facts.now
-    return until if now < until <= now + TOO_LONG_TO_WAIT else 0.0
+    return until if now < until else 0.0
 
 
 def _clock(facts: Facts) -> str:

@@ -180,8 +180,8 @@ class Outcome(NamedTuple):
     """How a lease ended.
 
     - ``visit_payload`` is the request of a retry if it changed, ``priority`` its priority, ``delay`` its
-      backoff in seconds, a day at most, and ``host`` the queue it goes to if that changed. ``is_behind``
-      queues the page behind all of its priority: else it would be the next one again, for ever.
+      backoff in seconds, a day at most, and ``host`` the queue it goes to if that changed. One that
+      ``is_handed_back`` by a middleware lets other pages of its host come first.
     - ``request`` replaces the payload and the facts of a page that has ended. ``target`` is the page that a
       redirect led to.
     - ``has_links``: all links of the page are known: those on the lease if it was read, the one to the
@@ -203,7 +203,7 @@ class Outcome(NamedTuple):
     content_score: float | None = None
     result: Result | None = None
     fetched: Fetched | None = None
-    is_behind: bool = False
+    is_handed_back: bool = False
     request: tuple[bytes, RequestFacts] | None = None
 
     def led_to(self, state: State) -> Sequence[PlainEdge]:

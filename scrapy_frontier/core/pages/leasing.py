@@ -66,6 +66,7 @@ class Leases:
         self._out: dict[int, Lease] = {}  # by id, in order of their deadlines
         self._last_id = 0
         self._first_end = 0.0  # when the first of the ends came that are not written yet
+        self.is_ending = False  # the crawl: no page is put off again, until one is read
         self.is_spilling = False  # more pages are to be deferred before one can be leased
         self.finished = 0
 
@@ -168,9 +169,6 @@ class Leases:
             self._hosts.put_or_forget(host, now)
             return None
         lease = self._grant(page_id, page, host, sort_key, now)
-        if page_id in self._waiting.cut_short:
-            self._waiting.handed_out(page_id)
-            lease.is_last = True
         if revisits.share is not None:
             revisits.share.handed_out(host, is_due)
         if is_due or (host.more and not (host.heads and host.heads[0] <= host.cursor)):
@@ -185,7 +183,7 @@ class Leases:
         self._last_id += 1
         lease = self._lease_of(page_id, page, host, now)
         lease.id, lease.sort_key, lease.deadline = self._last_id, sort_key, now + self._timeout
-        lease.before = host.visited, host.ready_at
+        lease.before, lease.is_last = (host.visited, host.ready_at), self.is_ending
         if host.given_up:
             lease.given_up = why_given_up(host, page, now)
         self._out[lease.id] = lease
@@ -227,8 +225,6 @@ class Leases:
         if self._out.pop(lease.id, None) is None or host is None:
             return
         host.put_back(lease.sort_key)
-        if lease.is_last:
-            self._waiting.taken_back(lease.page_id)
         if self._revisits.share is not None:
             self._revisits.share.taken_back()
         self._hosts.put(host, now)
@@ -281,9 +277,8 @@ class Leases:
             page = self._revisits.first_ended(lease, page, now)
             row = records.encode_page(page)
         batch.end(host, lease.sort_key, lease.page_id, page, row)
-        if self._waiting.came_again:
-            self._waiting.visited(lease.page_id)
         self.finished += 1
+        self.is_ending = self.is_ending and page.state is not DONE
         is_written = self._commit(host, outcome, now)
         if beside is not None:
             return beside._replace(state=page.state, is_written=is_written)
@@ -362,7 +357,7 @@ class Leases:
         )
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, outcome: Outcome, now: float) -> None:
-        """Queue the page of a lease once more on *host*: at once, after its delay, or behind its priority."""
+        """Queue the page of a lease once more on *host*: at once, or after its delay."""
         if outcome.host:
             page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
         page_id, sort_key = lease.page_id, lease.sort_key
@@ -370,7 +365,7 @@ class Leases:
             bucket = self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.put_page(page_id, page)
-        self._waiting.queue_again(host, sort_key, page.priority, outcome, now)
+        self._waiting.queue_again(host, sort_key, outcome, now)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
         """Write the links of a page that ended, and pay their targets; returns how many links are kept of a

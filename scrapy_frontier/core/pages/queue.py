@@ -13,8 +13,7 @@ from ..errors import UnreadableRow, decode_or_none
 from ..hosts.budgets import Budgets
 from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys, records
-from ..store.keys import NEUTRAL, State
-from ..store.records import LONGEST_ASKED
+from ..store.keys import State
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Limits, OverBudget
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 
 FIRST_BACKOFF = 1.0  # seconds
 LONGEST_BACKOFF = 3600.0  # seconds; ten attempts come to nine minutes
-# Seconds: no page waits longer, for a crawl that starts then. A clock that was set back by less than a day
-# may make more of what a server asked for (`LONGEST_ASKED`), and must not make nothing of it.
-TOO_LONG_TO_WAIT = 2 * LONGEST_ASKED
+A_TURN = 0.05  # seconds: how long a page takes of a host without a delay, roughly
 _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
 
@@ -43,11 +40,7 @@ PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us eac
 
 
 class Waiting:
-    """All pages that wait. ``next`` is when the first backoff ends, or `FOREVER`.
-
-    A backoff that is due more than `TOO_LONG_TO_WAIT` after the frontier was opened was put there by
-    a clock that was ahead, and has been set right: it is over, or the page would wait as long again.
-    """
+    """All pages that wait. ``next`` is when the first backoff ends, or `FOREVER`."""
 
     def __init__(self, batch: Batch, hosts: Hosts, scores: Scores, limits: Limits) -> None:
         self._batch = batch
@@ -55,19 +48,9 @@ class Waiting:
         self._scores = scores
         self.budgets = Budgets(limits)
         self._unreadable: list[int] = []  # ids of pages set aside since `drain_unreadable`
-        self.came_again: set[PageId] = set()  # by `put_behind`, within a visit
-        self._turn = 0
-        self._due_turn = 0  # of pages that come back: their sort keys have room for few
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
         self._cursor = b""
-        # Behind it the rows lie that wait too long.
-        self._too_late: bytes | None = queue_keys.behind_waiting(batch.opened_at + TOO_LONG_TO_WAIT)
-        if next(batch.store.scan(keys.WAITING, self._too_late, 1), None) is None:
-            self._too_late = None
-        else:
-            self.next = batch.opened_at
-        self.cut_short: set[PageId] = set()  # pages whose backoff was, until they are leased
         self._to_load: bytes | None = b""  # behind it the deferred rows lie that were not looked at
 
     # -- queues ----------------------------------------------------------------------------------------
@@ -90,28 +73,6 @@ class Waiting:
         self.put(host, sort_key, now)
         if not queue_keys.is_due_key(sort_key):
             host.add_retry(sort_key)
-
-    def put_behind(self, host: Host, sort_key: bytes, priority: int, now: float) -> None:
-        """`put_back` a page that might be the next one for ever.
-
-        From the second time within a visit on it is put behind all pages of its *priority*, and behind others
-        that were put there. Its id stays in memory until it is `visited`. O(log hosts).
-        """
-        page_id = queue_keys.sort_key_id(sort_key)
-        if page_id not in self.came_again:
-            self.came_again.add(page_id)
-            self.put_back(host, sort_key, now)
-        elif queue_keys.is_due_key(sort_key):
-            self._due_turn += 1
-            self.put(host, queue_keys.last_due_key(sort_key, self._due_turn), now)
-        else:  # as one of the next lower priority; those that an earlier run put there are behind, too
-            before = queue_keys.read_sort_key(sort_key).arrival
-            self._turn = max(self._turn, before, self._batch.arrival) + 1
-            self.put(host, queue_keys.sort_key(priority - 1, NEUTRAL, self._turn, page_id), now)
-
-    def visited(self, page_id: PageId) -> None:
-        """Note that the visit of a page is over: in the next one it is put back at once again."""
-        self.came_again.discard(page_id)
 
     def remove(self, host: Host, sort_key: bytes) -> None:
         """Delete the queue row of a leased page, in the open batch."""
@@ -146,14 +107,6 @@ class Waiting:
 
     # -- backoffs --------------------------------------------------------------------------------------
 
-    def handed_out(self, page_id: PageId) -> None:
-        """Note that a page whose backoff was ``cut_short`` is leased."""
-        self.cut_short.remove(page_id)
-
-    def taken_back(self, page_id: PageId) -> None:
-        """Note that the lease of a page whose backoff was ``cut_short`` was put back."""
-        self.cut_short.add(page_id)
-
     def wait(self, host: Host, sort_key: bytes, until: float) -> None:
         """Have a page wait *until* then (POSIX seconds), in the open batch; it counts as queued.
 
@@ -165,13 +118,18 @@ class Waiting:
         self._count(host, sort_key, 1)
         self.next = min(self.next, until)
 
-    def queue_again(self, host: Host, sort_key: bytes, priority: int, outcome: Outcome, now: float) -> None:
-        """Queue a leased page once more, in the open batch, as *outcome* says: behind all pages of its
-        *priority*, after a backoff, or at once. O(log hosts)."""
-        until = now + outcome.delay
-        if outcome.is_behind:
-            self.put_behind(host, sort_key, priority, now)
-        elif until <= now:
+    def queue_again(self, host: Host, sort_key: bytes, outcome: Outcome, now: float) -> None:
+        """Queue a leased page once more, in the open batch, at once or after the delay of *outcome*. O(log
+        hosts).
+
+        One that a middleware hands back waits until each page of its host can have had a turn, an hour at
+        most: what the middleware waits for may be among them.
+        """
+        delay = outcome.delay
+        if outcome.is_handed_back:
+            delay = min(max(host.delay, A_TURN) * (host.pages + 1), LONGEST_BACKOFF)
+        until = now + delay
+        if until <= now:
             self.put_back(host, sort_key, now)
         else:
             self.wait(host, sort_key, until)
@@ -183,46 +141,28 @@ class Waiting:
         Call it with nothing open: the rows are looked for on the disk. ``next`` is when to call it again.
         """
         self.next = FOREVER
-        if self._too_late is not None:
-            self._wake_too_late(now)
         rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
             when = queue_keys.waiting_time(key)
             if (when > now and not is_over) or index == _AT_A_TIME:
                 self.next = min(self.next, when)
                 break
-            page_id = self._end_backoff(key, value, now)
-            if page_id is not None and when > now:
-                self.cut_short.add(page_id)
-            else:
+            self._end_backoff(key, value, now)
+            if when <= now:
                 self._cursor = key[1:]
         self._batch.commit()
 
-    def _wake_too_late(self, now: float) -> None:
-        """Queue pages whose backoff ends too late because a clock was wrong; commits."""
-        assert self._too_late is not None
-        # Behind all that was put there in this run.
-        after = max(self._too_late, queue_keys.behind_waiting(now + TOO_LONG_TO_WAIT))
-        rows = list(self._batch.store.scan(keys.WAITING, after, _AT_A_TIME))
-        for key, value in rows:
-            self._end_backoff(key, value, now)
-        self._batch.commit()
-        self._too_late = rows[-1][0][1:] if len(rows) == _AT_A_TIME else None
-        if self._too_late is not None:
-            self.next = now
-
-    def _end_backoff(self, key: bytes, value: bytes, now: float) -> PageId | None:
-        """Queue the page of a waiting row, in the open batch; None for a row that cannot be read: `check`
-        mends it."""
+    def _end_backoff(self, key: bytes, value: bytes, now: float) -> None:
+        """Queue the page of a waiting row, in the open batch; not of one that cannot be read, which `check`
+        repairs."""
         found = decode_or_none(queue_keys.unpack_sort_key, value)
         if found is None:
-            return None
+            return
         sort_key, name = found
         host = self._hosts.get(name)
         self._batch.rows[key] = None
         self._count(host, sort_key, -1)
         self.put_back(host, sort_key, now)
-        return queue_keys.sort_key_id(sort_key)
 
     def _count(self, host: Host, sort_key: bytes, change: int) -> None:
         if queue_keys.is_due_key(sort_key):

@@ -340,7 +340,6 @@ class Revisits:
         if lease.queues_again(outcome.event):
             self._queue_again(lease, host, queue, outcome, now)
             return Released(State.QUEUED)
-        self._waiting.visited(lease.page_id)
         return self._end(lease, outcome, host, now)
 
     def release_beside(self, lease: Lease, outcome: Outcome, now: float) -> Released | None:
@@ -370,7 +369,7 @@ class Revisits:
             for its, change in ((host, -1), (queue, 1)):
                 self._batch.count_ended(its, page.state, change, page.status)
         self._batch.put_page(lease.page_id, page)
-        self._waiting.queue_again(queue, lease.sort_key, page.priority, outcome, now)
+        self._waiting.queue_again(queue, lease.sort_key, outcome, now)
 
     def _end(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released:
         before, batch = lease.page, self._batch

@@ -48,11 +48,6 @@ def due_key(value: int, weight: int, visited: int, page_id: PageId) -> bytes:
     return b"".join(parts) + keys.id_bytes(page_id)
 
 
-def last_due_key(sort_key: bytes, turn: int) -> bytes:
-    """The sort key of the same page behind all in the due queue but those with a higher *turn*."""
-    return b"\xff\xff" + min(turn, 0xFFFFFF).to_bytes(3, "big") + sort_key[5:]
-
-
 def is_due_key(sort_key: bytes) -> bool:
     """Whether a sort key is one of a due queue."""
     return len(sort_key) == _DUE_KEY
@@ -192,11 +187,6 @@ def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
     for ahead, (key, value) in enumerate(rows):
         if place := split_queue_row(key, value):
             yield place._replace(ahead=ahead)
-
-
-def behind_waiting(when: float) -> bytes:
-    """Behind which, without their prefix, the waiting rows lie that are due later than *when*."""
-    return waiting_key(when, 0)[1:]
 
 
 def waiting_places(store: Store, after: bytes = b"") -> Iterator[QueuePlace]:
