@@ -97,7 +97,7 @@ class Frontier:
         )
         self._politeness = HostPoliteness(batch, hosts, turns, troubles, rng)
         self._turns, self._end = turns, EndOfCrawl(turns, troubles)
-        self._sites = Sites(batch, options.give_up_rule)
+        self._sites = Sites(batch)
         self._scores = scores = _scores_of(options.scorer, batch, hosts)
         self._waiting = waiting = Waiting(batch, hosts, scores, options.limits)
         self._revisits = revisits = Revisits(batch, hosts, waiting, scores, self._sites, options.revisits)
@@ -113,6 +113,11 @@ class Frontier:
     def totals(self) -> Totals:
         """What all runs together hold, open ends too, by kept counters: as `scrapy frontier stats`."""
         return self._batch.counts.totals()
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether nothing of it is kept after the crawl: there is no next run."""
+        return self._troubles.give_up_rule is not None
 
     @property
     def pending(self) -> int:
@@ -420,10 +425,6 @@ class Frontier:
     def robots_copy(self, origin: str) -> RobotsCopy | None:
         """Return the stored robots.txt of *origin*, None if there is none. One lookup."""
         return self._sites.robots_copy(origin)
-
-    def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
-        """Shorten the retry interval of an unreadable robots.txt in a temporary frontier."""
-        return self._sites.retried_sooner(copy, retry_after, now)
 
     def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
         """Store the robots.txt of *origin*; commits."""

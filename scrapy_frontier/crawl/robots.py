@@ -130,17 +130,12 @@ def agent_header(request: Request) -> list[bytes] | None:
     return dict.get(request.headers, b"User-Agent") if request.headers else None
 
 
-class Agents:
-    """The names by which requests are judged: ``ROBOTSTXT_USER_AGENT``, else what they say themselves, else
-    ``USER_AGENT``."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        self._own, self._default = (settings[name] or "" for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT"))
-
-    def of(self, request: Request) -> str:
-        """Return the name that *request* is judged by; empty if no setting names any."""
-        header = agent_header(request)
-        return str(self._own or (header[0].decode("latin-1") if header else self._default))
+def agent_of(request: Request, settings: BaseSettings) -> str:
+    """Return the name that *request* is judged by: ``ROBOTSTXT_USER_AGENT``, else what it says itself, else
+    ``USER_AGENT``; empty if none is named."""
+    header = agent_header(request)
+    said = header[0].decode("latin-1") if header else settings["USER_AGENT"]
+    return str(settings["ROBOTSTXT_USER_AGENT"] or said or "")
 
 
 _origin = lru_cache(maxsize=2048)(origin_of)
@@ -166,14 +161,8 @@ class RulesParser(RobotParser):
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Return whether *user_agent* may fetch *url*."""
-        return self._rules(user_agent).allowed(to_unicode(url, errors="replace"))
-
-    def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Return the seconds that the file asks *user_agent* to leave between two requests; None: none."""
-        return self._rules(user_agent).crawl_delay
-
-    def _rules(self, user_agent: str | bytes) -> Rules:
-        return self._rules_of(to_unicode(user_agent, errors="replace"))
+        rules = self._rules_of(to_unicode(user_agent, errors="replace"))
+        return rules.allowed(to_unicode(url, errors="replace"))
 
 
 class LruCache(OrderedDict[_Key, _Value]):
@@ -212,10 +201,9 @@ class KnownSites:
     listed: Callable[[str, tuple[str, ...]], None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.agent_of = Agents(self.crawler.settings).of
-        chosen = self.crawler.settings.getpriority("ROBOTSTXT_PARSER") or 0
-        is_own = chosen > SETTINGS_PRIORITIES["default"]
-        self._parser = load_object(self.crawler.settings["ROBOTSTXT_PARSER"]) if is_own else None
+        settings = self.crawler.settings
+        is_own = (settings.getpriority("ROBOTSTXT_PARSER") or 0) > SETTINGS_PRIORITIES["default"]
+        self._parser = load_object(settings["ROBOTSTXT_PARSER"]) if is_own else None
         self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
 
     def known(self, origin: str, agent: str) -> Site | None:
@@ -237,7 +225,7 @@ class KnownSites:
     def decide(self, request: Request) -> Decision:
         """Return what is known of *request* now; no site is asked."""
         url, header, origin, now = request.url, agent_header(request), origin_for(request), self.clock()
-        site = self.known(origin, self.agent_of(request)) if origin is not None else None
+        site = self.known(origin, agent_of(request, self.crawler.settings)) if origin is not None else None
         if site is None:
             return Decision(url, header, origin)
         until = site.status.held_until(now)
@@ -272,7 +260,7 @@ class KnownSites:
 FETCHES_AT_ONCE = 64  # requests for robots.txt under way, or `CONCURRENT_REQUESTS` if that is more
 BEGIN_IN = 0.001  # seconds, times the fetches under way: to begin one takes 1 ms of the event loop
 LONGEST_NAP = 60.0  # seconds until a fetch that has to wait for its host looks again
-NAP = 1.0  # the same while requests under way wait for it; and the pause before it is tried again for them
+NAP = 1.0  # the same while requests under way wait for it
 LONGEST_WAIT = 86_400.0  # seconds that a host is held for another one at once
 
 PRIORITY = 1000  # as Scrapy's middleware has it
@@ -320,9 +308,9 @@ class RobotsFetch:
 class RobotsFetcher:
     """Fetches files for *sites* by the clocks of their hosts, `FETCHES_AT_ONCE`, past every queue.
 
-    Each is one coroutine: it waits for its host, asks, follows redirects, tries again if requests under way
-    wait, and keeps what it learnt. The engine's ``download_async`` sends the requests, so all downloader
-    middlewares see them. Raises nothing: a file that cannot be had is learnt as such.
+    Each is one coroutine: it waits for its host, asks, follows redirects, and keeps what it learnt. When to
+    ask again has one rule (`robots_policy.learnt`). The engine's ``download_async`` sends the requests, so
+    all downloader middlewares see them. Raises nothing: a file that cannot be had is learnt as such.
     """
 
     _sites: KnownSites
@@ -381,7 +369,7 @@ class RobotsFetcher:
             await self._keep_in_memory(fetch, copy)
 
     async def _keep_in_memory(self, fetch: RobotsFetch, copy: RobotsCopy) -> None:
-        origin, agent, read = fetch.origin, self._sites.agent_of(fetch.page), self._sites.read
+        origin, agent, read = fetch.origin, agent_of(fetch.page, self._crawler.settings), self._sites.read
         is_large = len(copy.body) > LARGE_FILE
         about = copy, origin, agent
         status = await scrapy_internals.in_thread(read, *about) if is_large else read(*about)
@@ -390,42 +378,24 @@ class RobotsFetcher:
     async def _fetch(self, fetch: RobotsFetch, before: RobotsCopy | None) -> RobotsCopy | None:
         """Return what is known of the file from now on, given what was known *before*; None if nothing was
         asked."""
-        tries, past_cache, is_replay = 0, before is not None, self._settings.replays
-        while True:
-            answer = await self._ask(fetch, before, past_cache and not is_replay)
-            if answer is None or self.is_closed:
-                return None
-            copy = robots_policy.learnt(before, answer, self._clock())
-            if not copy.failures:
-                self._frontier.keep_robots_copy(fetch.origin, copy)
-                await self._sites.send_parsed(copy.body, fetch.page)
-                return copy
-            if answer.from_cache and not past_cache and not is_replay:
-                past_cache = True
-                continue
-            if answer.is_refused or is_replay:
-                if not is_replay:
-                    self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
-                return robots_policy.unasked(before, self._clock())
-            if not await self._is_tried_again(fetch, answer, copy, tries):
-                break
-            tries, past_cache = tries + 1, True
-        copy = self._frontier.retried_sooner(copy, answer.retry_after, self._clock())
+        answer = await self._ask(fetch, before)
+        if answer is None or self.is_closed:
+            return None
+        # Requests under way have no queue to wait in, and a temporary frontier has no next run.
+        is_urgent = bool(fetch.waiting) or self._frontier.is_temporary
+        soon = self._settings.retry_times if is_urgent else 0
+        copy = robots_policy.learnt(before, answer, self._clock(), soon)
+        is_replay = self._settings.replays
+        if copy.failures and (answer.is_refused or is_replay):
+            if not is_replay:
+                self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
+            return robots_policy.unasked(before, self._clock())
         self._frontier.keep_robots_copy(fetch.origin, copy)
-        self._tell_of_failure(fetch, answer, copy)
+        if copy.failures:
+            self._tell_of_failure(fetch, answer, copy)
+        else:
+            await self._sites.send_parsed(copy.body, fetch.page)
         return copy
-
-    async def _is_tried_again(self, fetch: RobotsFetch, answer: Answer, copy: RobotsCopy, tries: int) -> bool:
-        """Return whether to ask once more after an *answer* that says nothing: after a pause, ``RETRY_TIMES``
-        times, while requests under way wait. These have no queue to wait in."""
-        pause = max(answer.retry_after, NAP)
-        if copy.body or not fetch.waiting or tries >= self._settings.retry_times or pause > LONGEST_REST:
-            return False
-        self._tell_of_wait(fetch, fetch.host, pause)
-        while pause > 0 and not scrapy_internals.is_closing(self._crawler):
-            await scrapy_internals.sleep(min(pause, NAP))
-            pause -= NAP
-        return pause <= 0
 
     def _tell_of_failure(self, fetch: RobotsFetch, answer: Answer, copy: RobotsCopy) -> None:
         fetch.failure, now = answer.failure, self._clock()
@@ -440,7 +410,7 @@ class RobotsFetcher:
         told = fetch.origin, answer.words, meanwhile, span(copy.ask_at - now)
         self._reporter.log(logging.WARNING, words, *told)
 
-    async def _ask(self, fetch: RobotsFetch, before: RobotsCopy | None, past_cache: bool) -> Answer | None:
+    async def _ask(self, fetch: RobotsFetch, before: RobotsCopy | None) -> Answer | None:
         """Return the answer after at most five redirects, each by the clock of its own host (RFC 9309
         2.3.1.2); None if nothing was asked.
 
@@ -460,8 +430,8 @@ class RobotsFetcher:
             request.page = None if hop else fetch.page
             if from_public:
                 note_led(request, Led(from_public))
-            if past_cache:
-                request.meta["dont_cache"] = True
+            if before is not None and not self._settings.replays:
+                request.meta["dont_cache"] = True  # Scrapy's HTTP cache would say the same again
             try:
                 response = await self._download(request, host)
             except Exception as error:
@@ -480,7 +450,6 @@ class RobotsFetcher:
             host=host,
             was_conditional=bool(headers),
             by_proxy=bool((response.request or request).meta.get("proxy")),
-            from_cache=CACHED in response.flags,
         )
 
     async def _in_vain(self, fetch: RobotsFetch, host: str) -> str:
@@ -551,9 +520,9 @@ class RobotsFetcher:
                 self._private.keep(fetch.origin, private["address"])
                 fetch.was_left = True
                 return None
-            is_refused = private is None and not request.reached_network
-            from_cache = is_refused and self._settings.has_cache and "dont_cache" not in request.meta
-            return Answer(None, error=words, is_refused=is_refused, from_cache=from_cache)
+            by_cache = self._settings.has_cache and "dont_cache" not in request.meta
+            is_refused = private is None and not request.reached_network and not by_cache
+            return Answer(None, error=words, is_refused=is_refused)
         self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
         fault = own_fault(error)
         if fault is not None and self._settings.cooldown:  # `CooldownMiddleware` logs it
@@ -708,15 +677,17 @@ class Gate:
         raise error
 
     async def site_of(self, origin: str, request: Request) -> Site | None:
-        """Return what holds for *origin*, fetched if need be; None if the crawl ends first, or its host has
-        to be left alone for longer than a request is kept waiting.
+        """Return what holds for *origin*, fetched if need be, and again if it is asked again soon; None if
+        the crawl ends first, or its host has to be left alone for longer than a request is kept waiting.
 
         Raises `IgnoreRequest` if a public page leads into a private network: no site is asked there.
         """
         while not self._fetcher.is_closed:
-            site = self.sites.known(origin, self.sites.agent_of(request))
+            site = self.sites.known(origin, agent_of(request, self._crawler.settings))
             if site is not None:
-                return site
+                if not await self._is_asked_soon(site):
+                    return site
+                continue
             address = self._fetcher.private_address(origin, request)
             if address is not None:
                 raise refusal_of(address)
@@ -725,6 +696,15 @@ class Gate:
             if fetch.was_left and self._fetcher.private_address(origin, request) is None:
                 break
         return None
+
+    async def _is_asked_soon(self, site: Site) -> bool:
+        """Return whether a file that could not be read is asked for again soon, after a second of that."""
+        status, wait = site.status, site.status.ask_at - self._clock()
+        is_soon = status.failures <= self._settings.retry_times and wait <= LONGEST_REST
+        if status.verdict is not Verdict.POSTPONE or not is_soon:
+            return False
+        await scrapy_internals.sleep(min(wait, NAP))
+        return not scrapy_internals.is_closing(self._crawler)
 
     def _slot_of(self, request: Request) -> str:
         return str(request.meta.get(SLOT) or self._politeness_keys.of(request.url))

@@ -24,7 +24,7 @@ from ..crawl.host_trouble import lines_of
 from ..crawl.left_out import left_out_of
 from ..crawl.link_extractor import head_of
 from ..crawl.meta_keys import DIRECTIVES
-from ..crawl.robots import Agents
+from ..crawl.robots import agent_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -46,7 +46,6 @@ class DirectivesMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._agents = Agents(crawler.settings)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Note the directives of *response*. Raises `IgnoreRequest` for a page with noindex, with
@@ -76,7 +75,7 @@ class DirectivesMiddleware(Component):
         if not (tags or links or head.metas or head.canonicals):
             return None
         now = self.crawl.clock() if self.crawl is not None else time.time()
-        robots = robots_directives(tags, head.metas, self._agents.of(request), now)
+        robots = robots_directives(tags, head.metas, agent_of(request, self.crawler.settings), now)
         named = None
         if links or head.canonicals:
             named = canonical(head, links, response.url, self.settings.ajax)

@@ -77,6 +77,25 @@ def test_a_304_renews_the_copy_and_its_age() -> None:
     assert learnt(None, Answer(200, FILE, etag="x" * 100_000), NOW).etag == "", "too long to keep"
 
 
+@pytest.mark.parametrize(
+    ("answer", "pauses"),
+    [
+        (Answer(503), [1, 2, 240, 480]),
+        (Answer(503, retry_after=5.0), [5, 5, 240, 480]),
+        (Answer(429), [60, 120, 240, 480]),
+        (Answer(429, retry_after=5.0), [5, 5, 240, 480]),
+    ],
+)
+def test_what_a_request_waits_for_is_asked_for_again_within_seconds_at_first(
+    answer: Answer, pauses: list[float]
+) -> None:
+    copy: RobotsCopy | None = None
+    for pause in pauses:
+        copy = learnt(copy, answer, NOW, soon=2)
+        assert copy.ask_at == NOW + pause
+    assert learnt(OLD, answer, NOW, soon=2).ask_at >= NOW + 60, "an old copy serves"
+
+
 @pytest.mark.parametrize("before", [None, learnt(None, Answer(404), NOW - 2 * DAY), failing(2), OLD])
 def test_a_304_to_a_plain_request_is_no_answer(before: RobotsCopy | None) -> None:
     copy = learnt(before, Answer(304), NOW)

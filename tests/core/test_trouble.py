@@ -33,7 +33,6 @@ from scrapy_frontier.core.store.records import (
     FORGIVEN,
     LONGEST_ASKED,
     Cooldown,
-    RobotsCopy,
     read_cooldown,
 )
 from scrapy_frontier.core.transitions import Event
@@ -438,16 +437,6 @@ def test_a_port_that_is_closed_says_nothing_about_another(tmp_path: Path) -> Non
     assert found["fetched"] == 20
     assert found[f"http://{A} connection refused"] == found[f"http://{A}:8080 timed out"] == 20
     assert len(done.asked) < 30
-
-
-def test_a_robots_txt_is_asked_for_as_soon_as_a_page_unless_its_site_asks_for_a_pause(tmp_path: Path) -> None:
-    frontier = start(tmp_path / "removed", give_up_rule=GIVE_UP_RULE)
-    copy = RobotsCopy(status=503, ask_at=NOW + 60, failing_since=NOW, failures=2)
-    assert frontier.retried_sooner(copy, 0.0, NOW).ask_at == NOW + 2
-    busy, often, fine = copy._replace(status=429), copy._replace(failures=3), copy._replace(failures=0)
-    assert frontier.retried_sooner(copy, 1.0, NOW) is copy
-    assert [frontier.retried_sooner(other, 0.0, NOW) for other in (busy, often, fine)] == [busy, often, fine]
-    assert start(tmp_path / "kept").retried_sooner(copy, 0.0, NOW) is copy
 
 
 def test_a_host_that_stops_answering_has_the_patience_of_the_crawl(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import read_pages
-from scrapy import Request, Spider
-from scrapy.http import Response
+from scrapy import Spider
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.frontier import State
@@ -96,6 +95,7 @@ def test_a_copy_that_is_a_day_old_is_asked_for_anew_past_the_cache(
     assert [visit.lines.get("if-none-match") for visit in web.visits if visit.path == ROBOTS] == [None, '"1"']
 
 
+HURRIED = {"FRONTIER_CLOCK": "test_robots_crawl.hurried", "FRONTIER_END_WAIT": 9000}
 BOMB = Answer(200, gzip.compress(bytes(16 << 20)), {"Content-Encoding": "gzip"})
 
 
@@ -105,7 +105,7 @@ def test_what_is_no_answer_in_the_cache_is_asked_for_anew(
 ) -> None:
     web.on(ROBOTS, answer, Answer(200, FILE))
     run(PagesSpider, cached, start_urls=[web.url("/private")])
-    crawl = run(PagesSpider, anew, start_urls=[web.url("/private")])
+    crawl = run(PagesSpider, {**anew, **HURRIED}, start_urls=[web.url("/private")])
     assert crawl.stats["httpcache/hit"] == 1
     assert web.paths() == [ROBOTS, ROBOTS]
     assert states(tmp_path) == {"/private": State.EXCLUDED}
@@ -139,21 +139,5 @@ def test_where_the_cache_stands_for_the_web_what_it_does_not_have_is_no_file(
     assert crawl.stats["httpcache/hit"] == 1 + (answer is not None)
     assert states(tmp_path) == {"/a": State.DONE}
     assert len(web.visits) == before
-    run(PagesSpider, anew, start_urls=[web.url("/private")])
+    run(PagesSpider, {**anew, **HURRIED}, start_urls=[web.url("/private")])
     assert web.paths()[before:] == [ROBOTS]
-
-
-class OwnCacheMiddleware:
-    """Answers robots.txt itself, with an error, as if from a cache."""
-
-    def process_request(self, request: Request) -> Response | None:
-        return Response(request.url, 503, flags=["cached"]) if request.url.endswith(ROBOTS) else None
-
-
-def test_an_error_of_a_cache_of_the_project_is_asked_for_once_more_and_no_more(
-    web: Web, run: Run, cached: dict[str, Any]
-) -> None:
-    own = {"DOWNLOADER_MIDDLEWARES": {"test_robots_http_cache.OwnCacheMiddleware": 50}}
-    crawl = run(PagesSpider, {**cached, **own}, start_urls=[web.url("/")])
-    assert crawl.reason == "finished"
-    assert (crawl.stats["robotstxt/request_count"], web.paths()) == (2, [])

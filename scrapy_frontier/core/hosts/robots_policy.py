@@ -18,6 +18,7 @@ LONGEST_DELAY = 86_400.0  # seconds: a file that asks for more gets this
 FRESH_FOR = 86_400.0  # seconds a copy is used before the site is asked again (RFC 9309 2.4)
 UNREACHABLE_LIMIT = 30 * 86_400.0  # seconds of errors after which a host counts as one without (2.3.1.4)
 FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
+FIRST_SOON = 1.0  # seconds, the same where a request waits for it
 LONGEST_PAUSE = 86_400.0  # seconds
 LONGEST_REST = 60.0  # seconds for which a site waits while the host of a redirect rests after trouble
 
@@ -35,7 +36,6 @@ class Answer(NamedTuple):
     failure: Exception | None = None  # what was raised, by the site itself or by this machine
     was_conditional: bool = False  # the request had validators
     by_proxy: bool = False
-    from_cache: bool = False  # of Scrapy
     is_refused: bool = False  # the project's middlewares refused the request
 
     @property
@@ -60,12 +60,13 @@ def verdict(status: int | None, by_proxy: bool = False) -> Verdict:
     return Verdict.ALLOW_ALL if 300 <= status < 500 else Verdict.POSTPONE
 
 
-def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
+def learnt(before: RobotsCopy | None, answer: Answer, now: float, soon: int = 0) -> RobotsCopy:
     """Return what is known after an *answer*, given what was known *before*.
 
     A 304 to a conditional request says that the copy holds (RFC 9110 15.4.5), and its age starts anew. An
     answer that says nothing leaves the old copy as it is; the pause until the next request doubles, and a
-    longer ``retry_after`` wins, up to a day.
+    longer ``retry_after`` wins, up to a day. The first *soon* pauses are of seconds, unless an old copy
+    serves, or the site asks for less (429) and does not say for how long.
     """
     status, meaning = answer.status, verdict(answer.status, answer.by_proxy)
     given = answer.etag, answer.modified
@@ -79,7 +80,8 @@ def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
     if meaning is Verdict.ALLOW_ALL:
         return RobotsCopy(meaning, status or 0, now, now + FRESH_FOR)
     before = before or RobotsCopy()
-    pause = min(FIRST_PAUSE * 2 ** min(before.failures, 30), LONGEST_PAUSE)
+    is_soon = not before.body and before.failures < soon and (status != 429 or answer.retry_after)
+    pause = min((FIRST_SOON if is_soon else FIRST_PAUSE) * 2 ** min(before.failures, 30), LONGEST_PAUSE)
     return before._replace(
         status=status or 0,
         ask_at=now + max(pause, min(answer.retry_after, LONGEST_PAUSE)),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.batch import Batch
-    from .trouble import GiveUpRule
 
 # Tried in this order. /sitemap.xml also redirects to the index in WordPress, whose most common plug-ins write
 # the second. Each further guess would cost a request to every host without a sitemap.
@@ -188,24 +187,13 @@ def is_under(url: str, sitemap: str) -> bool:
 class Sites:
     """The rows of sites in the store, by origin (scheme://host:port); no copy of them in memory."""
 
-    def __init__(self, batch: Batch, rule: GiveUpRule | None) -> None:
+    def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._rule = rule
 
     def robots_copy(self, origin: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
         return records.ROBOTS.read(self._batch.store.get(keys.robots_key(origin)))
-
-    def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
-        """*copy*; where failed pages are asked for again soon (a `GiveUpRule`), a file that could not be read
-        is asked for again as soon as a page would be, its first times. Not where the site answered 429, or
-        asked for a pause itself (*retry_after* seconds; 0: it did not). No store read."""
-        if self._rule is None or not 0 < copy.failures < self._rule.attempts:
-            return copy
-        if retry_after or copy.status == 429:
-            return copy
-        return copy._replace(ask_at=min(copy.ask_at, now + self._rule.pause(copy.failures)))
 
     def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
         """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns. Raises
