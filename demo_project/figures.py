@@ -87,7 +87,7 @@ class Figures:
 def what_next(settings: BaseSettings, reason: str) -> tuple[str, str]:
     """Where the frontier lies, and what to run next, in two lines."""
     jobdir = settings["JOBDIR"]
-    directory = settings["FRONTIER_DIR"] or (f"{jobdir}/frontier" if jobdir else None)
+    directory = settings["FRONTIER_DIR"] or (f"{jobdir}/frontier/demo" if jobdir else None)
     if directory is None:
         return (
             "The frontier was temporary. Run with  -s JOBDIR=crawls/demo  to keep it: then",

@@ -155,4 +155,4 @@ def test_its_settings_and_its_spider_crawl_a_site_and_fetch_nothing_twice(tmp_pa
         command = [sys.executable, "-m", "scrapy", "crawl", "pages", "-o", f"{run}.jsonl"]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
         assert len((tmp_path / f"{run}.jsonl").read_text().splitlines()) == items, ended.stderr
-    assert (tmp_path / "crawls/mine/frontier/leveldb").is_dir()
+    assert (tmp_path / "crawls/mine/frontier/pages/leveldb").is_dir()

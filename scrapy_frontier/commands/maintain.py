@@ -176,7 +176,6 @@ def import_(call: Call) -> int | None:
         except BadExport as error:
             raise BadExport(f"cannot import {source}: {error}") from error
         store.flush()
-    project.claim()
     call.output.document({"directory": str(project.directory), **done._asdict()})
     call.output.text(f"Imported {done.pages:,} pages of {done.hosts:,} hosts into {project.directory}.")
     if done.merged:

@@ -66,7 +66,6 @@ def take_along(call: Call) -> int:
             taken = sum(answer.is_taken for answer in frontier.discover(handful, project.now))
             new += taken
             known += len(handful) - taken
-    project.claim()
     text = f"Took along {new:,} requests; {known:,} known already; {len(refused):,} could not be taken along."
     call.output.answer({"taken": new, "known": known, "refused": refused}, text)
     call.output.text(

@@ -96,7 +96,6 @@ class Project:
         self.settings = settings.copy()
         self.spider: type[Spider] = Spider
         self._has_imported_spiders = spider is not None
-        self._home: tuple[Path, str] | None = None  # a JOBDIR, and the spider whose frontier in it is meant
         if spider is not None:
             loader = _spider_loader(settings)
             try:
@@ -119,25 +118,23 @@ class Project:
             words = "where is the frontier? Write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             raise UsageError(words + self._what_crawls_use())
         path = Path(found)
-        homes = [] if has_database(path) else jobdirs.homes(path)
+        homes = {} if has_database(path) else jobdirs.homes_in(path)
         if directory and not homes:
             return path
-        if spider is not None:
-            self._home = path, spider
-            return jobdirs.find(path, spider)
-        if len(homes) > 1:
-            names = ", ".join(f"{home.spider or 'one'} in {home.directory}" for home in homes)
+        if spider is None and len(homes) > 1:
+            names = ", ".join(f"{name} in {home}" for name, home in homes.items())
             raise UsageError(
                 f"{path} holds the frontiers of several spiders ({names}): write --spider NAME in their "
                 "project, or --dir with one of these"
             )
-        return homes[0].directory if homes else path / "frontier"
-
-    def claim(self) -> None:
-        """Notes that a frontier that was made in a JOBDIR belongs to the spider that was named; call it when
-        the frontier is closed. Raises what `jobdirs.claim` does."""
-        if self._home is not None:
-            jobdirs.claim(*self._home)
+        if spider is None and not homes:
+            only = self.only_spider()
+            if only is None:
+                raise UsageError(
+                    f"{path} holds no frontier yet: write --spider NAME" + self._what_crawls_use()
+                )
+            spider = only.name
+        return jobdirs.home(path, spider) if spider is not None else next(iter(homes.values()))
 
     @property
     def exists(self) -> bool:
@@ -360,9 +357,9 @@ def _spider_loader(settings: Settings) -> Any:
 
 def _no_spider(spider: str, jobdir: str | None) -> str:
     words = f"this project has no spider {spider!r}; see `scrapy list`"
-    for home in jobdirs.homes(Path(jobdir)) if jobdir else ():
-        if home.spider == spider:
-            words += f", or write --dir {home.directory} without --spider for its frontier"
+    home = jobdirs.homes_in(Path(jobdir)).get(spider) if jobdir else None
+    if home is not None:
+        words += f", or write --dir {home} without --spider for its frontier"
     return words
 
 

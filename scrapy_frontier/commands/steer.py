@@ -65,7 +65,6 @@ def add(call: Call) -> int:
                 added = edits.add(some, priority, options.pattern, force)
                 new, known, refused = new + added.new, known + added.known, refused + added.refused
         _end_second(project, force)
-    project.claim()
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
     call.output.answer({**answer, "refused_lines": refused[:100]}, text)

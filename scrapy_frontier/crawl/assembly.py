@@ -269,5 +269,5 @@ def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> 
     if scrapy_internals.is_inspecting(crawler):
         return None
     if settings.directory is None and settings.jobdir is not None:
-        return str(jobdirs.claim(Path(settings.jobdir), spider.name))
+        return str(jobdirs.home(Path(settings.jobdir), spider.name))
     return settings.directory

@@ -1,23 +1,20 @@
 """The directory of a frontier: which spider has which in a JOBDIR, how the store is opened, and its upkeep.
 
-A JOBDIR holds ``frontier``, of the spider that came first, and ``frontier-NAME`` of any other: a project may
-name one JOBDIR for all its spiders, as under Scrapyd, and what one spider fetched another may want. The file
-``spider`` in ``frontier`` names its spider, and can be read while a crawl has the database open.
+A JOBDIR holds one frontier a spider, in ``frontier/NAME``: a project may name one JOBDIR for all its spiders,
+as under Scrapyd, and what one spider fetched another may want.
 """
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from ..core.errors import FrontierUnreadable, FrontierUnwritable
-from ..core.store.leveldb import CRAWL, MappedFiles, full_disk, is_full, no_directory
+from ..core.errors import FrontierUnreadable
+from ..core.store.leveldb import CRAWL, MappedFiles, no_directory
 from ..core.store.leveldb import has_database as has_database
 
 if TYPE_CHECKING:
@@ -28,95 +25,29 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FIRST = "frontier"
-_OWNER = "spider"
-_LONGEST_NAME = 240  # bytes; file systems take 255
 
-
-class Home(NamedTuple):
-    """A frontier in a JOBDIR, and the name of its spider, if that is known."""
-
-    directory: Path
-    spider: str
-
-
-def claim(jobdir: Path, spider: str) -> Path:
-    """Returns the directory of the frontier of *spider* in *jobdir*, which need not exist, and claims it.
-
-    Raises `FrontierUnreadable` if *jobdir* cannot be read or written or is a frontier itself, or the name is
-    too long, and `FrontierUnwritable` if the disk is full.
-    """
-    first = jobdir / _FIRST
-    try:
-        _refuse_frontier(jobdir, first)
-        owner = _read(first) or _claim(first, spider)
-    except OSError as error:
-        if is_full(error):
-            raise FrontierUnwritable(full_disk(first, error.strerror)) from error
-        raise FrontierUnreadable(no_directory(first / _OWNER, error, "JOBDIR")) from error
-    if owner == spider:
-        return first
-    own = _own(jobdir, spider)
-    words = "The frontier of spider %r is %s, for %s is that of %r; FRONTIER_DIR = %r would have both use one"
-    logger.info(words, spider, own, first, owner, str(first))
-    return own
-
-
-def _refuse_frontier(jobdir: Path, first: Path) -> None:
-    if has_database(jobdir) and not has_database(first):
-        raise FrontierUnreadable(
-            f"{jobdir} is a frontier itself, which a JOBDIR holds in {first}: nothing was changed; set "
-            f"FRONTIER_DIR = {str(jobdir)!r}, or use another JOBDIR"
-        )
-
-
-def find(jobdir: Path, spider: str) -> Path:
-    """Returns what `claim` would, and writes nothing. Raises `OSError`, and `FrontierUnreadable` for a name
-    that is too long."""
-    first = jobdir / _FIRST
-    return first if _read(first) in ("", spider) else _own(jobdir, spider)
-
-
-def homes(jobdir: Path) -> list[Home]:
-    """Returns the frontiers in *jobdir*, that of the first spider before all others. Opens none."""
-    first = jobdir / _FIRST
-    found = [Home(first, _read(first))] if has_database(first) else []
-    for path in filter(has_database, sorted(jobdir.glob(f"{_FIRST}-*"))):
-        found.append(Home(path, unquote(path.name.removeprefix(f"{_FIRST}-"))))
-    return found
-
-
-def _own(jobdir: Path, spider: str) -> Path:
+def home(jobdir: Path, spider: str) -> Path:
+    """Returns the directory of the frontier of *spider* in *jobdir*, which need not exist. Raises
+    `FrontierUnreadable` if *jobdir* is a frontier itself, or its ``frontier`` is, or neither can be read."""
+    homes = jobdir / "frontier"
+    for each in (jobdir, homes):
+        try:
+            is_frontier = has_database(each)
+        except OSError as error:
+            raise FrontierUnreadable(no_directory(each, error)) from error
+        if is_frontier:
+            raise FrontierUnreadable(
+                f"{each} is a frontier itself, and a JOBDIR holds one for each spider in {homes}: nothing "
+                f"was changed; set FRONTIER_DIR = {str(each)!r}, or use another JOBDIR"
+            )
     name = quote(spider, safe="", errors="replace")
-    if len(name) > _LONGEST_NAME:
-        raise FrontierUnreadable(
-            f"the name of spider {spider!r} is too long for a directory of its own in {jobdir}, where "
-            "another spider was first: nothing was made; set FRONTIER_DIR, or use another JOBDIR"
-        )
-    return jobdir / f"{_FIRST}-{name}"
+    return homes / (name if name.strip(".") else name.replace(".", "%2E"))
 
 
-def _read(first: Path) -> str:
-    """Returns the spider that claimed *first*; "" if none did."""
-    try:
-        return (first / _OWNER).read_text(encoding="utf-8", errors="replace").rstrip("\n")
-    except FileNotFoundError:
-        return ""
-
-
-def _claim(first: Path, spider: str) -> str:
-    """Claims *first* for *spider*, unless another did, and returns its owner."""
-    first.mkdir(parents=True, exist_ok=True)
-    with open(first / _OWNER, "a+", encoding="utf-8", errors="replace", opener=_without_links) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        owner = _read(first)
-        if not owner:
-            file.write(f"{spider}\n")
-    return owner or spider
-
-
-def _without_links(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+def homes_in(jobdir: Path) -> dict[str, Path]:
+    """Returns the frontiers in *jobdir* by their spiders. Opens none."""
+    found = filter(has_database, sorted((jobdir / "frontier").glob("*")))
+    return {unquote(path.name): path for path in found}
 
 
 SYNC_INTERVAL = 5.0  # seconds between two syncs to the disk: what a power cut may cost

@@ -56,7 +56,7 @@ class FrontierScheduler(BaseScheduler):
     """A scheduler whose queue and seen set are one durable frontier: best first, polite, crash-proof.
 
     Set ``SCHEDULER = "scrapy_frontier.FrontierScheduler"``. The frontier is in ``FRONTIER_DIR``, or in
-    ``<JOBDIR>/frontier``, or else in a temporary directory.
+    ``<JOBDIR>/frontier/NAME``, or else in a temporary directory.
     """
 
     def __init__(self, crawler: Crawler) -> None:

@@ -18,7 +18,7 @@ from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
 from scrapy_frontier.core.admin.check import KINDS
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.directory import claim, find
+from scrapy_frontier.crawl.directory import home, homes_in
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -41,8 +41,8 @@ def test_a_project_needs_no_directory(tmp_path: Path) -> None:
         "import scrapy\nclass One(scrapy.Spider):\n    name = 'one'\n"
         "    custom_settings = {'JOBDIR': 'other', 'DOWNLOAD_DELAY': 5}\n"
     )
-    crawl(tmp_path / "job" / "frontier")
-    crawl(tmp_path / "other" / "frontier", pages=40)
+    crawl(tmp_path / "job/frontier/one")
+    crawl(tmp_path / "other/frontier/one", pages=40)
     assert run_scrapy(tmp_path, "frontier", "stats", "--json").json["known"] == 60
     told = run_scrapy(tmp_path, "frontier", "stats", "--json", "--spider", "one").json
     assert told["known"] == 40
@@ -60,21 +60,23 @@ def test_a_jobdir_of_several_spiders(tmp_path: Path) -> None:
     spiders = map(spider.format, ("one", "two", "new"))
     (tmp_path / "spiders.py").write_text("import scrapy\n" + "".join(spiders))
     for number, name in enumerate(("one", "two"), 1):
-        crawl(claim(tmp_path / "job", name), pages=30 * number)
+        crawl(home(tmp_path / "job", name), pages=30 * number)
 
     def known(*arguments: str) -> object:
         return run_scrapy(tmp_path, "frontier", "stats", "--json", *arguments).json["known"]
 
     assert (known("--spider", "one"), known("--spider", "two")) == (30, 60)
-    assert (known("--spider", "two", "--dir", "job"), known("--dir", "job/frontier-two")) == (60, 60)
+    assert (known("--spider", "two", "--dir", "job"), known("--dir", "job/frontier/two")) == (60, 60)
     for arguments in ((), ("--dir", "job")):
         said = run_scrapy(tmp_path, "frontier", "stats", *arguments)
         assert said.code == 2
-        words = "job holds the frontiers of several spiders (one in job/frontier, two in job/frontier-two): "
+        words = (
+            "job holds the frontiers of several spiders (one in job/frontier/one, two in job/frontier/two): "
+        )
         assert f"{words}write --spider NAME in their project, or --dir with one of these" in said.err
     said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "new")
-    assert (said.code, "no frontier in job/frontier-new" in said.err) == (1, True)
-    assert not (tmp_path / "job/frontier-new").exists()
+    assert (said.code, "no frontier in job/frontier/new" in said.err) == (1, True)
+    assert not (tmp_path / "job/frontier/new").exists()
 
 
 def test_what_is_made_in_a_jobdir_for_a_spider_is_its_own(tmp_path: Path) -> None:
@@ -84,8 +86,10 @@ def test_what_is_made_in_a_jobdir_for_a_spider_is_its_own(tmp_path: Path) -> Non
     (tmp_path / "spiders.py").write_text("import scrapy\n" + "".join(map(spider.format, ("one", "two"))))
     for name in ("one", "two"):
         assert run_scrapy(tmp_path, "frontier", "add", f"http://{name}.example/", "--spider", name).code == 0
-    assert find(tmp_path / "job", "one") == tmp_path / "job" / "frontier"
-    assert find(tmp_path / "job", "two") == tmp_path / "job" / "frontier-two"
+    assert set(homes_in(tmp_path / "job")) == {"one", "two"}
+    said = run_scrapy(tmp_path, "frontier", "add", "http://one.example/", "-s", "JOBDIR=empty")
+    assert (said.code, "empty holds no frontier yet: write --spider NAME" in said.err) == (2, True)
+    assert not (tmp_path / "empty").exists()
 
 
 def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:

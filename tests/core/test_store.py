@@ -220,7 +220,7 @@ def test_a_forked_worker_does_not_hold_what_was_killed(tmp_path: Path) -> None:
 
 def test_a_path_below_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("theirs")
-    with pytest.raises(FrontierUnreadable, match="use another FRONTIER_DIR") as refused:
+    with pytest.raises(FrontierUnreadable, match="use another JOBDIR or FRONTIER_DIR") as refused:
         Store(tmp_path / "file" / "frontier")
     assert "Not a directory" in str(refused.value)
     assert (tmp_path / "file").read_text() == "theirs"

@@ -53,7 +53,7 @@ class Project:
 
     def __init__(self, directory: Path, web: Web) -> None:
         self.directory = directory
-        self.frontier = directory / "job/frontier"
+        self.frontier = directory / "job/frontier/links"
         page = '<title>hello</title><a href="/1">1</a><a href="/2">2</a>'
         self.url = web.on("/", body=page)
         self.crawl: Child | None = None

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import environment, read_pages
+from conftest import read_pages
 from scrapy import Spider
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_frontier.core.errors import FrontierUnreadable
-from scrapy_frontier.crawl.directory import Home, claim, homes, open_store
+from scrapy_frontier.crawl.directory import home, homes_in, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +39,8 @@ class TwoSpider(OneSpider):
     name = "my shop/two"
 
 
-TWO = "frontier-my%20shop%2Ftwo"
+class LongSpider(OneSpider):
+    name = "x" * 300
 
 
 def put_up(web: Web) -> str:
@@ -64,24 +63,23 @@ def test_spiders_that_share_a_jobdir_take_no_pages_from_each_other(
     crawls = [run(spider, settings, start_urls=[url]) for spider in (OneSpider, TwoSpider) * 2]
     assert [items(crawl) for crawl in crawls] == [PAGES, PAGES, 0, 0]
     assert len(web.visits) == 2 * PAGES
-    own = f"The frontier of spider {TwoSpider.name!r} is {tmp_path}/job/{TWO}, for "
-    assert [own in crawl.log for crawl in crawls] == [False, True, False, True]
-    for name in ("frontier", TWO):
-        assert len(read_pages(tmp_path / "job" / name)) == PAGES
+    for name in ("one", "my%20shop%2Ftwo"):
+        assert len(read_pages(tmp_path / "job/frontier" / name)) == PAGES
 
 
+@pytest.mark.parametrize("name", ["job", "job/frontier"])
 def test_a_jobdir_that_is_a_frontier_itself_is_told_and_left_alone(
-    web: Web, run: Callable[..., Crawl], tmp_path: Path
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, name: str
 ) -> None:
     """As ``import --dir`` makes one: a new one in it would fetch everything again."""
     url = put_up(web)
-    run(OneSpider, {"FRONTIER_DIR": str(tmp_path / "job"), "JOBDIR": None}, start_urls=[url])
+    run(OneSpider, {"FRONTIER_DIR": str(tmp_path / name), "JOBDIR": None}, start_urls=[url])
     crawl = run(OneSpider, job(tmp_path), start_urls=[url])
     assert crawl.reason == "frontier_unreadable"
-    assert f"{tmp_path}/job is a frontier itself" in crawl.log
+    assert f"{tmp_path}/{name} is a frontier itself" in crawl.log
     assert "Traceback" not in crawl.log
     assert len(web.visits) == PAGES
-    assert not (tmp_path / "job" / "frontier").exists()
+    assert not (tmp_path / "job/frontier/one").exists()
 
 
 def test_spiders_that_share_a_jobdir_run_at_the_same_time(
@@ -100,53 +98,24 @@ def test_spiders_that_share_a_jobdir_run_at_the_same_time(
     assert [items(crawl.wait()) for crawl in crawls] == [PAGES, PAGES]
 
 
-def test_a_name_too_long_for_a_directory_is_refused(tmp_path: Path) -> None:
-    assert claim(tmp_path, "one") == tmp_path / "frontier"
-    with pytest.raises(FrontierUnreadable, match=r"too long for a directory of its .*set FRONTIER_DIR"):
-        claim(tmp_path, "x" * 250)
+def test_a_name_too_long_for_a_directory_is_refused(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    crawl = run(LongSpider, job(tmp_path), start_urls=[put_up(web)])
+    assert crawl.reason == "frontier_unreadable"
+    assert "File name too long" in crawl.log
+    assert "Traceback" not in crawl.log
 
 
-def test_a_spider_that_is_renamed_finds_its_frontier_as_the_docs_say(tmp_path: Path) -> None:
-    """Of the first one the file `spider` is written anew, of another its directory is renamed."""
-    first, second = (claim(tmp_path, name) for name in ("one", "two"))
-    for home in (first, second):
-        open_store(home).close()
-    (first / "spider").write_text("uno\n")
-    second.rename(tmp_path / "frontier-due")
-    assert homes(tmp_path) == [Home(first, "uno"), Home(tmp_path / "frontier-due", "due")]
-    assert [claim(tmp_path, name) for name in ("uno", "due")] == [first, tmp_path / "frontier-due"]
-
-
-CLAIM = """
-import sys
-from pathlib import Path
-from scrapy_frontier.crawl.directory import claim
-print("ready", flush=True)
-sys.stdin.readline()
-print(claim(Path(sys.argv[1]), sys.argv[2]).name)
-"""
-
-
-def test_of_spiders_that_start_at_once_one_is_the_first(tmp_path: Path) -> None:
-    found: list[str] = []
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", CLAIM, str(tmp_path), f"spider{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(),
-        )
-        for number in range(6)
-    ]
-    for process in processes:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in processes:
-        found.append(process.communicate(timeout=600)[0].strip())
-    assert found.count("frontier") == 1
-    assert len(set(found)) == 6
+def test_every_spider_has_a_directory_of_its_own_within_the_jobdir(tmp_path: Path) -> None:
+    """And a spider that is renamed finds its frontier when the directory is renamed."""
+    names = ["one", "One", "a/b", "a%2Fb", ".", "..", "...", "frontier", "\ud800"]
+    directories = [home(tmp_path, name) for name in names]
+    assert len(set(directories)) == len(names)
+    assert {each.parent for each in directories} == {tmp_path / "frontier"}
+    assert not {".", ".."} & {each.name for each in directories}
+    for each in directories[:6]:
+        open_store(each).close()
+    assert homes_in(tmp_path) == dict(sorted(zip(names[:6], directories, strict=False), key=itemgetter(1)))
+    directories[0].rename(home(tmp_path, "uno"))
+    assert "uno" in homes_in(tmp_path)

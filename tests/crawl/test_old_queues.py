@@ -127,7 +127,7 @@ def test_a_stopped_crawl_of_scrapys_own_scheduler_is_taken_along(
     project.set(settings + FRONTIER)
     _, said = project.run("crawl", "many", "-s", "JOBDIR=job", "-s", "CLOSESPIDER_PAGECOUNT=1")
     assert "`scrapy frontier import --jobdir job`" in said
-    shutil.rmtree(project.path / "job/frontier")
+    shutil.rmtree(project.path / "job/frontier/many")
     visits = len(web.visits)
 
     code, said = project.run("frontier", "import", "--jobdir", "job")

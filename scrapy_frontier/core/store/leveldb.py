@@ -261,7 +261,7 @@ def _open_lock(directory: Path) -> IO[str]:
     except OSError as error:
         if is_full(error):
             raise FrontierUnwritable(full_disk(directory, error.strerror)) from error
-        raise FrontierUnreadable(no_directory(path, error, "FRONTIER_DIR")) from error
+        raise FrontierUnreadable(no_directory(path, error)) from error
     return open(descriptor, "r+", encoding="utf-8", errors="replace")
 
 
@@ -285,14 +285,15 @@ def refuse_links(directory: Path) -> None:
             )
 
 
-def no_directory(path: Path, error: OSError, setting: str) -> str:
-    """Returns the message for a file *path* whose directory, named by *setting*, cannot be made or used."""
-    remedy = f"make the directory writable for this user, or use another {setting}"
+def no_directory(path: Path, error: OSError) -> str:
+    """Returns the message for a file *path* whose directory cannot be made or used."""
+    another = "use another JOBDIR or FRONTIER_DIR"
+    remedy = f"make the directory writable for this user, or {another}"
     if isinstance(error, FileExistsError | NotADirectoryError):
         stands = "a file, or a link that leads nowhere, stands where a directory should be"
-        remedy = f"{stands}; remove it, or use another {setting}"
+        remedy = f"{stands}; remove it, or {another}"
     elif error.errno == errno.ENAMETOOLONG:
-        remedy = f"set a {setting} with a shorter name"
+        remedy = "set a FRONTIER_DIR with a shorter name"
     return f"cannot open {path} ({error.strerror}): {remedy}"
 
 
