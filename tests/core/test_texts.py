@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openings import NOW, let_go, page, start  # noqa: F401 - `let_go` works by being here
+
 from scrapy_frontier.core.pages import discovery
-from scrapy_frontier.core.pages.discovery import UrlCache
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
-URL = "http://example.com/a"
 
-
-def test_all_parts_of_a_page_are_one_page() -> None:
-    pages = UrlCache()
-    pages.put(f"{URL}#top", 7)
-    assert [pages.find(URL + part) for part in ("", "#", "#top", "#a#b", "#!x")] == [7] * 5
-    assert pages.find(f"{URL}?b#top") is None
-
-
-def test_what_is_met_again_stays_and_the_rest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_parts_of_a_page_are_one_page_and_few_texts_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(discovery, "LATELY", 10)
-    pages = UrlCache()
-    pages.put(URL, 1)
-    pages.put(f"{URL}/once", 2)
-    for number in range(3, 103):
-        pages.put(f"{URL}/{number}", number)
-        assert pages.find(f"{URL}#{number}") == 1
-        assert len(pages.latest) < 10
-    assert pages.find(f"{URL}/once") is None
-    assert pages.find(f"{URL}/102") == 102
+    frontier = start(tmp_path)
+    for number in range(100):
+        link = page(number)
+        link.text = f"{link.url}#top"
+        frontier.discover([link], NOW)
+        assert all(frontier.recognize(link.url + part) for part in ("", "#", "#top", "#a#b"))
+        assert not frontier.recognize(f"{link.url}?b#top")
+    assert sum(frontier.recognize(page(number).url) for number in range(100)) <= 10
+    frontier.close()

@@ -7,6 +7,7 @@ order and its rows at once.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..hosts.host import DELAYED, IDLE
@@ -31,45 +32,9 @@ if TYPE_CHECKING:
     from .scores import Scores
     from .traps import TrapLimits
 
-LATELY = 50_000  # URLs in each of two generations; about 160 bytes each
+LATELY = 100_000  # URLs in memory; about 160 bytes each
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 _MOST_ROWS = 300  # in one batch, three for each new page: a seed list must not pile up in memory
-
-
-class UrlCache:
-    """Page ids by URL, without fragments, which identify no page in Scrapy's default fingerprint.
-
-    Holds two generations: URLs that are met again stay. ``latest`` answers for most; `find` also looks at the
-    older generation. Any URL may be missing.
-    """
-
-    __slots__ = ("_before", "latest")
-
-    def __init__(self) -> None:
-        self.latest: dict[str, int] = {}
-        self._before: dict[str, int] = {}
-
-    def find(self, url: str) -> PageId | None:
-        """Return the page of *url*, which stays for another generation; None if it was not met lately."""
-        if "#" in url:
-            url = url[: url.index("#")]
-        found = self.latest.get(url)
-        if found is None and (found := self._before.get(url)) is not None:
-            self.put(url, found)
-        return found
-
-    def put(self, url: str, page_id: PageId) -> None:
-        """Add *url*; when the newer generation is full it becomes the older one."""
-        if "#" in url:
-            url = url[: url.index("#")]
-        self.latest[url] = page_id
-        if len(self.latest) >= LATELY:
-            self._before, self.latest = self.latest, {}
-
-    def clear(self) -> None:
-        """Remove all URLs."""
-        self.latest.clear()
-        self._before.clear()
 
 
 class PageIndex:
@@ -97,8 +62,9 @@ class PageIndex:
         self._traps = traps
         self._first_of_run = batch.counts.next_page
         self._learned = b""  # the last of the fingerprints that the filter has
-        self._url_cache = UrlCache()
-        self._seen_cache = UrlCache()  # of pages that were only seen
+        # Pages met lately, by URL without its fragment, which identifies no page in Scrapy's default
+        # fingerprint; the complement of the id if the page was only seen.
+        self._by_url: dict[str, int] = {}
 
     # -- known pages -----------------------------------------------------------------------------------
 
@@ -115,16 +81,18 @@ class PageIndex:
         With a *source* the edge from there is noted. For a link that is *only_seen* itself a page that was
         only seen is enough. .2 us, no store read.
         """
-        page_id = self._url_cache.latest.get(url)
-        if page_id is None:
-            page_id = self._url_cache.find(url)
-        if page_id is None and only_seen:
-            page_id = self._seen_cache.find(url)
-        if page_id is None:
+        page_id = self._by_url.get(url.partition("#")[0] if "#" in url else url)
+        if page_id is None or (page_id < 0 and not only_seen):
             return False
         if source is not None:
-            source.edges.append((page_id, flags, weight))
+            source.edges.append((page_id if page_id >= 0 else ~page_id, flags, weight))
         return True
+
+    def _remember(self, url: str, page_id: PageId, is_seen: bool) -> None:
+        self._by_url[url.partition("#")[0]] = ~page_id if is_seen else page_id
+        if len(self._by_url) > LATELY:
+            for first in list(islice(self._by_url, LATELY // 2)):  # 5 ms
+                del self._by_url[first]
 
     def find(self, fingerprint: bytes) -> PageId | None:
         """Return the page with *fingerprint*, None if there is none. Pages of the open batch count.
@@ -156,8 +124,7 @@ class PageIndex:
 
     def forget_urls(self) -> None:
         """Recognize no URL until it is met again, since some page is not known any more."""
-        self._url_cache.clear()
-        self._seen_cache.clear()
+        self._by_url.clear()
 
     def forget_links(self, page_id: PageId) -> None:
         """Remove the links of a page and its content score; links to it stay on the pages that have them."""
@@ -248,7 +215,7 @@ class PageIndex:
                 source.edges.append((page_id, link.flags, link.weight))
             if link.text:
                 is_seen = answer.fate is Fate.SEEN or answer.fate is Fate.REFUSED
-                (self._seen_cache if is_seen else self._url_cache).put(link.text, page_id)
+                self._remember(link.text, page_id, is_seen)
         return answer
 
     def _new(self, link: Link, parent: PageId | None, now: float, seen: PageId | None = None) -> Discovered:

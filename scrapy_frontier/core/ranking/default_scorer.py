@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .scorer import Change, Floats, Ints, Kind
 
 
-class Scores(NamedTuple):
+class RanksAndScores(NamedTuple):
     """What a ranking makes of all pages known when it was prepared: their ``rank``, and their ``score``,
     which is higher for the pages that cash and chance chose."""
 
@@ -96,7 +96,7 @@ class Mixed(PageRank):
         about = self._arguments(len(read), self._rank)
         return foreseen_pagerank(indptr, indices, read, weights=weights, stop=stop, **about)
 
-    def prepare(self, ranking: Ranking) -> Scores:
+    def prepare(self, ranking: Ranking) -> RanksAndScores:
         """Divide rank by that of hosts, and choose which queued pages cash and chance lift."""
         pages = len(ranking.scores)
         known = max(self.known, pages)
@@ -117,7 +117,7 @@ class Mixed(PageRank):
                 gap = (1 - self.by_cash - self.by_chance) / part
                 turns = ((np.arange(len(chosen)) + self._rng.random()) * gap).astype(np.int64)
                 score[chosen] = np.maximum(score[chosen], best[np.minimum(turns, len(best) - 1)])
-        return Scores(rank, score)
+        return RanksAndScores(rank, score)
 
     def _against_hosts(self, rank: Floats) -> Floats:
         """Divide *rank*, of mean 1, by a power of the mean of the host; the result has mean 1, too."""
@@ -126,7 +126,7 @@ class Mixed(PageRank):
         seen: NDArray[np.float64] = rank / mean[site] ** self.against_host
         return seen * (len(seen) / max(float(seen.sum()), 1e-30))
 
-    def adopt(self, prepared: Scores) -> None:
+    def adopt(self, prepared: RanksAndScores) -> None:
         """Set rank and score of the pages that `prepare` knew; pages found since keep theirs."""
         super().adopt(prepared.score)
         self._rank[: len(prepared.rank)] = prepared.rank
