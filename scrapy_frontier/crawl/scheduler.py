@@ -221,9 +221,7 @@ class FrontierScheduler(BaseScheduler):
         scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
         self._serve(crawl)
-        if sys.stderr is not None and sys.stderr.isatty():
-            progress = load_object("scrapy_frontier.live.progress.Progress")
-            self._progress = progress.on_terminal(self.crawler, crawl)
+        self._show_progress(crawl)
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)
         crawl.suspend_detector.look()
@@ -239,6 +237,16 @@ class FrontierScheduler(BaseScheduler):
             return
         server = load_object("scrapy_frontier.live.server.LiveServer")  # above this layer; loads aiohttp
         self._server = server(self.crawler, crawl, port)
+
+    def _show_progress(self, crawl: Crawl) -> None:
+        """Shows on a terminal how the crawl goes on; it goes on without that, too."""
+        if not scrapy_internals.is_terminal(sys.stderr):
+            return
+        progress = load_object("scrapy_frontier.live.progress.Progress")
+        try:
+            self._progress = progress.on_terminal(self.crawler, crawl)
+        except Exception as error:  # of what stands for a stream
+            self._failed(error)
 
     def _failed(self, error: Exception) -> None:
         """Counts and logs *error*: raised into the engine it would lose the request, or hang the crawl."""

@@ -174,6 +174,12 @@ def is_inspecting(crawler: Crawler) -> bool:
     return stays_open(crawler) or command_of_process() in _INSPECTING
 
 
+def is_terminal(stream: Any) -> bool:
+    """Whether *stream* is a terminal; with ``LOG_STDOUT`` `sys.stdout` is no stream."""
+    isatty = getattr(stream, "isatty", None)
+    return isatty is not None and bool(isatty())
+
+
 # -- middlewares ---------------------------------------------------------------------------------------------
 
 

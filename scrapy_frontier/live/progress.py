@@ -135,7 +135,7 @@ class Screen:
         self._console = _console(stream)
         self._replaced = {name: getattr(sys, name) for name in ("stderr", "stdout")}
         for name, each in self._replaced.items():
-            if each is not None and each.isatty():
+            if scrapy_internals.is_terminal(each):
                 setattr(sys, name, Above(self, each))
         handlers = (each for each in logging.root.handlers if isinstance(each, logging.StreamHandler))
         self._handlers = [each for each in handlers if each.stream is stream]

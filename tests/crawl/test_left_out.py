@@ -101,7 +101,7 @@ def test_what_pages_ask_for_and_what_urls_look_like(web: Web, run: Run) -> None:
     for host, target in zip((0, 2, 3, 4, 5), over[1:], strict=True):
         web.on("/over", status=302, headers={"Location": target}, host=host)
     seeds = [web.url("/"), named(web, "outside.example", "/inside"), web.url("/over")]
-    settings = {**OBEY, "FRONTIER_SESSION_IDS": "strip", "ROBOTSTXT_OBEY": False}
+    settings = {**OBEY, "FRONTIER_SESSION_IDS": "strip"}
     crawl = run(PageSpider, settings, start_urls=seeds)
     assert crawl.reason == "finished", crawl.log
     refused = ("loop", "growing", "hosts", "private")

@@ -109,6 +109,13 @@ def test_a_line_below_the_log_and_a_table_at_the_end(tmp_path: Path, web: Web, h
     assert ("\x1b[1m" in written) == has_rich
 
 
+def test_prints_that_go_into_the_log_do_no_harm(tmp_path: Path, web: Web) -> None:
+    written = on_terminal([*command(tmp_path, web), "-s", "LOG_STDOUT=1"], tmp_path)
+    assert written.count("[stdout] INFO: printed") == 41
+    assert "resting" in written
+    assert "Spider closed (finished)" in written
+
+
 @pytest.mark.parametrize("how", ["no terminal", "dumb", "no interval"])
 def test_it_is_quiet_elsewhere(tmp_path: Path, web: Web, how: str) -> None:
     run = command(tmp_path, web, "{'LOGSTATS_INTERVAL': 0}" if how == "no interval" else "{}")
