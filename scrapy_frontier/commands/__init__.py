@@ -6,30 +6,18 @@ command does is imported when it runs. `COMMANDS` is the one list of them.
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING, NamedTuple
+import argparse
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable
-    from typing import TypedDict
-
-if TYPE_CHECKING:
-
-    class Option(TypedDict, total=False):
-        action: str
-        default: None
-        type: Callable[[str], object]
-        metavar: str
-        choices: list[str]
-        help: str
+    from collections.abc import Mapping
 
 
 class Spec(NamedTuple):
-    """A command: what follows its name, how many arguments that is, its options, and what it does.
+    """A command: what it does, the arguments that follow its name, and its options.
 
     The function of the same name in *module* does it (``import_`` for ``import``). With ``--json`` one that
     tells lines gives JSON Lines, all else one document.
@@ -38,8 +26,6 @@ class Spec(NamedTuple):
     module: str
     does: str
     arguments: str = ""
-    least: int = 0
-    most: int | None = 0
     options: tuple[str, ...] = ()
 
 
@@ -47,39 +33,35 @@ COMMANDS: dict[str, Spec] = {
     "stats": Spec("look", "pages by state, hosts, attempts, size on disk"),
     "hosts": Spec("look", "hosts, most queued pages first", options=("limit",)),
     "queue": Spec("look", "what comes next, in order", options=("limit", "host", "due")),
-    "find": Spec("look", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since")),
-    "why": Spec("look", "why a page is in its state, in a sentence", "URL", 1, 1, ("record",)),
-    "links": Spec(
-        "graph", "links of a page, or all in a file", "[URL]", 0, 1, ("in", "out", "limit", "graph")
-    ),
+    "find": Spec("look", "pages whose URL matches", "[REGEXP]", ("limit", "changed-since")),
+    "why": Spec("look", "why a page is in its state, in a sentence", "URL", ("record",)),
+    "links": Spec("graph", "links of a page, or all in a file", "[URL]", ("in", "out", "limit", "graph")),
     "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit")),
-    "report": Spec("report", "the whole crawl as charts on one page of HTML", "FILE", 1, 1),
-    "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file", "pattern", "force")),
+    "report": Spec("report", "the whole crawl as charts on one page of HTML", "FILE"),
+    "add": Spec("steer", "queue pages", "URL...", ("priority", "file", "pattern", "force")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match", "force")),
-    "forget": Spec("steer", "remove all that is known of a page", "[URL]", 0, 1, ("host",)),
-    "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", 2, 2, ("yes",)),
-    "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1, ("yes",)),
-    "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1, ("yes",)),
+    "forget": Spec("steer", "remove all that is known of a page", "[URL]", ("host",)),
+    "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", ("yes",)),
+    "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", ("yes",)),
+    "unblock": Spec("steer", "visit a blocked host again", "HOST", ("yes",)),
     "pause": Spec("steer", "have a running crawl hand out nothing more; it stays open"),
     "resume": Spec("steer", "have a paused crawl go on"),
     "stop": Spec("steer", "have a running crawl end, as by Ctrl-C"),
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
     "check": Spec("maintain", "is everything as it must be?", options=("repair",)),
-    "export": Spec("maintain", "the frontier, or one host, into a file", "FILE", 1, 1, ("host",)),
+    "export": Spec("maintain", "the frontier, or one host, into a file", "FILE", ("host",)),
     "import": Spec(
         "maintain",
         "fill an empty directory from such a file; or take an old queue along",
         "[FILE]",
-        0,
-        1,
         ("jobdir", "redis"),
     ),
 }
 
 # Options of some commands, as argparse takes them. No help has a colon: if one ends a
 # line, Scrapy makes that line a heading.
-_SWITCH: Option = {"action": "store_true", "default": None}
-OPTIONS: dict[str, Option] = {
+_SWITCH: dict[str, Any] = {"action": "store_true", "default": None}
+OPTIONS: dict[str, dict[str, Any]] = {
     "limit": {
         "type": int,
         "metavar": "N",
@@ -108,14 +90,11 @@ OPTIONS: dict[str, Option] = {
     "yes": {**_SWITCH, "help": "do not ask; order it of an unknown host, too"},
 }
 # Options that every command takes.
-COMMON: dict[str, Option] = {
+COMMON: dict[str, dict[str, Any]] = {
     "spider": {"metavar": "NAME", "help": "use the settings of this spider"},
     "dir": {"metavar": "DIR", "help": "the frontier's directory, or a JOBDIR"},
     "json": {"action": "store_true", "help": "JSON instead of text; JSON Lines for lists"},
 }
-
-
-_HELP_AT = 26  # column of an option's explanation
 
 
 class Command(ScrapyCommand):
@@ -141,13 +120,7 @@ class Command(ScrapyCommand):
         self._parser = parser
         # argparse would print the help of all commands before it has read which is meant.
         parser.add_argument("-h", "--help", action="store_true", help="show this help message and exit")
-        group = parser.add_argument_group(title="Frontier Options")
-        for name, how in COMMON.items():
-            group.add_argument(f"--{name}", **how)
-        for name, how in OPTIONS.items():
-            takers = ", ".join(command for command, spec in COMMANDS.items() if name in spec.options)
-            option: Option = {**how, "help": f"{how['help']} ({takers})"}
-            group.add_argument(f"--{name}", **option)
+        _add(parser.add_argument_group(title="Frontier Options"), COMMON)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Reads the options as Scrapy does; `UsageError` names a setting that should be a dict."""
@@ -170,44 +143,40 @@ class Command(ScrapyCommand):
         if not args:
             self._parser.print_help() if opts.help else print(overview())
             return
-        name, arguments = args[0], args[1:]
-        if opts.help and name in COMMANDS:
-            print(description(name))
+        name = args[0]
+        if name not in COMMANDS:
+            raise UsageError(f"there is no command {name!r}; there are: {', '.join(COMMANDS)}")
+        if opts.help:
+            print(parser_of(name).format_help(), end="")
             return
-        refuse_nonsense(name, arguments, opts)
+        parser_of(name).parse_intermixed_args(args[1:], opts)
         from .call import run
 
         assert self.settings is not None
-        self.exitcode = run(COMMANDS[name], name, arguments, opts, self.settings)
+        self.exitcode = run(COMMANDS[name], name, opts, self.settings)
 
 
-def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -> None:
-    """Raises `UsageError` for what argparse lets through: unknown commands and options, options that the
-    command *name* does not take, too few or too many arguments."""
-    spec = COMMANDS.get(name)
-    unknown = [argument for argument in arguments if argument.startswith("--")]
-    if name.startswith("-") or unknown:
-        option = unknown[0] if unknown else name
-        likely = _likely(option, (*COMMON, *OPTIONS), "--") or "; see `scrapy frontier --help`"
-        raise UsageError(f"there is no option {option}{likely}")
-    if spec is None:
-        raise UsageError(
-            f"there is no command {name!r}{_likely(name, COMMANDS)}; there are: {', '.join(COMMANDS)}"
-        )
-    for option in OPTIONS:
-        if getattr(opts, option.replace("-", "_")) is not None and option not in spec.options:
-            raise UsageError(f"{name} takes no --{option}; write: scrapy frontier {usage(name)}")
-    if len(arguments) < spec.least or (spec.most is not None and len(arguments) > spec.most):
-        raise UsageError(f"write: scrapy frontier {usage(name)}")
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def _likely(written: str, known: Iterable[str], before: str = "") -> str:
-    """Returns the end of a sentence that suggests names of *known*, with *before* in front; or nothing."""
-    from difflib import get_close_matches
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """Returns a parser of what follows the *name* of a command, which raises `UsageError`. An argument is
+    named as in its `Spec`."""
+    spec, about = COMMANDS[name], f"{COMMANDS[name].does[0].upper()}{COMMANDS[name].does[1:]}."
+    parser = _Parser(f"scrapy frontier {name}", description=about, add_help=False, allow_abbrev=False)
+    for word in spec.arguments.split():
+        nargs = "*" if word.endswith("...") else "?" if word.startswith("[") else None
+        parser.add_argument(word, nargs=nargs, metavar=word.strip("[]."))
+    _add(parser, {option: OPTIONS[option] for option in spec.options})
+    _add(parser, {option: {**how, "default": argparse.SUPPRESS} for option, how in COMMON.items()})
+    return parser
 
-    name = written.removeprefix(before).partition("=")[0].lower()
-    found = [before + each for each in get_close_matches(name, list(known), 2)]
-    return f": did you mean {' or '.join(found)}?" if found else ""
+
+def _add(parser: argparse._ActionsContainer, options: Mapping[str, dict[str, Any]]) -> None:
+    for name, how in options.items():
+        parser.add_argument(f"--{name}", **how)
 
 
 def usage(name: str) -> str:
@@ -215,20 +184,6 @@ def usage(name: str) -> str:
     spec = COMMANDS[name]
     options = [f"[--{option}]" for option in spec.options]
     return " ".join([name, *filter(None, [spec.arguments]), *options])
-
-
-def description(name: str) -> str:
-    """Returns the help of a command of `COMMANDS`, within 80 columns."""
-    spec = COMMANDS[name]
-    lines = [f"Usage: scrapy frontier {usage(name)}", "", f"  {spec.does}", "", "Options"]
-    for option, how in {**{each: OPTIONS[each] for each in spec.options}, **COMMON}.items():
-        taken = how.get("metavar", "|".join(how.get("choices", [])))
-        head = f"  --{option} {taken}".rstrip()
-        help_lines = textwrap.wrap(how["help"], 80 - _HELP_AT)
-        if len(head) < _HELP_AT:
-            head = f"{head:{_HELP_AT}}{help_lines.pop(0)}"
-        lines += [head, *(f"{'':{_HELP_AT}}{line}" for line in help_lines)]
-    return "\n".join(lines)
 
 
 def overview() -> str:

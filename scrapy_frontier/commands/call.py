@@ -58,15 +58,20 @@ class Call(NamedTuple):
         return None if self.options.host is None else host_argument(self.project, store, self.options.host)
 
 
-def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: Settings) -> int:
+def run(spec: Spec, name: str, options: argparse.Namespace, settings: Settings) -> int:
     """Runs a command and returns its exit code: its own, 1 after an error, 130 after Ctrl-C. Raises
     `UsageError` alone."""
     module = import_module(f".{spec.module}", __package__)
     command: Callable[[Call], int | None] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
     _stand_in_for_closed()
     output = Output(sys.stdout, as_json=options.json)
-    if options.jobdir is not None and not settings["JOBDIR"]:
-        settings.set("JOBDIR", options.jobdir, "cmdline")
+    jobdir = getattr(options, "jobdir", None)
+    if jobdir is not None and not settings["JOBDIR"]:
+        settings.set("JOBDIR", jobdir, "cmdline")
+    arguments = []
+    for word in spec.arguments.split():
+        given = getattr(options, word)
+        arguments += given if isinstance(given, list) else [] if given is None else [given]
     try:
         project = Project(settings, options.dir, options.spider, f"scrapy frontier {name}")
         code = command(Call(project, output, arguments, options))

@@ -95,12 +95,12 @@ def test_what_is_made_in_a_jobdir_for_a_spider_is_its_own(tmp_path: Path) -> Non
 def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
     for arguments, words in (
         (("nothing",), "no command 'nothing'; there are: stats,"),
-        (("stat",), "no command 'stat': did you mean stats?; there are: stats,"),
-        (("exprot", "x.gz"), "did you mean export"),
-        (("stats", "--nothing"), "no option --nothing; see `scrapy frontier --help`\n"),
-        (("hosts", "--limmit", "3"), "no option --limmit: did you mean --limit?\n"),
-        (("stats", "--limit", "3"), "takes no --limit"),
-        (("why",), "why URL"),
+        (("stats", "--nothing"), "unrecognized arguments: --nothing; usage: scrapy frontier stats [--"),
+        (("stats", "--limit", "3"), "unrecognized arguments: --limit 3; usage: "),
+        (("hosts", "--limit", "x"), "argument --limit: invalid int value: 'x'"),
+        (("top", "--by", "x"), "argument --by: invalid choice: 'x'"),
+        (("delay", "a.example"), "the following arguments are required: SECONDS; usage: "),
+        (("why",), "the following arguments are required: URL; usage: "),
         (("stats",), "--dir DIR"),
     ):
         said = run_scrapy(tmp_path, "frontier", *arguments)
@@ -206,7 +206,8 @@ def test_the_help_of_a_command_is_about_that(
     said = frontier(name, "--help")
     assert said.code == 0
     assert said.out == frontier("help", name).out
-    assert said.out.startswith(f"Usage: scrapy frontier {usage(name)}\n\n  {COMMANDS[name].does}\n")
+    assert said.out.startswith(f"usage: scrapy frontier {name} ")
+    assert COMMANDS[name].does[1:] in " ".join(said.out.split())
     told = set(re.findall(r"^  --([\w-]+)", said.out, re.MULTILINE))
     assert told == {"spider", "dir", "json", *COMMANDS[name].options}
     assert max(map(len, said.out.splitlines())) <= 80
