@@ -15,7 +15,7 @@ from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import DATABASE, Store
-from scrapy_frontier.crawl.directory import FILES_LOOK, Upkeep
+from scrapy_frontier.crawl.directory import LOOK_INTERVAL, Upkeep
 
 NOW = 1_700_000_000.0
 PATIENCE = 30.0  # seconds; far more than it takes
@@ -51,7 +51,7 @@ def test_a_sync_that_fails_is_tried_again_and_told_once(
     store = Counted(tmp_path)
     store.failures = 2
     with caplog.at_level(logging.ERROR):
-        upkeep = Upkeep(store, FILES_LOOK / 2)
+        upkeep = Upkeep(store, LOOK_INTERVAL / 2)
         until = time.monotonic() + PATIENCE
         while not store.syncs:
             assert time.monotonic() < until, "it is not tried again"
@@ -102,7 +102,7 @@ def test_a_directory_that_went_is_told_to_who_writes_and_to_nobody_else(
     store = Store(tmp_path / "frontier")
     frontier = Frontier(store, NOW)
     with caplog.at_level(logging.ERROR):
-        upkeep = Upkeep(store, FILES_LOOK / 2)
+        upkeep = Upkeep(store, LOOK_INTERVAL / 2)
         shutil.rmtree(tmp_path / "frontier")
         wait_for_no_thread()
         upkeep.stop()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from ..core.errors import FrontierUnreadable
-from ..core.store.leveldb import CRAWL, MappedFiles, no_directory
+from ..core.store.leveldb import CRAWL, no_directory
 from ..core.store.leveldb import has_database as has_database
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def homes_in(jobdir: Path) -> dict[str, Path]:
 
 
 SYNC_INTERVAL = 5.0  # seconds between two syncs to the disk: what a power cut may cost
-FILES_LOOK = 0.25  # seconds between two looks at the files
-FILES_LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while they stay the same
+LOOK_INTERVAL = 1.0  # seconds between two looks at the directory
 
 
 def open_store(
@@ -100,25 +99,22 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
     if store is None:
         return
     directory = store.directory
-    synced_at, has_failed, pause = time.monotonic(), False, FILES_LOOK
-    with MappedFiles(directory / "leveldb") as files:
-        while store is not None:
-            if not store.look():  # the next write raises
+    synced_at, has_failed = time.monotonic(), False
+    while store is not None:
+        if not store.look():  # the next write raises
+            return
+        try:
+            if time.monotonic() - synced_at >= sync_interval:
+                synced_at = time.monotonic()
+                store.sync()
+        except OSError as error:  # no descriptor is free, say: it may work the next time
+            if not store.look():  # removed meanwhile
                 return
-            try:
-                pause = FILES_LOOK if files.look() else min(2 * pause, FILES_LOOK_IDLE)
-                if time.monotonic() - synced_at >= sync_interval:
-                    synced_at = time.monotonic()
-                    store.sync()
-            except OSError as error:  # no descriptor is free, say: it may work the next time
-                if not store.look():  # removed meanwhile
-                    return
-                if not has_failed:
-                    words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
-                    logger.error(words, directory, error)
-                has_failed, pause = True, FILES_LOOK
-            del store  # the thread keeps no store alive
-            until_sync = max(synced_at + sync_interval - time.monotonic(), 0.0)
-            if stopped.wait(min(pause, until_sync)):
-                return
-            store = find()
+            if not has_failed:
+                words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
+                logger.error(words, directory, error)
+            has_failed = True
+        del store  # the thread keeps no store alive
+        if stopped.wait(min(LOOK_INTERVAL, sync_interval)):
+            return
+        store = find()

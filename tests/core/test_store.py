@@ -1,6 +1,5 @@
 """The store: opened by one process at a time, never deleted, never recreated; every failure has a remedy."""
 
-import fcntl
 import os
 import shutil
 import signal
@@ -142,21 +141,11 @@ def test_a_second_open_in_the_same_process_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FrontierLocked) as refused:
         Store(tmp_path)
     assert str(refused.value) == (
-        f"{tmp_path} is open in this process already, by a crawl: give each crawl a JOBDIR or FRONTIER_DIR "
-        "of its own"
+        f"{tmp_path} is open in this process already, or in one of another container (a crawl): close it "
+        "first, or use another FRONTIER_DIR"
     )
     store.close()
     Store(tmp_path).close()
-
-
-def test_a_holder_of_another_container_may_have_our_process_id(tmp_path: Path) -> None:
-    """Two containers with one volume: in each the crawl is process 1, as a rule."""
-    with (tmp_path / "frontier.lock").open("w+") as lock:
-        lock.write(f"{os.getpid()}\na crawl\n")
-        lock.flush()
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(FrontierLocked, match=f"process {os.getpid()} of another container or machine"):
-            Store(tmp_path)
 
 
 OPEN_IN_ANOTHER_PROCESS = """

@@ -4,21 +4,18 @@
 given up as soon as any code in the process opens and closes its ``LOCK`` file, so ``frontier.lock`` is held
 besides, with ``flock``. That file has three lines: the process id, what the process does there, and ``new``
 until a database was made, which tells a frontier that is about to begin from one whose database was removed.
-`MappedFiles` keeps files in use while LevelDB deletes them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
-import mmap
 import os
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 try:
@@ -41,105 +38,13 @@ from .keys import FORMAT_VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from typing_extensions import Self
-
-
-class RawRows(Protocol):
-    """An iterator that stands on a row, or on none: at first, and behind the last. `seek` goes to the first
-    row that is no less; `key`, `value` and `next` raise unless it is `valid`, all do on damaged blocks."""
-
-    def seek(self, target: bytes) -> None: ...
-    def valid(self) -> bool: ...
-    def key(self) -> bytes: ...
-    def value(self) -> bytes: ...
-    def next(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class WriteBatch(Protocol):
-    """What is written at once, by `write`; `clear` leaves it empty, to be filled again."""
-
-    def put(self, key: bytes, value: bytes) -> None: ...
-    def delete(self, key: bytes) -> None: ...
-    def clear(self) -> None: ...
-    def write(self) -> None: ...
-
 
 class Readable(Protocol):
     """A database as it is, or as it was at a snapshot, for which what is deleted is kept until `close`."""
 
     def get(self, key: bytes, *, verify_checksums: bool = False) -> bytes | None: ...
-    def raw_iterator(self, *, verify_checksums: bool = False) -> RawRows: ...
+    def raw_iterator(self, *, verify_checksums: bool = False) -> Any: ...
     def close(self) -> None: ...
-
-
-class Database(Readable, Protocol):
-    """An open ``plyvel.DB``; once it is ``closed`` every method but ``close`` raises `RuntimeError`."""
-
-    closed: bool
-
-    def write_batch(self, *, sync: bool = False) -> WriteBatch: ...
-    def snapshot(self) -> Readable: ...
-    def get_property(self, name: bytes) -> bytes | None: ...
-    def compact_range(self, *, start: bytes, stop: bytes) -> None: ...
-
-
-_NO_ACCESS = 0
-_FAILED = ctypes.c_void_p(-1).value
-_libc = ctypes.CDLL(None)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
-_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-
-
-class MappedFiles:
-    """Keeps each table and log of the LevelDB database in *directory* in use, so that deleting one costs
-    nothing.
-
-    LevelDB 1.22, which comes with plyvel, deletes files under the lock that all reads and writes take, and
-    the file system may need 0.4 ms a megabyte to free one (ext4): after a compaction the crawl would stand
-    still for 30 ms. A file that is in use is freed when it is unmapped, which `look` does: call it a few
-    times a second in a thread of its own. A context manager, which unmaps all at the end.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._held: dict[str, int] = {}  # addresses
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._hold(set())
-
-    def look(self) -> bool:
-        """Unmaps files that were deleted and maps new ones; returns whether there were any. 0.1 ms for a
-        hundred files, and 20 us a new one. Raises `OSError`."""
-        names = os.listdir(self._directory)  # noqa: PTH208 - hundreds, several times a second
-        wanted = {name for name in names if name.endswith((".ldb", ".log"))}
-        has_changed = wanted != self._held.keys()
-        self._hold(wanted)
-        return has_changed
-
-    def _hold(self, names: set[str]) -> None:
-        for name in self._held.keys() - names:
-            _libc.munmap(self._held.pop(name), mmap.PAGESIZE)
-        for name in names - self._held.keys():
-            with contextlib.suppress(OSError):  # it is gone already
-                address = _map(self._directory / name)
-                if address != _FAILED:
-                    self._held[name] = address
-
-
-def _map(path: Path) -> int:
-    """Maps a page of *path* and returns its address: in use without a descriptor, which `mmap.mmap` would
-    keep."""
-    with path.open("rb", buffering=0) as file:
-        address: int = _libc.mmap(None, mmap.PAGESIZE, _NO_ACCESS, mmap.MAP_PRIVATE, file.fileno(), 0)
-    return address
 
 
 DATABASE = "leveldb"
@@ -188,12 +93,6 @@ class Lock:
         self.had_database = _is_marked_made(self._file.read())
         self._write(self.had_database)
         _held_here.add(self)
-
-    def is_of(self, directory: Path) -> bool:
-        """Tells whether it is open and of this *directory*, by whatever path."""
-        with contextlib.suppress(OSError, ValueError):  # it was removed, or is closed
-            return os.path.samestat(os.fstat(self._file.fileno()), (directory / _LOCK).stat())
-        return False
 
     def database_made(self) -> None:
         """Notes that there is a database: from now on opening a missing one raises `FrontierUnreadable`."""
@@ -298,16 +197,15 @@ def no_directory(path: Path, error: OSError) -> str:
 
 
 def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
-    if any(lock.is_of(directory) for lock in list(_held_here)):
-        return (
-            f"{directory} is open in this process already, by {user}: give each crawl a JOBDIR or "
-            "FRONTIER_DIR of its own"
+    where, remedy = f"process {holder}" if holder else "another process", "wait until it has ended"
+    if holder == str(os.getpid()):
+        where, remedy = (
+            "this process already, or in one of another container",
+            "close it first",
         )
-    where = f"process {holder} ({user})" if holder else "another process"
-    if holder == str(os.getpid()):  # which has not: a number of another machine, or of another container
-        where = f"process {holder} of another container or machine ({user})"
-    remedy = "stop that crawl first" if user == CRAWL else "wait until it has ended"
-    return f"{directory} is open in {where}: {remedy}, or use another FRONTIER_DIR"
+    elif user == CRAWL:
+        remedy = "stop that crawl first"
+    return f"{directory} is open in {where} ({user}): {remedy}, or use another FRONTIER_DIR"
 
 
 def cause_of(error: BaseException) -> str:
@@ -438,7 +336,8 @@ class Store:
         """Returns the value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged
         files."""
         try:
-            return self._db.get(key, verify_checksums=True)
+            value: bytes | None = self._db.get(key, verify_checksums=True)
+            return value
         except plyvel.Error as error:
             raise _why_not(self.directory / DATABASE, error) from error
 
@@ -453,7 +352,7 @@ class Store:
         for key, row in islice(self._seek(source, prefix, after), limit):
             yield key, row.value()
 
-    def _seek(self, source: Readable, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, RawRows]]:
+    def _seek(self, source: Readable, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, Any]]:
         """Yields the keys under *prefix*, each with the raw iterator of *source* that stands on it.
 
         The convenient iterators of plyvel take damaged blocks for the end of the rows; raw ones raise.
@@ -537,7 +436,8 @@ class Store:
     def snapshot(self) -> Readable:
         """Returns a consistent view of now, readable from any thread. Close it soon, and before the store:
         while it is open LevelDB keeps what was overwritten since."""
-        return self._db.snapshot()
+        snapshot: Readable = self._db.snapshot()
+        return snapshot
 
     def sync(self) -> None:
         """Has the operating system write LevelDB's logs to the disk; for a thread of its own.
@@ -565,12 +465,8 @@ class Store:
         self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
-        """Rewrites all tables without what was overwritten or deleted; about 1 s for 30 MB.
-
-        Raises `FrontierUnwritable`.
-        """
-        self.look()
-        self.check()
+        """Rewrites all tables without what was overwritten or deleted, to measure them; 1 s for 30 MB. Raises
+        `FrontierUnwritable`."""
         self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
         self.write({})  # LevelDB reports a failed compaction to the next write
 
@@ -645,7 +541,7 @@ def repair_files(path: Path) -> None:
         )
 
 
-def _open(path: Path, had_database: bool) -> Database:
+def _open(path: Path, had_database: bool) -> Any:
     if not (path / "CURRENT").exists() and not path.is_file():
         if path.with_name(REPAIRING).exists():
             raise _damaged(path, FileNotFoundError("a repair was interrupted"))
@@ -660,7 +556,6 @@ def _open(path: Path, had_database: bool) -> Database:
         raise _damaged(path, FileNotFoundError("its log is missing, with the newest rows"))
     try:
         buffers = {"write_buffer_size": WRITE_BUFFER, "lru_cache_size": CACHE}
-        database: Database = plyvel.DB(os.fsencode(path), create_if_missing=True, **buffers, **_TABLES)
-        return database
+        return plyvel.DB(os.fsencode(path), create_if_missing=True, **buffers, **_TABLES)
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error
