@@ -164,7 +164,7 @@ def import_(call: Call) -> int | None:
         raise BadExport(
             f"{project.directory} holds a frontier already: write --dir DIR, or `scrapy frontier reset` first"
         )
-    scheme = project.own_scheme("import")
+    scheme = project.own_scheme()
     with (
         source.open("rb"),
         database_files.filling(project.directory) as empty,

@@ -55,14 +55,9 @@ _NOTE = (
 )
 _ONLY_IN_A_CRAWL = (
     "REQUEST_FINGERPRINTER_CLASS ({}) identifies no plain URL outside a crawl, and by another a page would "
-    "be fetched twice: nothing was changed; {}"
+    "be fetched twice: nothing was changed; have the spider yield the URL (with `frontier_force` in its "
+    "meta, to fetch it again), and to move a crawl copy the directory"
 )
-_INSTEAD = {  # by command
-    "add": "have the spider yield the URL",
-    "forget": "to fetch a page again have the spider yield it with `frontier_force` in its meta, or to begin "
-    "anew use `scrapy frontier reset`",
-    "import": "copy the directory of the stopped crawl, or set a fingerprinter that needs no crawl",
-}
 _ADDON_FAILS = (
     "Note: an add-on raises {}: {}; if one sets REQUEST_FINGERPRINTER_CLASS, set it in your settings"
 )
@@ -153,7 +148,7 @@ class Project:
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
                 + self._what_crawls_use()
             )
-        scheme = self.own_scheme("add") if create else self.identities.named_scheme if identified else ""
+        scheme = self.own_scheme() if create else self.identities.named_scheme if identified else ""
         if identified and scheme != self.identities.scheme:
             print(_NOTE.format(scheme), file=sys.stderr)
         anew = self.identities.named_scheme if restore else ""
@@ -270,14 +265,14 @@ class Project:
         cls = function(name, crawler.settings[name], "the path of a class")
         return Identities(build_from_crawler(cls, crawler))
 
-    def own_scheme(self, command: str) -> str:
-        """Returns the key scheme for a *command* that writes by fingerprints.
+    def own_scheme(self) -> str:
+        """Returns the key scheme for a command that writes by fingerprints.
 
         Raises `UsageError` if the project's fingerprinter needs a crawl: by another a page would be fetched
         twice.
         """
         if self.identities.named_scheme != self.identities.scheme:
-            raise UsageError(_ONLY_IN_A_CRAWL.format(self.identities.named_scheme, _INSTEAD[command]))
+            raise UsageError(_ONLY_IN_A_CRAWL.format(self.identities.named_scheme))
         return self.identities.scheme
 
     def find(self, store: Store, url: str) -> PageId | None:

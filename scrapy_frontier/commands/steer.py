@@ -126,7 +126,7 @@ def forget(call: Call) -> int:
     if bool(call.arguments) == (call.options.host is not None):
         raise UsageError("write the URL of a page, or --host HOST")
     project, count = call.project, 0
-    project.own_scheme("forget")
+    project.own_scheme()
     with project.open(identified=True) as store, project.edits(store) as edits:
         host = call.host(store)
         page_id = project.find(store, call.arguments[0]) if host is None else None
@@ -161,23 +161,21 @@ def _ordering(call: Call) -> Iterator[tuple[str, Store, FrontierEdits | RunningC
             if (key := project.queue_of(name)) != name:
                 queues.add(key)  # new pages come there
             if (queues and name not in queues) or not (queues or call.options.yes):
-                raise UnknownHost(_advice(store, name, sorted(queues)))
+                raise UnknownHost(_why_unknown(name, sorted(queues)))
         with project.edits(store) as edits:
             yield name, store, edits
 
 
-def _advice(store: Store, name: str, queues: list[str]) -> str:
-    if queues:
-        listed = ", ".join(queues[:20]) + (f" and {len(queues) - 20:,} more" if len(queues) > 20 else "")
+def _why_unknown(name: str, queues: list[str]) -> str:
+    if not queues:
         return (
-            f"{name} has no queue of its own, and nothing was ordered: its pages belong to {listed}. Write "
-            "that instead, for all the pages in there"
+            f"no page of {name} is known, and nothing was ordered: `scrapy frontier hosts --limit 0` lists "
+            "the hosts; write --yes to have the order wait for its pages"
         )
-    likely = facts.similar_hosts(store, name)
-    meant = f"did you mean {' or '.join(likely)}? " if likely else ""
+    listed = ", ".join(queues[:20]) + (f" and {len(queues) - 20:,} more" if len(queues) > 20 else "")
     return (
-        f"no page of {name} is known, and nothing was ordered: {meant}Write --yes to have the order wait for "
-        f"its pages"
+        f"{name} has no queue of its own, and nothing was ordered: its pages belong to {listed}. Write that "
+        "instead, for all the pages in there"
     )
 
 

@@ -304,24 +304,15 @@ def test_a_host_is_written_as_people_write_it(frontier: Frontiers) -> None:
 
 
 @pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
-@pytest.mark.parametrize(
-    ("name", "suggestion"),
-    [
-        ("nohost", ""),
-        ("h1.exmaple", "did you mean h1.example"),
-        ("http://www.h2.example/x", "did you mean h2.example? "),
-    ],
-)
+@pytest.mark.parametrize("name", ["nohost", "http://www.h2.example/x"])
 def test_an_order_for_a_host_that_nobody_knows_is_refused(
-    frontier: Frontiers, order: tuple[str, ...], name: str, suggestion: str
+    frontier: Frontiers, order: tuple[str, ...], name: str
 ) -> None:
     before = rows(frontier.directory)
     line = (order[0], name, *order[1:])
     said = frontier(*line, "--json")
     assert (said.code, said.json["error"]) == (1, "frontier_unknown_host")
     assert "is known, and nothing was ordered: " in said.err
-    assert suggestion in said.err
-    assert ("did you mean" in said.err) == bool(suggestion)
     assert rows(frontier.directory) == before
 
     assert frontier(*line, "--yes").code == 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from difflib import get_close_matches
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     Trail = list[records.Page | None]  # None for a page whose row is not there
 
 LONGEST_TRAIL = 1000  # pages: longer paths and redirect chains are cut off there
-_MOST_NAMES = 20_000  # hosts that a misspelt one is compared with: half a second
 
 # States that the row of a host counts together.
 OK = (State.DONE, State.REDIRECTED)
@@ -249,15 +247,6 @@ def has_queue(store: Store, name: str) -> bool:
 def queues_of(store: Store, host: str) -> set[str]:
     """Returns the names of the queues that pages with *host* in their URL belong to. Reads all pages."""
     return {host_of_page(page) for _, page in pages(store) if host_of(page.url) == host}
-
-
-def similar_hosts(store: Store, name: str) -> list[str]:
-    """Returns up to three known hosts that are written like *name*; compares 20,000, half a second."""
-    other = name.removeprefix("www.") if name.startswith("www.") else f"www.{name}"
-    if store.get(keys.host_key(other)) is not None:
-        return [other]
-    names = (key[1:].decode(errors="replace") for key, _ in store.scan(keys.HOST, limit=_MOST_NAMES))
-    return get_close_matches(name, [each for each in names if each != name])
 
 
 # -- pages -------------------------------------------------------------------------------------------------
