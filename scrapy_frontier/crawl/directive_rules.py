@@ -25,7 +25,7 @@ from .callback_requests import run_in_slices
 from .codec import copied
 from .fingerprints import page_fingerprint
 from .left_out import left_out_of
-from .link_extractor import LARGE_PAGE, anchors_of, is_text, parse_beside
+from .link_extractor import anchors_of, is_text, parse_beside
 from .meta_keys import DIRECTIVES, NOFOLLOW_META, NOT_INHERITED
 from .meta_values import pattern_and_force_of
 from .private_network import Led, is_from_private, note_led
@@ -77,8 +77,6 @@ class DirectiveRules(Component):
     def _may_have_rels(self, response: Response) -> bool:
         if not self._rels or not is_text(response):
             return False
-        if len(response.body) > LARGE_PAGE:
-            return True  # the search would take 1 ms for 1 MB
         body = response.body.lower()
         return any(rel in body for rel in self._rels)
 

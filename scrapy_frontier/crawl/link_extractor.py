@@ -101,7 +101,7 @@ def _encoding_of(response: HtmlResponse, start: bytes) -> str:
 
 # --- the tree of a page -----------------------------------------------------------------------------------
 
-LARGE_PAGE = 500_000  # bytes; a longer page is parsed in a thread: 10 ms
+LARGE_PAGE = 131_072  # bytes; a longer page is parsed, and its text read, in a thread: 10 ms
 _WINDOW = 16_384  # bytes
 _MOST_ATTRIBUTES = 8_000  # of one element: 60 ms; libxml2 takes the square of them
 _trees: WeakKeyDictionary[HtmlResponse, Any] = WeakKeyDictionary()  # of plain elements
@@ -336,7 +336,6 @@ class FollowRule(NamedTuple):
 # --- digests ----------------------------------------------------------------------------------------------
 
 DIGEST_BYTES = 5  # one change in 2**39 is missed
-LONG_TEXT = 131_072  # bytes of a page; the text of a longer one is read in a thread: 10 ms
 MOST_DIGESTED = 1_048_576  # bytes of a page of which text or links are digested; the body of a larger one is
 CONTENT = b"content"  # the kind of a hash that a spider gives
 _HEAD = b"head"

@@ -19,7 +19,7 @@ from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import CACHED
 from ..crawl.in_flight import CONDITIONAL, ActiveRequest, fetched_of, postpone
-from ..crawl.link_extractor import LONG_TEXT, digest_by, is_digested_by_body, of_head
+from ..crawl.link_extractor import LARGE_PAGE, digest_by, is_digested_by_body, of_head
 from ..crawl.meta_keys import CHANGED, SITEMAP, UNSET
 from ..crawl.revisits import calls_unchanged, end_unchanged
 from .directives import DirectivesMiddleware
@@ -169,7 +169,7 @@ class UnchangedMiddleware(Component):
             if is_parsed and is_digested_by_body(response):
                 words = "%s is too large for FRONTIER_DIGEST, and is digested by its body (said once)"
                 reporter.log_once("digest of a large page", logging.WARNING, words, response)
-            elif self.settings.digest != "body" and len(response.body) > LONG_TEXT:
+            elif self.settings.digest != "body" and len(response.body) > LARGE_PAGE:
                 return await scrapy_internals.in_thread(self._digest, response)
             return self._digest(response)
         except Exception:

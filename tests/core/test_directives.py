@@ -29,7 +29,7 @@ from scrapy_frontier.core.parse.headers import (
     rel_tokens,
     timestamp,
 )
-from scrapy_frontier.core.parse.html import SCAN_LIMIT, Head, scan_head
+from scrapy_frontier.core.parse.html import MOST_TAGS, SCAN_LIMIT, Head, scan_head
 from scrapy_frontier.core.parse.urls import absolute
 
 NOINDEX = "<meta name=robots content=noindex>"
@@ -73,7 +73,7 @@ GOES_ON = (
 IS_OVER = (
     *("text", "<", "<p>", "<body>", "</body>", "</html>", "<h1 hidden>", "<!-- ", "<!--!>", "<title>"),
     *("<title></titles>", "<script>", "<noscript>", "<svg>", "</br>"),
-    *("<template>", '<meta content="', "<linked>", " " * SCAN_LIMIT),
+    *("<template>", '<meta content="', "<linked>", " " * SCAN_LIMIT, "<!---->" * MOST_TAGS),
 )
 
 

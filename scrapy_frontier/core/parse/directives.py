@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -136,14 +136,18 @@ def canonical(head: Head, link_headers: Iterable[str], url: str, has_ajax: bool 
     Link elements are relative to the base of the page, Link headers to *url* (RFC 8288 3.2). With *has_ajax*
     a ``#!`` state is moved to the query.
     """
-    named = [head.absolute(href, url) for href in head.canonicals]
     links = (link for line in link_headers for link in parse_link_header(line))
-    named += [absolute(link.target, url) for link in links if "canonical" in link.rel and not link.anchored]
+    named = chain(
+        (head.absolute(href, url) for href in head.canonicals),
+        (absolute(link.target, url) for link in links if "canonical" in link.rel and not link.anchored),
+    )
     targets = set()
     for target in named:
         if target is not None:
             targets.add((escaped_fragment(target) if has_ajax else None) or without_fragment(target))
-    return targets.pop() if len(targets) == 1 else None
+        if len(targets) > 1:
+            return None
+    return targets.pop() if targets else None
 
 
 class Directives(TypedDict):
