@@ -244,10 +244,6 @@ class Frontier(Learning):
         self.planned = np.zeros(PAGES)  # seconds from the last visit to the next; 0 before the first one
         self.multiplier, self.revisits = 1.0, 0
 
-    @property
-    def policy(self) -> revisit_policy.Adaptive:
-        return revisit_policy.Adaptive(self.multiplier, self.bounds)
-
     def saw(self, pages: np.ndarray, now: float, has_changed: np.ndarray) -> None:
         elapsed = (now - self.visited[pages]) * DAY
         super().saw(pages, now, has_changed)
@@ -273,7 +269,8 @@ class Frontier(Learning):
         if not self.revisits:
             return SHELF_LIFE / DAY
         hints, rate = self.hints[self.world.hosts[page]], self.rates[page] / DAY
-        return self.policy.span(self.world.weights[page], rate, hints.recall) / DAY
+        best = revisit_policy.best_span(self.world.weights[page], rate, self.multiplier, hints.recall)
+        return self.bounds.within(best) / DAY
 
     def value(self, page: int, now: float) -> float:
         hints = self.hints[self.world.hosts[page]]
@@ -288,7 +285,8 @@ class Frontier(Learning):
             host = self.world.hosts[page]
             age, rate = (now - self.visited[page]) * DAY, self.rates[page] / DAY
             weight, precision = self.world.weights[page], self.hints[host].precision
-            if self.policy.is_due_by_hint(weight, rate, precision, age):
+            is_worth = revisit_policy.is_due_by_hint(self.multiplier, weight, rate, precision)
+            if is_worth and age >= self.bounds.shortest:
                 self.due[page] = min(self.due[page], now)
 
 

@@ -19,7 +19,6 @@ from scrapy_frontier.core.revisits.learnt import Starts
 from scrapy_frontier.core.revisits.plans import Plans, RevisitRule
 from scrapy_frontier.core.revisits.policy import (
     FULL_AFTER,
-    Adaptive,
     Bounds,
     Fetched,
     Losses,
@@ -33,6 +32,7 @@ from scrapy_frontier.core.revisits.policy import (
     due_at,
     due_value,
     had_false_304,
+    is_due_by_hint,
     may_send,
     next_multiplier,
     not_modified,
@@ -142,18 +142,17 @@ def test_the_best_span_is_when_a_visit_is_worth_the_multiplier(
 
 
 def test_spans_are_within_bounds_and_due_times_a_little_early() -> None:
-    assert Adaptive(1e9, Bounds(60.0, DAY)).span(1.0, 1 / DAY) == DAY
-    assert Adaptive(0.0, Bounds(60.0, DAY)).span(1.0, 1 / DAY) == 60
+    assert Bounds(60.0, DAY).within(best_span(1.0, 1 / DAY, 1e9)) == DAY
+    assert Bounds(60.0, DAY).within(best_span(1.0, 1 / DAY, 0.0)) == 60
     assert NOW + DAY / 2 < due_at(NOW, DAY) <= NOW + DAY - 2 * HOUR
     assert due_at(NOW, DAY, waits=True) == NOW + DAY
 
 
-def test_a_hint_makes_due_what_is_worth_it_and_rested() -> None:
-    policy = Adaptive(0.6 * DAY, Bounds(HOUR, 45 * DAY))
-    assert policy.is_due_by_hint(1.0, 1 / DAY, 0.9, 2 * HOUR)
-    assert not policy.is_due_by_hint(1.0, 1 / DAY, 0.9, HOUR / 2), "visited just now"
-    assert not policy.is_due_by_hint(1.0, 3 / DAY, 0.9, 2 * HOUR), "changes too fast for what it weighs"
-    assert not policy.is_due_by_hint(9.0, 1 / DAY, 0.4, 2 * HOUR), "a site whose hints are not to be trusted"
+def test_a_hint_makes_due_what_is_worth_it() -> None:
+    worth = 0.6 * DAY
+    assert is_due_by_hint(worth, 1.0, 1 / DAY, 0.9)
+    assert not is_due_by_hint(worth, 1.0, 3 / DAY, 0.9), "changes too fast for what it weighs"
+    assert not is_due_by_hint(worth, 9.0, 1 / DAY, 0.4), "a site whose hints are not to be trusted"
     assert due_value(1.0, 1 / DAY, DAY, 0.0, 0.4) == due_value(1.0, 1 / DAY, DAY)
     assert due_value(1.0, 1 / DAY, DAY, 0.0, 0.9) == pytest.approx(0.9 * DAY)
 

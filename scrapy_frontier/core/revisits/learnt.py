@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.urls import origin_of
 from ..store import keys, records
-from . import change_rates
+from . import change_rates, policy
 from .change_rates import DAY, HintAccuracy, HostChangeRates, Known
 from .plans import ADAPTIVE
-from .policy import FIRST_REVISITS, FIRST_SHARE, Adaptive, Losses, crawl_value, due_value, next_multiplier
+from .policy import FIRST_REVISITS, FIRST_SHARE, Losses, best_span, crawl_value, due_value, next_multiplier
 
 if TYPE_CHECKING:
     from ..hosts.sites import Sites
@@ -153,8 +153,8 @@ class LearntRates:
         """Return the seconds until a page of *host* comes back by "adaptive"."""
         if visits.visits < 2 or not self._multiplier:  # nothing is known of it
             return self._shelf_life
-        policy = Adaptive(self._multiplier, self._bounds)
-        return policy.span(weight, self.rate_of(host, visits), self.hints_of(page).recall)
+        rate, recall = self.rate_of(host, visits), self.hints_of(page).recall
+        return self._bounds.within(best_span(weight, rate, self._multiplier, recall))
 
     def is_due_by_hint(
         self, host: str, page: Page, visits: Visits, plan: Plan, weight: float, now: float
@@ -164,8 +164,9 @@ class LearntRates:
         hints = self.hints_of(page)
         if not self.is_adaptive or not hints.is_trusted or plan.is_fixed:
             return hints.is_trusted
-        policy, rate = Adaptive(self._multiplier, self._bounds), self.rate_of(host, visits)
-        return policy.is_due_by_hint(weight, rate, hints.precision, now - visits.last)
+        is_rested = now - visits.last >= self._bounds.shortest
+        rate = self.rate_of(host, visits)
+        return is_rested and policy.is_due_by_hint(self._multiplier, weight, rate, hints.precision)
 
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
         """Return what puts due pages in order, the larger, the sooner: in days of a page of weight 1.

@@ -236,21 +236,10 @@ class Bounds(NamedTuple):
         return min(max(span, self.shortest), self.longest)
 
 
-class Adaptive(NamedTuple):
-    """The policy "adaptive": a page comes back when a visit is worth the ``multiplier``."""
-
-    multiplier: float
-    bounds: Bounds = Bounds()
-
-    def span(self, weight: float, rate: float, recall: float = 0.0) -> float:
-        """Return the seconds until a page comes back of which nothing is told, within the bounds."""
-        return self.bounds.within(best_span(weight, rate, self.multiplier, recall))
-
-    def is_due_by_hint(self, weight: float, rate: float, precision: float, elapsed: float) -> bool:
-        """Return whether a hint makes the page due now, if the hints of its site are right with chance
-        *precision*: not one that changes too fast for its weight, nor within its shortest span."""
-        is_worth = precision * weight / rate > self.multiplier
-        return precision >= 0.5 and elapsed >= self.bounds.shortest and is_worth
+def is_due_by_hint(multiplier: float, weight: float, rate: float, precision: float) -> bool:
+    """Return whether a hint makes the page due now, if the hints of its site are right with chance
+    *precision*: not one that changes too fast for its weight."""
+    return precision >= 0.5 and precision * weight / rate > multiplier
 
 
 def due_value(weight: float, rate: float, age: float, recall: float = 0.0, precision: float = 0.0) -> float:

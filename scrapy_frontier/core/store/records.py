@@ -862,7 +862,7 @@ SITEMAPS = JsonRow("sitemaps", SiteSitemaps, _check_sitemaps)
 
 # -- the whole frontier ------------------------------------------------------------------------------------
 
-MOST_FORGOTTEN = 1 << 24  # pages behind the last one that is there, which were forgotten
+MOST_FORGOTTEN = 1 << 24  # pages that have left no byte; each other one has many
 
 
 class Totals(NamedTuple):
@@ -927,16 +927,14 @@ COUNTS = Row("counts", "Q" * (6 + len(State)), _counts, _fields_of_counts)
 
 
 def read_counts(store: Store) -> Counts:
-    """The counts as they were committed last, zeros where there are none; a seek. Raises `UnreadableRow`,
-    also for a next page far behind the last one, for which arrays over all pages would take all memory."""
+    """The counts as they were committed last, zeros where there are none. Raises `UnreadableRow`, also for
+    more pages than the files have room for: arrays over all pages would take all memory."""
     stored = store.get(keys.COUNTS)
     if stored is None:
         return Counts.none()
     counts = COUNTS.decode(stored)
-    if counts.next_page > MOST_FORGOTTEN:
-        near = store.keys_of(keys.PAGE, keys.id_bytes(counts.next_page - MOST_FORGOTTEN), 1)
-        if not near or keys.id_in(near[0]) >= counts.next_page:
-            raise _unreadable("counts", stored, ValueError(f"no page is near the next, {counts.next_page}"))
+    if counts.next_page > MOST_FORGOTTEN and counts.next_page - MOST_FORGOTTEN > store.size():
+        raise _unreadable("counts", stored, ValueError(f"no room for {counts.next_page} pages"))
     return counts
 
 
