@@ -378,7 +378,8 @@ def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]
     own method, which is its first argument."""
     scraper = engine_of(crawler).scraper
     own = scraper.handle_spider_output_async
-    scraper.handle_spider_output_async = partial(handle, own)
+    if own.__qualname__ == "Scraper.handle_spider_output_async":  # and not another's
+        scraper.handle_spider_output_async = partial(handle, own)
 
 
 def watch_spider_errors(crawler: Crawler, raised: Callable[[BaseException, Request, Any], None]) -> None:
