@@ -12,6 +12,7 @@ from vectors import NOW, cases, clock
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.parse.directives import (
+    MOST_SAID,
     NO_CONSEQUENCES,
     Consequences,
     Directives,
@@ -228,6 +229,14 @@ def test_lines_and_metas_are_added_up_and_not_joined() -> None:
     assert said(metas=metas) == {"nofollow", "noindex"}
     assert said(metas=metas, agent=None) == {"nofollow"}
     assert said(metas=(("robots", "otherbot: noindex"),)) == {"otherbot"}  # a meta has no agents inside
+
+
+def test_what_is_beyond_16384_characters_says_nothing() -> None:
+    long = "x" * (MOST_SAID - 10)
+    assert said("noindex", long, "nofollow") == {"noindex", long}
+    assert said(metas=(("robots", "noindex"), ("robots", long), ("robots", "nofollow"))) == {"noindex", long}
+    named = ["</a>; rel=canonical", f"<{long}>", "</b>; rel=canonical"]
+    assert canonical(Head(), named, "http://h/") == "http://h/a"
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,24 @@ def robots_directives(
     cancel nothing. Known words need no comma between them, and may have a value (``noindex: true``).
     """
     token = product_token(agent) if agent else ""
-    rules = [rule for line in headers for scope, rule in _scoped(line) if scope in (*_ALL_AGENTS, token)]
-    for name, content in metas:
-        if name and name in ("robots", token):
-            rules += (rule for _, rule in _scoped(content, agents=False))
+    lines = _first(headers)
+    rules = [rule for line in lines for scope, rule in _scoped(line) if scope in (*_ALL_AGENTS, token)]
+    for content in _first(content for name, content in metas if name and name in ("robots", token)):
+        rules += (rule for _, rule in _scoped(content, agents=False))
     return _sum(rules, now)
+
+
+MOST_SAID = 16_384  # characters of all lines of a header, or of all metas of a page: 10 ms
+
+
+def _first(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the first of *lines* that have no more than `MOST_SAID` characters together."""
+    left = MOST_SAID
+    for line in lines:
+        left -= len(line)
+        if left < 0:
+            return
+        yield line
 
 
 # An item of a line. A date may have commas: a piece that begins with a digit, or a month and its day, belongs
@@ -136,7 +149,7 @@ def canonical(head: Head, link_headers: Iterable[str], url: str, has_ajax: bool 
     Link elements are relative to the base of the page, Link headers to *url* (RFC 8288 3.2). With *has_ajax*
     a ``#!`` state is moved to the query.
     """
-    links = (link for line in link_headers for link in parse_link_header(line))
+    links = (link for line in _first(link_headers) for link in parse_link_header(line))
     named = chain(
         (head.absolute(href, url) for href in head.canonicals),
         (absolute(link.target, url) for link in links if "canonical" in link.rel and not link.anchored),
