@@ -97,6 +97,7 @@ class FrontierSettings:
 
         # What comes into the queue, and in which order it leaves
         self.scorer: Final = _scorer(read)
+        self.counts_items: Final = read.choice("FRONTIER_REWARD", ("score", "items")) == "items"
         self.links: Final = read.choice("FRONTIER_LINKS", ("spider", "all", "none"))
         self.follows: Final = read.switch("FRONTIER_FOLLOW", False)
         self.sitemaps: Final = read.switch("FRONTIER_SITEMAPS", False)

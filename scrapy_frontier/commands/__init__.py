@@ -77,7 +77,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "due": {**_SWITCH, "help": "when finished pages come back, soonest first"},
     "changed-since": {"metavar": "SPAN", "help": "only pages new or changed since, as 24h or 7d"},
     "by": {
-        "choices": ["pagerank", "authority", "hub", "cash", "score"],
+        "choices": ["pagerank", "authority", "hub", "cash", "score", "focus"],
         "help": "by which score; else score, the crawl's own",
     },
     "record": {**_SWITCH, "help": "print all that is known of the page, too"},

@@ -113,8 +113,8 @@ def top(call: Call) -> None:
         leaders = islice(scores.leaders(store, found.values, host), limit_of(call, LINES))
         call.output.listing(leaders, document, _TOP_COLUMNS, row)
     if found.ranking is None:
-        unit = "what a seed begins with" if by == "cash" else "an average page"
-        call.output.text(f"{by}, as the crawl kept it; 1 is {unit}.")
+        units = {"cash": "what a seed begins with", "focus": "a page that is good for certain"}
+        call.output.text(f"{by}, as the crawl kept it; 1 is {units.get(by, 'an average page')}.")
     else:
         call.output.text(
             f"{by} of {len(found.values):,} pages by {found.links:,} links, times the average: "

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .hosts.host import Host, HostClock, Trouble
     from .hosts.trouble import Cooled, GivenUpPages
     from .pages.edits import FingerprintOf
+    from .ranking.focus import Focus
     from .ranking.scorer import Scorer
     from .store.leveldb import Store
     from .store.queue_keys import QueuePlace
@@ -192,6 +193,20 @@ class Frontier:
     def page(self, page_id: PageId) -> Page | None:
         """Return all that is known of a page; commits. Raises `UnreadableRow` and `FrontierUnwritable`."""
         return self._page_index.page(page_id)
+
+    @property
+    def focus(self) -> Focus | None:
+        """What has learned from content scores; None without any, or a scorer that does."""
+        scorer = self._scores.scorer
+        return None if scorer is None else scorer.focus
+
+    def begin_focus(self) -> None:
+        """Keep the words of links from now on: a page that is read is about to get a content score."""
+        scorer = self._scores.scorer
+        if scorer is not None and scorer.focus is None:
+            from .ranking.focus import Focus
+
+            scorer.begin_focus(Focus())
 
     def next_due(self) -> float | None:
         """Return when the first finished page comes back (POSIX seconds), None if none does. One seek."""

@@ -178,6 +178,7 @@ class PageFollowing:
         self._enqueuer, self._recognize = follow.enqueuer, follow.enqueuer.recognize
         self._lease = None if follow.links is None else active.lease
         self._found = active.links or PageLinks(self._response.url)
+        self._learns_words = False
         spider = follow.path.crawler.spider
         self._offsite = Offsite(spider, follow.path.receivers or [])
         self._score = getattr(spider, LINK_SCORE, None)
@@ -209,6 +210,8 @@ class PageFollowing:
             self._skipped.add(self._enqueuer.identities.of(request))
             yield
         self._is_too_deep = self._requests.is_too_deep  # as the callback has left it
+        links = self._follow.links
+        self._learns_words = links is not None and links.learns_words(self._response)
         yield from self._read()
         let_go_of_tree(self._response)
         self._hand_over()
@@ -304,6 +307,7 @@ class PageFollowing:
             text=url if enqueuer.knows_texts and fingerprint not in enqueuer.unfiltered else "",
             again=again,
             only_seen=only_seen,
+            anchor=text_of(anchor) if self._learns_words else "",
         )
         if not only_seen:
             self._fill_in(link, rule, anchor)

@@ -373,6 +373,7 @@ class PageLinks:
         self.yielded: dict[Request, Link] = {}
         self.anchors: dict[tuple[str, int], None] = {}
         self.content_score: float | None = None
+        self.texts: dict[str, str] | None = None  # of anchors, by URL; None: not read
         self.count = 0
 
     def flags(self, url: str) -> int:

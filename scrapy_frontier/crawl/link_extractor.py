@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
@@ -220,6 +221,8 @@ def _as_requested(url: str) -> str | None:
 
 
 _ANCHORS = frozenset(("a", "area"))
+_MOST_ANCHORS = 1000
+_LONGEST_TEXT = 100  # characters
 
 
 _content_of = etree.XPath("string()", smart_strings=False)
@@ -249,6 +252,22 @@ def anchors_of(response: HtmlResponse, longest: int) -> Iterator[tuple[str, Anch
 
 
 _AFTER_SCHEME = len("https://")
+
+
+def anchor_texts(response: Response) -> dict[str, str]:
+    """Return the texts of the first `_MOST_ANCHORS` anchors of a page by their URLs, of several to one page
+    the first; 5 us each. None of a large page that nothing has parsed yet."""
+    found: dict[str, str] = {}
+    if not is_text(response):
+        return found
+    if len(response.body) > LARGE_PAGE and not scrapy_internals.has_selector(response):
+        return found
+    absolute = references_of(response)
+    for anchor in islice(tree_of(response).iter("a"), _MOST_ANCHORS):
+        url = absolute(anchor.get("href") or "")
+        if url is not None and url not in found:
+            found[url] = text_of(anchor)[:_LONGEST_TEXT]
+    return found
 
 
 class PageReader:

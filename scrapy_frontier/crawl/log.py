@@ -92,10 +92,14 @@ class Reporter:
         stats.set_value("frontier/hosts", frontier.hosts)
         totals = frontier.totals()
         stats.set_value("frontier/attempts", totals.attempts)
+        if (focus := frontier.focus) is not None:
+            stats.set_value("frontier/focus/good", round(focus.good_of_all, 4))
+            stats.set_value("frontier/focus/good_lately", round(focus.good_lately, 4))
         for state, value in totals.states.items():
             stats.set_value(f"frontier/pages/{state}", value)
 
 
+_ENOUGH = 200  # pages with equal scores
 _MOST_COUNTED = 10_000  # pages that wait for room: 4 ms
 
 
@@ -154,8 +158,16 @@ class CrawlLog:
         frontier = self._frontier
         counts = frontier.pending, frontier.leased, frontier.hosts
         ended = others(frontier.totals().states) or "none"
-        words = "Frontier: waiting %d, under way %d, hosts in memory %d; of all runs: %s"
-        self._reporter.log(logging.INFO, words, *counts, ended)
+        words = "Frontier: waiting %d, under way %d, hosts in memory %d; of all runs: %s%s"
+        self._reporter.log(logging.INFO, words, *counts, ended, self._good())
+
+    def _good(self) -> str:
+        """Returns how many of the pages with content scores were good; empty without any."""
+        focus = self._frontier.focus
+        if focus is None or not focus.has_learned:
+            return ""
+        shares = focus.good_lately, focus.latest, focus.good_of_all
+        return "; good: {:.1%} of the last {:,} pages, {:.1%} of all".format(*shares)
 
     def log_news(self) -> None:
         """Logs and counts new rows that cannot be read, and logs each host or origin that was given up."""
@@ -165,6 +177,13 @@ class CrawlLog:
             words = "Set aside %d rows that cannot be read: pages %s; run `scrapy frontier check`"
             pages = ", ".join(map(str, set_aside[:20]))
             self._reporter.log(logging.ERROR, words, len(set_aside), pages)
+        focus = self._frontier.focus
+        if focus is not None and focus.scored >= _ENOUGH and not focus.has_learned:
+            words = (
+                "All %d pages scored so far have the score %g: there is nothing to learn from it which "
+                "pages to fetch first; score the pages you want higher than others"
+            )
+            self._reporter.log_once("focus", logging.INFO, words, focus.scored, focus.lowest)
         words = "Gave up %s: %s; its pages end with that (%d are queued for this host)"
         for host, origin, reason, queued in given_up:
             self._reporter.log(logging.INFO, words, origin or host, reason, queued)

@@ -25,7 +25,7 @@ from ..core.store.keys import LARGEST
 from ..core.store.link_rows import CANONICAL, KINDS, NOFOLLOW
 from . import meta_keys, scrapy_internals
 from .in_flight import ActiveRequest, ActiveRequests, PageLinks
-from .link_extractor import anchors_of, is_text, let_go_of_tree
+from .link_extractor import anchor_texts, anchors_of, is_text, let_go_of_tree
 from .meta_keys import LINK_SCORE
 
 if TYPE_CHECKING:
@@ -54,6 +54,16 @@ class Outlinks:
         self._longest = self.settings.traps.length
 
     # -- while the callback runs -----------------------------------------------------------------------
+
+    def learns_words(self, response: Response) -> bool:
+        """Whether the texts of links on the page of *response* are learned from: once a callback has said
+        what a page is worth, this one too, or if pages are worth their items."""
+        if self._frontier.focus is None:
+            meta = {} if response.request is None else response.request.meta
+            if not self.settings.counts_items and meta.get(meta_keys.CONTENT_SCORE) is None:
+                return False
+            self._frontier.begin_focus()
+        return self._frontier.focus is not None
 
     def collector(
         self, response: Response, active: ActiveRequest, ending: str | None = None
@@ -93,7 +103,9 @@ class Outlinks:
             if meta.get(meta_keys.NOFOLLOW_META):
                 flags |= NOFOLLOW
         if not _is_plain(request) or not self._recognize(url, active.lease, flags, weight):
-            self._active_requests.note_link(request, Link(url=url, flags=flags, weight=weight), found)
+            anchor = found.texts.get(url, "") if found.texts else ""
+            link = Link(url=url, flags=flags, weight=weight, anchor=anchor)
+            self._active_requests.note_link(request, link, found)
             return True
         if ending is None or found.count == 1 or again or (meta and meta_keys.FORCE in meta):
             return True
@@ -222,6 +234,7 @@ class LinkCollector:
     _active: ActiveRequest
     _found: PageLinks
     _ending: str | None
+    _items: int = 0
 
     def __post_init__(self) -> None:
         self.reads_page = self._links.settings.links == "all" and is_text(self._response)
@@ -229,7 +242,11 @@ class LinkCollector:
     def take(self, yielded: Any) -> bool:
         """Note *yielded*; whether it goes on to the scheduler, or the pipelines."""
         if isinstance(yielded, Request):
+            if self._found.texts is None:
+                is_used = self._links.learns_words(self._response)
+                self._found.texts = anchor_texts(self._response) if is_used else {}
             return self._links.note(self._active, self._found, yielded, self._ending)
+        self._items += yielded is not None
         self._note_scores(partial(item_field, yielded))
         return True
 
@@ -237,6 +254,8 @@ class LinkCollector:
         """Note the scores and anchors of the page; yields after each element of it."""
         if self._response.request is not None:
             self._note_scores(self._response.request.meta.get)
+        if self._links.settings.counts_items:
+            self._found.content_score = float(self._items)
         if self.reads_page:
             yield from self._links.note_anchors(self._found, self._response)
 

@@ -16,6 +16,7 @@ from ..parse.urls import origin_of
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, State
 from .facts import find_host, redirects_of, robots_copy
+from .focus import expectation
 from .page_visits import how_often, when_due
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Facts(NamedTuple):
     now: float
     robots: records.RobotsCopy | None
     agent: str
+    expected: str = ""  # what `expectation` says of a queued page
     leased_at: float | None = None
 
 
@@ -64,7 +66,8 @@ def gather(
     host = find_host(store, name, pause_of, now)
     redirects = redirects_of(store, page)
     robots = robots_copy(store, page.url) if agent else None
-    return Facts(page, host, place, redirects, max_attempts, now, robots, agent)
+    expected = "" if place is None or place.is_far else expectation(store, page, place)
+    return Facts(page, host, place, redirects, max_attempts, now, robots, agent, expected)
 
 
 def why(facts: Facts) -> str:
@@ -129,7 +132,8 @@ def _queued(facts: Facts) -> str:
     if until > facts.host.ready_at:
         return f"It waits until {moment(until)} (in {span(until - facts.now)}) for {attempt}."
     again = f"; this will be {attempt}" if facts.page.attempts or until else ""
-    return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{again}."
+    expected = f" {facts.expected}" if facts.expected else ""
+    return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{again}.{expected}"
 
 
 def _held(facts: Facts) -> str:

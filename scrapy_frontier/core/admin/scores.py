@@ -56,15 +56,15 @@ class Leader(NamedTuple):
 
 
 def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
-    """Returns the scores of all pages: ``cash`` or ``score`` as they are kept; ``pagerank``, ``authority`` or
-    ``hub`` computed now, in seconds for millions of links, timed by *clock*. Zeros if no cash is kept. Raises
-    `UnreadableRow`."""
-    if by not in ("cash", "score"):
+    """Returns the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they are kept;
+    ``pagerank``, ``authority`` or ``hub`` computed now, in seconds for millions of links, timed by *clock*.
+    Zeros for what is not kept. Raises `UnreadableRow`."""
+    if by not in ("cash", "score", "focus"):
         return _ranked(store, by, clock)
     pages = facts.known(store)
     if by == "score":
         return ScoresOfPages(kept_scores(store, pages))
-    codes = column(store, "cash", pages)
+    codes = column(store, "expected" if by == "focus" else "cash", pages)
     return ScoresOfPages(np.zeros(pages, np.float32) if codes is None else scores_of(codes))
 
 

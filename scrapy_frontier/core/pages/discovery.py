@@ -261,6 +261,8 @@ class PageIndex:
             payload=link.payload,
             bucket=self._scores.discovered(page_id, link, parent, host.name),
         )
+        if self._scores.codes:
+            batch.rows[host.prefix + sort_key] = self._scores.codes
         if not link.is_plain:
             batch.put_page(page_id, page_of_link(link, parent, now))
             if link.facts.is_in_memory:

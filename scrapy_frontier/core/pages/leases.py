@@ -41,8 +41,8 @@ class Link:
 
     ``again`` queues a further visit of a known page. ``is_named``: the user named the URL; it is never
     refused. ``only_seen``, if not empty, is why the page is made known and not queued. ``parent`` is the page
-    it is on if there is no lease to gather edges. ``bucket`` is its place among equals without a scorer; if
-    it ``is_placed``, also until the scorer knows more than the parent.
+    it is on if there is no lease to gather edges. ``anchor`` is the text of the link. ``bucket`` is its place
+    among equals without a scorer; if it ``is_placed``, also until the scorer knows more than the parent.
     """
 
     fingerprint: bytes = b""
@@ -59,6 +59,7 @@ class Link:
     is_named: bool = False
     only_seen: str = ""
     parent: PageId | None = None
+    anchor: str = ""
     bucket: int = NEUTRAL
     is_placed: bool = False
     facts: RequestFacts = NO_FACTS

@@ -379,6 +379,8 @@ class Leases:
             links, row = encode_links(page_id, lease.edges if state is DONE else outcome.led_to(state))
         if outcome.content_score is not None:
             scores.content_scored(page_id, outcome.content_score)
+        if not is_beside and state in (DONE, GONE):
+            scores.rewarded(page_id, outcome.content_score, state is GONE)
         if is_read:
             scores.parsed(page_id, links, is_beside)
         elif not is_beside:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import decode_or_none
+from ..ranking.focus import WORDS, Focus, codes_of, words_of
 from ..ranking.scorer import buckets, scores_of
 from ..store import keys, queue_keys, records
 from ..store.keys import State, bucket, clamped
@@ -67,6 +69,7 @@ class Rescoring(Scores):
         self._loading: Iterator[None] | None = self._load() if pages else None
         self._late: list[tuple[int, list[int], list[float] | None]] = []  # payments until all is loaded
         self._is_walking = False
+        self._is_stale = False  # pages are to be ranked soon, for more is known of their content
         self._rows_moved = 0  # by the last walk
         self.last_ranking: LastRanking = last_ranking(batch.store) or {}
 
@@ -74,6 +77,9 @@ class Rescoring(Scores):
 
     def discovered(self, page_id: PageId, link: Link, parent: PageId | None, host: str) -> int:
         """Ask the scorer for the score of a new page."""
+        if self.scorer.focus is not None:
+            self.codes = codes_of(words_of(link.url, link.anchor))
+            self.scorer.linked(page_id, self.codes)
         score = self.scorer.discovered(page_id, parent, host, clamped(link.weight))
         its_bucket = max(bucket(score), LEAST_BUCKET)
         if link.is_placed:
@@ -110,6 +116,8 @@ class Rescoring(Scores):
         self._set(page_id, max(queue_keys.sort_key_bucket(sort_key), LEAST_BUCKET) if is_own else _ELSEWHERE)
         self._priorities[page_id] = queue_keys.priority_code(sort_key)
         self._hosts_of[page_id] = self._number(host)
+        if self.scorer.focus is not None and (codes := self.scorer.codes(page_id)):
+            self._batch.rows[queue_keys.queue_prefix(host) + sort_key] = codes
 
     def waits(self, page_id: PageId) -> None:
         """Leave the page alone until it is `queued` again."""
@@ -126,6 +134,15 @@ class Rescoring(Scores):
         score = clamped(content_score)
         self.scorer.content_scored(page_id, score)
         self._batch.rows[keys.content_key(page_id)] = records.CONTENT.encode(score)
+
+    def rewarded(self, page_id: PageId, content_score: float | None, is_gone: bool) -> None:
+        """Tell the scorer; a page without a score is worth 1, and one that *is_gone* nothing."""
+        focus = self.scorer.focus
+        if focus is not None and page_id < keys.FIRST_VISIT:
+            had_learned = focus.has_learned
+            score = 1.0 if content_score is None else clamped(content_score)
+            self.scorer.rewarded(page_id, None if is_gone else score)
+            self._is_stale |= focus.has_learned and not had_learned
 
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
         """Tell the scorer of all links that pay: not those with nofollow, nor those of weight 0."""
@@ -182,6 +199,7 @@ class Rescoring(Scores):
     def _move(self, name: str, pairs: list[tuple[bytes, bytes]]) -> int:
         """Move rows of one host from one sort key to another; leased pages keep their row."""
         host, rows = self._hosts.to_rekey(name, pairs), self._batch.rows
+        has_codes = self.scorer.focus is not None
         prefix = queue_keys.queue_prefix(name)
         if host is not None:
             if host.leased:
@@ -190,7 +208,7 @@ class Rescoring(Scores):
                 self.moved.add(host)
         for before, after in pairs:
             rows[prefix + before] = None
-            rows[prefix + after] = b""
+            rows[prefix + after] = self.scorer.codes(queue_keys.sort_key_id(after)) if has_codes else b""
             self._buckets[queue_keys.sort_key_id(after)] = queue_keys.sort_key_bucket(after)
         return len(pairs)
 
@@ -215,9 +233,18 @@ class Rescoring(Scores):
             return False
         counts, last, growth = self._batch.counts, self.last_ranking, self.scorer.growth
         read, pages = counts.states[State.DONE], counts.next_page
+        if self._is_stale and pages >= _FIRST_RANKING:
+            return True
         return read >= max(_FIRST_RANKING, last.get("read", 0) * growth) or pages >= max(
             _FIRST_RANKING, last.get("pages", 0) * growth
         )
+
+    def rank_now(self) -> RankRun:
+        """As `Scores.rank_now`; also has the words read of queued pages whose links are not kept."""
+        run, self._is_stale = super().rank_now(), False
+        queued = np.flatnonzero(np.frombuffer(self._buckets[:], np.uint16) >= LEAST_BUCKET)
+        run.without_codes = self.scorer.without_codes(queued).tolist()
+        return run
 
     def adopt(self, run: RankRun, clock: Callable[[], float], rows: int) -> Iterator[float]:
         """Take over the ranking, move the queue rows that are too far off, keep the columns."""
@@ -227,7 +254,7 @@ class Rescoring(Scores):
         self._rows, self._rows_moved, self._is_walking = rows, 0, True
         read = self._batch.counts.states[State.DONE]
         yield 0.0
-        for slices in (self._walk(), self._save()):
+        for slices in (self._keep_codes(run.codes), self._walk(), self._save()):
             for _ in slices:
                 self._batch.commit()
                 self.place_moved(clock())
@@ -252,10 +279,24 @@ class Rescoring(Scores):
         self._batch.commit()
         run.is_adopted = True
 
+    def _keep_codes(self, codes: dict[int, bytes]) -> Iterator[None]:
+        """Keep what was read beside the ranking, for the next one, which is due at once."""
+        for number, (page_id, found) in enumerate(codes.items()):
+            if self._buckets[page_id] >= LEAST_BUCKET:
+                self.scorer.linked(page_id, found)
+                self._is_stale = True
+            if number % self._rows == 0:
+                yield
+
     def keep_ranking(self, about: LastRanking) -> None:
         """Note in the open batch what the last ranking was."""
         self.last_ranking = about
         self._batch.rows[keys.RANKING] = records.encode_ranking(about)
+        self._keep_model()
+
+    def _keep_model(self) -> None:
+        if self.scorer.focus is not None:
+            self._batch.rows[keys.FOCUS] = self.scorer.focus.encode()
 
     def _walk(self) -> Iterator[None]:
         """Move the rows that are more than ``worth_moving`` buckets off, so many ``_rows`` a slice."""
@@ -300,6 +341,9 @@ class Rescoring(Scores):
 
     def _load(self) -> Iterator[None]:
         pages = self._pages_at_start
+        model = decode_or_none(Focus.decode, self._batch.store.get(keys.FOCUS))
+        if model is not None:
+            self.scorer.begin_focus(model)
         for rows in self._slices(keys.COLUMN, 40):
             for key, value in rows:
                 name, first = records.split_column_key(key) or ("", pages)
@@ -315,6 +359,10 @@ class Rescoring(Scores):
             yield
         for rows in self._slices(keys.QUEUE):
             self._found(queue_keys.split_queue_row(key, value) for key, value in rows)
+            for key, value in rows:
+                page_id = queue_keys.sort_key_id(key)
+                if len(value) == 2 * WORDS and page_id < self._pages_at_start:
+                    self.scorer.linked(page_id, value)
             yield
         for rows in self._slices(keys.WAITING):
             self._found(queue_keys.split_waiting_row(key, value) for key, value in rows)
@@ -343,6 +391,7 @@ class Rescoring(Scores):
     def save(self) -> None:
         """Write the columns; about 30 ms a million pages."""
         if self.is_loaded:
+            self._keep_model()
             for _ in self._save():
                 self._batch.commit()
 

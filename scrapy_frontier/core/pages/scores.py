@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..store import keys
+from ..errors import decode_or_none
+from ..store import keys, records
 from ..store.keys import NEUTRAL
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class RankRun:
         self.links = self.moved = 0
         self.seconds = 0.0  # spent on ranking
         self.is_adopted = False
+        self.without_codes: Sequence[int] = ()  # queued pages for which `focus.codes_of` are to be read
+        self.codes: dict[int, bytes] = {}
 
     def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
         """Do the slow part; a thread may iterate this and hand over what it yields.
@@ -100,7 +103,19 @@ class RankRun:
             raise Stopped
         if ranking is not None:
             self.prepared = scorer.prepare(ranking)
+            self._read_codes(stop)
             self.ranking = ranking
+
+    def _read_codes(self, stop: Callable[[], bool]) -> None:
+        """Read the URLs of queued pages of which no more is known; 20 us each."""
+        from ..ranking.focus import codes_of, words_of
+
+        for page_id in self.without_codes:
+            if stop():
+                raise Stopped
+            page = decode_or_none(records.decode_page, self._snapshot.get(keys.page_key(page_id)))
+            if page is not None:
+                self.codes[page_id] = codes_of(words_of(page.url))
 
     def close(self) -> None:
         """Release the snapshot, after the end of `compute`."""
@@ -114,6 +129,7 @@ class Scores:
     """
 
     scorer: Scorer | None = None
+    codes = b""  # of the words of the link that was `discovered` last, for its queue row
     is_loaded = True  # whether all that a scorer knew of earlier runs is back
 
     def __init__(self, batch: Batch) -> None:
@@ -150,6 +166,9 @@ class Scores:
 
     def content_scored(self, page_id: PageId, content_score: float) -> None:
         """Keep the content score of a page, in the open batch."""
+
+    def rewarded(self, page_id: PageId, content_score: float | None, is_gone: bool) -> None:
+        """Learn from a page that was read for the first time, or that *is_gone*, what pages are worth."""
 
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
         """Pay the targets of the links of a page, and move those whose score changes by enough.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from .focus import Focus
     from .pagerank import Ranking, Stop, Weights
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Scorer:
     # and .37 with 256 (asu, 20 % of the pages).
     worth_moving = 96
     growth = 1.25  # a ranking is due when this many times as many pages are known, or read
+    focus: Focus | None = None  # what learns from content scores; None until there are some
     columns: tuple[str, ...] = ()  # names of what must outlive a restart: 16 bits a page each
 
     def discovered(
@@ -103,6 +105,23 @@ class Scorer:
     def content_scored(self, node: int, content_score: float) -> None:
         """Note the content score of a page, at least 0; pages without one have 1. It counts from the next
         ranking, and the next time the page is `parsed`."""
+
+    def begin_focus(self, focus: Focus) -> None:
+        """Have *focus* learn from content scores; a scorer that learns nothing ignores it."""
+
+    def linked(self, node: int, codes: bytes) -> None:
+        """Keep the `focus.codes_of` the link that found a page; called only once there is a ``focus``."""
+
+    def codes(self, node: int) -> bytes:
+        """Return what `linked` was given for a queued page; empty if that is not kept."""
+        return b""
+
+    def without_codes(self, nodes: Ints) -> Ints:
+        """Return those of the queued *nodes* for which `linked` should be called."""
+        return nodes[:0]
+
+    def rewarded(self, node: int, content_score: float | None) -> None:
+        """Learn what a page that was read for the first time is worth; None for one that is gone."""
 
     def current_scores(self, nodes: Ints) -> Floats | None:
         """Return the scores that the queue rows of *nodes* should have; None if scores never change."""

@@ -1,0 +1,50 @@
+"""Explains in a sentence what content a queued page is expected to have, and which words say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import decode_or_none
+from ..store import keys
+
+if TYPE_CHECKING:
+    from ..store.leveldb import Store
+    from ..store.queue_keys import QueuePlace
+    from ..store.records import Page
+
+_MOST = 4  # words on each side
+_LEAST = 0.05  # a weight that is told
+
+
+def expectation(store: Store, page: Page, place: QueuePlace) -> str:
+    """Return the sentence, as of the last ranking or clean stop; empty if nothing was learned.
+
+    The words of the link's text are only kept as codes: together they are "the text of the link".
+    """
+    stored = store.get(keys.FOCUS)
+    if stored is None:
+        return ""
+    from ..ranking.focus import Focus, names_of  # loads NumPy
+
+    focus = decode_or_none(Focus.decode, stored)
+    if focus is None or not focus.has_learned:
+        return ""
+    weights: dict[str, float] = {}
+    for name, code in names_of(page.url, store.get(place.key) or b""):
+        weights[name] = weights.get(name, 0.0) + float(focus.weights[code])
+    ordered = sorted(weights.items(), key=_weight)
+    against = [(name, weight) for name, weight in ordered if weight < -_LEAST][:_MOST]
+    speaking = [(name, weight) for name, weight in reversed(ordered) if weight > _LEAST][:_MOST]
+    likely, usual = focus.likely(sum(weights.values())), focus.unknown
+    sides = [f"for it {_listed(speaking)}"] if speaking else []
+    sides += [f"against it {_listed(against)}"] if against else []
+    why = f" ({'; '.join(sides)})" if sides else ""
+    return f"That it is good is expected with {likely:.2g}, of any page with {usual:.2g}{why}."
+
+
+def _weight(named: tuple[str, float]) -> float:
+    return named[1]
+
+
+def _listed(words: list[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} {weight:+.1f}" for name, weight in words)
