@@ -16,6 +16,7 @@ from pathlib import PurePath
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, Spider, signals
 from scrapy.linkextractors import LinkExtractor
 from scrapy.linkextractors.lxmlhtml import LxmlParserLinkExtractor
@@ -273,7 +274,7 @@ def watch_sending(
             each.was_given = True
         scheme = request.url.partition(":")[0]
         if scheme not in pools:
-            pools[scheme] = _watch_pool(handlers, scheme)
+            pools[scheme] = _watch_pool(crawler, handlers, scheme)
         if active is not None and active.is_sending:
             turns = _SENDING_TURNS + (scheme == "https")
             notify = partial(_after_turns, turns, partial(on_sent, request))
@@ -286,14 +287,19 @@ def watch_sending(
     handlers.download_request_async = watched
 
 
-def _watch_pool(handlers: Any, scheme: str) -> bool:
+def _watch_pool(crawler: Crawler, handlers: Any, scheme: str) -> bool:
     """Makes the pool of connections for *scheme* report each one, and send no request a second time by
-    itself when a kept connection breaks, at once whatever the delay; False if there is no pool."""
+    itself when a kept connection breaks, at once whatever the delay; False if there is no pool.
+
+    It still does for a project that may stop downloads (`StopDownload`): connections that are closed for that
+    go back to the pool, and a request on one of them is not sent at all.
+    """
     pool: Any = getattr(handlers._get_handler(scheme), "_pool", None)
     connect = getattr(pool, "getConnection", None)
     if connect is None:
         return False
-    pool.retryAutomatically = False
+    stopping = (signals.headers_received, signals.bytes_received)
+    pool.retryAutomatically = any(_has_listeners_of_project(crawler, signal) for signal in stopping)
     if "getConnection" not in vars(pool):
 
         def watched(*args: Any) -> Any:
@@ -302,6 +308,11 @@ def _watch_pool(handlers: Any, scheme: str) -> bool:
 
         pool.getConnection = watched
     return True
+
+
+def _has_listeners_of_project(crawler: Crawler, signal: object) -> bool:
+    found = liveReceivers(getAllReceivers(crawler.signals.sender, signal))
+    return any(not str(each.__module__).startswith("scrapy_frontier.") for each in found)
 
 
 def _on_connected(connection: Any, notify: Callable[[], None]) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from arrivals import Arrivals
 from scrapy import Request, Spider, signals
+from scrapy.exceptions import StopDownload
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer
 
@@ -306,3 +307,32 @@ def test_a_clock_that_is_set_back_stops_nobody(web: Web, run: Callable[..., Craw
     assert re.findall("WARNING: (FRONTIER_CLOCK.*)", crawl.log) == [
         "FRONTIER_CLOCK went back by 60 min: the crawl goes on as if it had not; mend it (said once)"
     ]
+
+
+RAW = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx"  # in one packet
+
+
+class StoppingSpider(LinkSpider):
+    """Wants no body."""
+
+    name = "stopping"
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **arguments: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **arguments)
+        crawler.signals.connect(spider.stop, signals.headers_received)
+        return spider
+
+    def stop(self) -> None:
+        raise StopDownload(fail=False)
+
+
+def test_connections_that_a_spider_has_closed_break_no_other_request(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    """They go back to Twisted's pool; a host that is fine would rest for what they break."""
+    settings = {"ADDONS": {"scrapy_frontier.Addon": 500}, "DOWNLOAD_DELAY": 0}
+    pages = [web.on(f"/{number}", raw=RAW) for number in range(150)]
+    crawl = run(StoppingSpider, settings, start_urls=pages)
+    assert crawl.stats["frontier/pages/done"] == len(web.visits) == 150
+    assert "downloader/exception_count" not in crawl.stats
