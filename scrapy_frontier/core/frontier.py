@@ -34,6 +34,7 @@ from .pages.scores import Computed, RankRun, Scores
 from .store import queue_keys
 from .store.batch import Batch, BloomFilter
 from .store.keys import NEUTRAL, PageId, State
+from .store.queue_keys import SCORE_BYTES
 from .transitions import Event
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ class Frontier:
     ) -> None:
         rng = options.rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
         self._store = store
-        self._batch = batch = Batch(store, BloomFilter(), options.on_commit)
-        self.was_clean = batch.begin_run(now)
+        self._batch = batch = Batch(
+            store, BloomFilter(options.part), options.on_commit, options.before_commit
+        )
+        self.was_clean = batch.begin_run(now) and not options.was_of_another
         turns = Turns(options.domain_of, options.rates)
         self._troubles = troubles = HostTroubles(batch, options.cooldown, options.give_up_rule, rng)
         self._hosts = hosts = Hosts(
@@ -182,6 +185,16 @@ class Frontier:
             return None
         return host.clock(now)
 
+    def best_head(self, now: float) -> bytes | None:
+        """Return how good the page is that `lease` would hand out, as bytes that sort best first; None: none.
+        O(log hosts)."""
+        host = self._hosts.best(now)
+        return None if host is None or host.head is None else host.head[:SCORE_BYTES]
+
+    def owed(self, page_id: PageId) -> float:
+        """Return what links have paid a page that belongs to another shard."""
+        return self._page_index.owed(page_id)
+
     def is_of_this_run(self, page_id: PageId) -> bool:
         """Return whether a page was discovered since the frontier was opened; true for a further visit."""
         return self._page_index.is_of_this_run(page_id)
@@ -245,9 +258,9 @@ class Frontier:
         """Note that *spider* uses the frontier; returns the spider that used it before."""
         return self._batch.used_by(spider)
 
-    def commit(self) -> None:
-        """Write the open batch atomically. Raises `FrontierUnwritable`."""
-        self._batch.commit()
+    def commit(self, is_needed: bool = False) -> None:
+        """Write the open batch atomically, an empty one if that *is_needed*. Raises `FrontierUnwritable`."""
+        self._batch.commit(is_needed)
 
     # -- pages in --------------------------------------------------------------------------------------
 
@@ -486,17 +499,25 @@ class Frontier:
         is_queued = page is not None and page.state is State.QUEUED
         return self._leases.last_lease(page, page_id, now) if page is not None and is_queued else None
 
+    def end_run(self) -> None:
+        """Commit, and mark the end as clean; nothing but `close` may follow. Leases that are out stay queued.
+        Raises `FrontierUnwritable`."""
+        self._leases.touch_hosts()
+        self._scores.save()
+        self._batch.end_run()
+
     def close(self) -> None:
-        """Commit, mark the end as clean, and close the store, also where that raises `FrontierUnwritable`.
-        Leases that are out stay queued."""
+        """`end_run`, and close the store, also where that raises `FrontierUnwritable`."""
         try:
-            self._leases.touch_hosts()
-            self._scores.save()
-            self._batch.end_run()
+            self.end_run()
         finally:
-            self._store.close()
-            self._batch.seen.let_go()
-            self._scores.let_go()
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close the store without a word: what was not committed is lost."""
+        self._store.close()
+        self._batch.seen.let_go()
+        self._scores.let_go()
 
 
 def _scores_of(scorer: Scorer | None, batch: Batch, hosts: Hosts) -> Scores:

@@ -84,6 +84,7 @@ SITEMAP = Reason("sitemap", "sitemap of {entries}")
 BROKEN_SITEMAP = Reason("sitemap_broken", "sitemap broken after {entries}: {problem}")
 
 # Why a page is only seen
+FOREIGN = Reason("foreign", "it belongs to another shard of the crawl")
 OUT_OF_SCOPE = Reason("scope", "out of scope")
 NOFOLLOW_PAGE = Reason("nofollow_page", "linked by {url}, which says nofollow")
 NOFOLLOW_LINK = Reason("nofollow_link", "linked with rel={rels} by {url}")

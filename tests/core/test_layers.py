@@ -37,13 +37,14 @@ ALLOWED = {
     "settings": {*BELOW_PAGES, "core/pages"},
     "signals": set(),
     "addon": {"settings"},
-    "crawl": {*BELOW_CRAWL, "core/admin"},
+    "shared": {*BELOW_PAGES, "core/pages", "core/frontier"},
+    "crawl": {*BELOW_CRAWL, "core/admin", "shared"},
     "downloadermiddlewares": BESIDE_CRAWL,
     "spidermiddlewares": BESIDE_CRAWL,
     "extensions": BESIDE_CRAWL,
     "spiders": {*BESIDE_CRAWL, "addon"},
     "live": {*BESIDE_CRAWL, "core/admin", "commands"},
-    "commands": {*BESIDE_CRAWL, "core/admin", "addon", "live"},
+    "commands": {*BESIDE_CRAWL, "core/admin", "addon", "live", "shared"},
 }
 ALONE = {"core/frontier.py", "core/transitions.py"}  # a room of its own within a folder
 

@@ -62,6 +62,8 @@ class Hosts:
         self._politeness_of = politeness_of
         self._opened_at = opened_at = batch.opened_at
         self._was_clean = was_clean
+        # Of a host without a row: after a kill it may have been visited all the same, just before.
+        self._no_row = NO_ROW if was_clean else HostRow(visited=opened_at)
         self._serves_due = serves_due
         self.with_due: dict[str, None] = {}
         self.by_name = turns.hosts
@@ -115,7 +117,7 @@ class Hosts:
         key = keys.host_key(name)
         is_new = self._to_load is None and self._batch.seen.is_new(key)
         stored = None if is_new else self._batch.store.get(key)
-        host = self._enter(name, NO_ROW if stored is None else self._row(name, stored))
+        host = self._enter(name, self._no_row if stored is None else self._row(name, stored))
         self._batch.seen.add(key)
         return host
 
@@ -168,7 +170,7 @@ class Hosts:
         beside = self._turns.compact_beside(name)
         if beside is not None and beside != name:  # it is alone in its domain no more
             self._load_compact(beside)
-        is_known = row is not NO_ROW and row != NO_ROW
+        is_known = row is not self._no_row and row != NO_ROW
         is_visit_assumed = is_known and not self._was_clean and row.visited < self._opened_at
         if (
             row.visited > self._latest
@@ -179,6 +181,8 @@ class Hosts:
         if is_visit_assumed:
             row.visited = self._opened_at
         host = Host(name, row, self._politeness_of(name))
+        if row is self._no_row:
+            host.is_kept = False
         if is_known:
             self._troubles.recall(host, self._opened_at)
             host.reset_clock()

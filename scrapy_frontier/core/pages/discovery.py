@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from .. import reasons
 from ..hosts.host import DELAYED, IDLE
 from ..store import keys, queue_keys, records
 from ..store.keys import State
@@ -122,6 +123,10 @@ class PageIndex:
         """Return whether a page was discovered since the frontier was opened; true for a further visit."""
         return page_id >= self._first_of_run
 
+    def owed(self, page_id: PageId) -> float:
+        """Return what links have paid a page that belongs to another shard."""
+        return self._scores.owed(page_id)
+
     def forget_urls(self) -> None:
         """Recognize no URL until it is met again, since some page is not known any more."""
         self._by_url.clear()
@@ -215,6 +220,7 @@ class PageIndex:
                 source.edges.append((page_id, link.flags, link.weight))
             if link.text:
                 is_seen = answer.fate is Fate.SEEN or answer.fate is Fate.REFUSED
+                is_seen = is_seen and link.only_seen != reasons.FOREIGN()  # there is no more to do for it
                 self._remember(link.text, page_id, is_seen)
         return answer
 

@@ -10,7 +10,7 @@ from .. import reasons
 from ..hosts.host import FOREVER
 from ..hosts.politeness import HostSlot
 from ..revisits.policy import differ, may_send
-from ..store.keys import FIRST_VISIT, NEUTRAL, QUEUED, State
+from ..store.keys import FIRST_VISIT, ID_BITS, NEUTRAL, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
 from ..store.records import NO_FACTS, NO_VALIDATORS, Page
 from ..transitions import EXPIRED, RETRIED, Event
@@ -39,6 +39,8 @@ class Link:
     `Page`. ``depth`` counts links from a seed. ``text`` is the URL as it was met, if that alone identifies
     the page: `recognize` knows the page by it.
 
+    ``paid``, if not None, is the score that a page of another shard pays: then no page here is its parent.
+
     ``again`` queues a further visit of a known page. ``is_named``: the user named the URL; it is never
     refused. ``only_seen``, if not empty, is why the page is made known and not queued. ``parent`` is the page
     it is on if there is no lease to gather edges. ``anchor`` is the text of the link. ``bucket`` is its place
@@ -65,6 +67,7 @@ class Link:
     facts: RequestFacts = NO_FACTS
     lastmod: int | None = None
     visit_payload: bytes = b""
+    paid: float | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -82,6 +85,7 @@ class Fate(Enum):
     ABSENT = "absent"  # known and yet to be fetched, but the request is in the memory of one process alone
     SEEN = "seen"  # its page is known, and not queued
     DEFERRED = "deferred"  # kept for later, until a budget has room
+    POSTED = "posted"  # its page belongs to another shard, which is told
     REFUSED = "refused"  # a trap, or beyond what is kept for later
 
 
@@ -101,7 +105,7 @@ class Discovered(NamedTuple):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the link is queued or deferred: ``NEW``, ``VISIT`` or ``DEFERRED``."""
+        """Whether the link is queued, deferred or posted."""
         return self.fate in _TAKEN
 
     @property
@@ -110,7 +114,7 @@ class Discovered(NamedTuple):
         return traps.WORDS.get(self.kind, self.reason)
 
 
-_TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED)
+_TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED, Fate.POSTED)
 
 
 def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
@@ -135,8 +139,8 @@ NO_LEASE = 0  # the id of a lease that none was granted for
 class Lease(HostSlot):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
-    ``page_id`` is opaque to callers. ``node`` is the page whose links gather on it as ``edges``: the same, or
-    for a further visit the page that `Frontier.identify` finds.
+    ``page_id`` and ``node`` are ids within the ``shard``. ``node`` is the page whose links gather on it as
+    ``edges``: the same, or for a further visit the page that `Frontier.identify` finds.
     """
 
     page_id: PageId
@@ -151,6 +155,17 @@ class Lease(HostSlot):
     comes_back: bool = False  # it ended before, and stays so until this visit ends
     node: PageId | None = None
     edges: list[PlainEdge] = field(default_factory=list)
+    shard: int = 0
+
+    @property
+    def public_id(self) -> PageId:
+        """The id of the page for all verbs."""
+        return self.shard << ID_BITS | self.page_id
+
+    @property
+    def public_node(self) -> PageId | None:
+        """The id of the page whose links gather on it, for all verbs."""
+        return None if self.node is None else self.shard << ID_BITS | self.node
 
     @property
     def may_send(self) -> tuple[bytes, bytes]:

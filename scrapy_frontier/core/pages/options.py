@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..hosts.turns import DomainRates
     from ..ranking.scorer import Scorer
     from ..revisits.plans import RevisitRule
-    from ..store.batch import OnCommit
+    from ..store.batch import BeforeCommit, OnCommit
     from .traps import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)
@@ -39,6 +39,9 @@ class FrontierOptions:
     - ``scorer``: what a page is worth; None serves pages of one priority in the order of their discovery.
     - ``revisits``: when finished pages come back; None: never.
     - ``on_commit``: called with the rows of each batch that was written; None stands for a deletion.
+      ``before_commit``: called with the rows that are about to be written, to which it may add some.
+    - ``part``: the frontier is one of so many in the process, and takes so much less memory.
+    - ``was_of_another``: another process had the frontier, and may have asked any host until just now.
     - ``max_uncommitted_pages``: how many pages a kill may repeat. While fewer are leased, ends of pages are
       written together, by `Frontier.commit` at the latest; 0 writes each at once.
     """
@@ -57,6 +60,9 @@ class FrontierOptions:
     scorer: Scorer | None = None
     revisits: RevisitRule | None = None
     on_commit: OnCommit | None = None
+    before_commit: BeforeCommit | None = None
+    part: int = 1
+    was_of_another: bool = False
     max_uncommitted_pages: int = 0
 
     def politeness_of(self, host: str) -> Politeness:

@@ -80,7 +80,10 @@ class Rescoring(Scores):
         if self.scorer.focus is not None:
             self.codes = codes_of(words_of(link.url, link.anchor))
             self.scorer.linked(page_id, self.codes)
-        score = self.scorer.discovered(page_id, parent, host, clamped(link.weight))
+        if link.paid is None:
+            score = self.scorer.discovered(page_id, parent, host, clamped(link.weight))
+        else:
+            score = self.scorer.posted(page_id, host, clamped(link.paid))
         its_bucket = max(bucket(score), LEAST_BUCKET)
         if link.is_placed:
             its_bucket = max(link.bucket, LEAST_BUCKET)
@@ -123,6 +126,10 @@ class Rescoring(Scores):
         """Leave the page alone until it is `queued` again."""
         if page_id < keys.FIRST_VISIT:
             self._set(page_id, _ELSEWHERE)
+
+    def owed(self, page_id: PageId) -> float:
+        """Ask the scorer."""
+        return self.scorer.owed(page_id)
 
     def closed(self, page_id: PageId) -> None:
         """Tell the scorer."""

@@ -57,6 +57,7 @@ class RankRun:
         self.is_adopted = False
         self.without_codes: Sequence[int] = ()  # queued pages for which `focus.codes_of` are to be read
         self.codes: dict[int, bytes] = {}
+        self.shard = 0
 
     def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
         """Do the slow part; a thread may iterate this and hand over what it yields.
@@ -142,6 +143,10 @@ class Scores:
     def discovered(self, page_id: PageId, link: Link, parent: PageId | None, host: str) -> int:
         """Return the bucket of a page that is about to be queued on *host* as a new one."""
         return link.bucket
+
+    def owed(self, page_id: PageId) -> float:
+        """Return what links have paid a page that belongs to another shard."""
+        return 1.0
 
     def opened(self, page_id: PageId, kept: int = 0) -> int:
         """Return the bucket of a page that is about to be queued again; *kept* is the one it had, 0: none."""

@@ -76,6 +76,11 @@ class Mixed(PageRank):
             self._cash[node] = self._rank[node] = 1.0
         return super().discovered(node, parent, host, link_score)
 
+    def posted(self, node: int, host: str, paid: float) -> float:
+        """Take rank and cash to be what the other shard paid."""
+        self._cash[node] = self._rank[node] = super().posted(node, host, paid)
+        return paid
+
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:

@@ -107,6 +107,17 @@ class Cash(Scorer):
         """Free all columns."""
         vars(self).clear()
 
+    def posted(self, node: int, host: str, paid: float) -> float:
+        """Take the page to be worth what the other shard paid."""
+        self.discovered(node, None, host)
+        self._score[node] = self._queued_score[node] = paid
+        return paid
+
+    def owed(self, node: int) -> float:
+        """Return the score of the page."""
+        self._grow_to(node + 1)
+        return float(self._score[node])
+
     def closed(self, node: int) -> None:
         """Note that the page is not queued: links go on paying it, but no change of its score is returned."""
         self._grow_to(node + 1)

@@ -86,6 +86,14 @@ class Scorer:
     def let_go(self) -> None:
         """Free what is kept of each page: the frontier is closed, and nothing more is asked."""
 
+    def posted(self, node: int, host: str, paid: float) -> float:
+        """As `discovered`, for a page that a page of another shard led to and *paid*: `owed`, there."""
+        return self.discovered(node, None, host)
+
+    def owed(self, node: int) -> float:
+        """Return what links have paid a page that belongs to another shard."""
+        return 1.0
+
     def closed(self, node: int) -> None:
         """Note that a page is not queued and its links are unknown: out of scope, or failed."""
 

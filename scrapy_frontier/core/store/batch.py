@@ -29,33 +29,35 @@ if TYPE_CHECKING:
     from .records import KeptHost, Page
 
 _BYTES = 1 << 23  # touched as it fills; wrong about 0.4 % of the new ones at 1,000,000, 4 % at 5,000,000
-MASK = _BYTES - 1
 # Two bits of a byte. More bytes would be wrong less often, and take Python three times as long.
 PAIRS = bytes([1 << one | 1 << two for one in range(8) for two in range(one)] * 10)[:256]
 
 
 class BloomFilter:
-    """A Bloom filter (Bloom 1970) with two probes in one byte, of fixed size and in memory only.
+    """A Bloom filter (Bloom 1970) with two probes in one byte, of fixed size and in memory only: 8 MB, or its
+    *part*.
 
     Until it ``is_complete`` it vouches for nothing: `complete` says that all that was known has been added.
     """
 
-    __slots__ = ("bits", "is_complete")
+    __slots__ = ("bits", "is_complete", "mask")
 
-    def __init__(self) -> None:
-        self.bits = bytearray(_BYTES)
+    def __init__(self, part: int = 1) -> None:
+        size = 1 << (_BYTES // part).bit_length() - 1
+        self.bits = bytearray(size)
+        self.mask = size - 1
         self.is_complete = False
 
     def add(self, key: bytes) -> None:
         """Take in *key*: `is_new` is false for it from now on. For many `update` is faster."""
         number = hash(key)
-        self.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
+        self.bits[number & self.mask] |= PAIRS[number >> 23 & 0xFF]
 
     def update(self, keys: Iterable[bytes]) -> None:
         """Take in *keys*: `is_new` is false for each of them from now on. Nothing is ever taken out."""
-        bits = self.bits
+        bits, mask = self.bits, self.mask
         for number in map(hash, keys):
-            bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
+            bits[number & mask] |= PAIRS[number >> 23 & 0xFF]
 
     def complete(self) -> None:
         """All that was known before has been added: from now on it vouches for what is new."""
@@ -71,12 +73,13 @@ class BloomFilter:
         read."""
         number = hash(key)
         pair = PAIRS[number >> 23 & 0xFF]
-        return self.is_complete and self.bits[number & MASK] & pair != pair
+        return self.is_complete and self.bits[number & self.mask] & pair != pair
 
 
 if TYPE_CHECKING:
     Row = tuple[bytes, bytes | None]  # key and value; None: the key is deleted
     OnCommit = Callable[[list[Row]], None]
+    BeforeCommit = Callable[[dict[bytes, bytes | None]], None]
 
 
 _QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
@@ -89,13 +92,21 @@ class Batch:
     batch: a value by key, None for a key to delete. The part that decides on a row puts it there; the filter
     takes in the fingerprints of new pages. ``left`` names hosts that were forgotten while their newest row is
     in the batch; ``ends`` are the leases whose ends are in it. *on_commit* is called with the rows of each
-    batch that was written, in order.
+    batch that was written, in order; *before_commit* with those of a batch that is about to be written, to
+    which it may add rows of its own.
     """
 
-    def __init__(self, store: Store, seen: BloomFilter, on_commit: OnCommit | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        seen: BloomFilter,
+        on_commit: OnCommit | None = None,
+        before_commit: BeforeCommit | None = None,
+    ) -> None:
         self.store = store
         self.seen = seen
         self._on_commit = on_commit
+        self._before_commit = before_commit
         self.rows: dict[bytes, bytes | None] = {}
         self._touched: set[KeptHost] = set()
         self.failure: FrontierError | None = None
@@ -321,14 +332,14 @@ class Batch:
             self.counts.hosts += 1
         self.rows[keys.HOST + host.prefix[1:-1]] = HOST.encode(host)
 
-    def commit(self) -> None:
-        """Write the open batch atomically; does nothing when nothing is open.
+    def commit(self, is_needed: bool = False) -> None:
+        """Write the open batch atomically; does nothing when nothing is open, unless it *is_needed*.
 
         Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
         """
         self.check()
         rows = self.rows
-        if not rows and not self._touched:
+        if not (rows or self._touched or is_needed):
             self.store.check()
             return
         try:
@@ -342,6 +353,8 @@ class Batch:
                 "then start the same crawl again, and please report this"
             )
             raise self.failure from error
+        if self._before_commit is not None:
+            self._before_commit(rows)
         try:
             self.store.write(rows)
         except FrontierError as error:

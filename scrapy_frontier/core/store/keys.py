@@ -23,6 +23,8 @@ deferred    ``d`` unit ``\0`` page id (5)               per unit: order of disco
 robots      ``r`` scheme://host:port                    --
 sitemaps    ``l`` scheme://host:port                    --
 cooldown    ``t`` host                                  --
+outbox      ``z`` number (8)                            order of writing
+last batch  ``mbatch``                                  --
 ==========  ==========================================  ==================================
 
 A *unit* is what a budget holds for (`deferred_units`): a host, or all pages by depth.
@@ -104,6 +106,7 @@ FOCUS = b"mfocus"
 REVISIT = b"mrevisit"
 RATES_OF_ALL = b"mrates"
 STARTS = b"mstarts"
+LAST_BATCH = b"mbatch"
 
 INDEX = b"f"
 PAGE = b"p"
@@ -123,9 +126,11 @@ ORDERS = b"o"
 ROBOTS = b"r"
 SITEMAPS = b"l"
 COOLDOWN = b"t"
+OUTBOX = b"z"
 
 ID_BYTES = 5
-MAX_ID = (1 << 40) - 1
+ID_BITS = 8 * ID_BYTES
+MAX_ID = (1 << ID_BITS) - 1
 # Ids from here on are not pages of their own but further visits of known ones (``dont_filter``); page ids
 # below stay consecutive, so that they can index an array.
 FIRST_VISIT = 1 << 39
@@ -205,6 +210,11 @@ def link_key(source: int) -> bytes:
 def segment_key(source: int) -> bytes:
     """Key of the segment that holds the links of *source*, and of all other pages of its 4096."""
     return SEGMENT_ROW + (source // SEGMENT * SEGMENT).to_bytes(ID_BYTES, "big")
+
+
+def outbox_key(number: int) -> bytes:
+    """Key of the batch of that *number* in the outbox of a shard's copy."""
+    return OUTBOX + number.to_bytes(8, "big")
 
 
 def key_id(key: bytes) -> int:

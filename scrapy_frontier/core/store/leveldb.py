@@ -51,7 +51,7 @@ DATABASE = "leveldb"
 REPAIRING = f"{DATABASE}.repairing"  # the copy that a repair works on
 
 CRAWL = "a crawl"
-_LOCK = "frontier.lock"
+LOCK = "frontier.lock"
 _NEW = "new"
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -61,7 +61,7 @@ def has_database(directory: Path) -> bool:
     if (directory / DATABASE).exists():
         return True
     try:
-        return _is_marked_made((directory / _LOCK).read_text(encoding="utf-8", errors="replace"))
+        return _is_marked_made((directory / LOCK).read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return False
 
@@ -113,7 +113,7 @@ class Lock:
         except OSError:
             return False
         with contextlib.suppress(OSError, ValueError):  # it alone was removed, or is closed
-            found, ours = (self._directory / _LOCK).stat(), os.fstat(self._file.fileno())
+            found, ours = (self._directory / LOCK).stat(), os.fstat(self._file.fileno())
             return not os.path.samestat(found, ours)  # no other file has its number while it is open
         return False
 
@@ -151,7 +151,7 @@ os.register_at_fork(after_in_child=_let_go_in_fork)
 
 
 def _open_lock(directory: Path) -> IO[str]:
-    path = directory / _LOCK
+    path = directory / LOCK
     try:
         refuse_links(directory)
         directory.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def refuse_links(directory: Path) -> None:
     A directory from a stranger may have one, and a write, or a removal, would go to what it points to.
     """
     database = directory / DATABASE
-    suspects = [directory, directory / _LOCK, database, directory / REPAIRING]
+    suspects = [directory, directory / LOCK, database, directory / REPAIRING]
     with (
         contextlib.suppress(OSError),  # opening it says what is the matter
         os.scandir(database) as files,
