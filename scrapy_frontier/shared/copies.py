@@ -1,0 +1,133 @@
+"""The LevelDB copies of shards on this machine: ``<FRONTIER_DIR>/shards/<shard>-<copy>``.
+
+The lock of a copy proves that no process writes it. A copy is loaded from the journal by a process of its
+own, into a directory that gets its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ..core.errors import FrontierUnreadable, FrontierUnwritable
+from ..core.store import keys
+from ..core.store.leveldb import LOCK, Store
+from .database import Database
+from .outbox import decompress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOADING = ".new"  # behind the name of a copy that is not whole
+ROWS_AT_A_TIME = 5000
+
+
+class Copies:
+    """The copies in *directory*, whose fingerprints are of *scheme*."""
+
+    def __init__(self, directory: Path, scheme: str) -> None:
+        self.directory, self.scheme = directory, scheme
+
+    def path(self, n: int, copy: UUID) -> Path:
+        """Return the directory of a copy of shard *n*."""
+        return self.directory / f"{n}-{copy}"
+
+    def _all(self) -> Iterator[tuple[int, UUID, Path]]:
+        for path in self.directory.glob("*-*"):
+            n, _, name = path.name.partition("-")
+            with contextlib.suppress(ValueError):  # not ours, or not whole
+                yield int(n), UUID(name), path
+
+    def free(self) -> set[UUID]:
+        """Return the whole copies that no process has open; a file is opened for each."""
+        return {copy for _, copy, path in self._all() if _is_free(path)}
+
+    def open(self, n: int, copy: UUID) -> Store:
+        """Open a copy, or begin an empty one. Raises what `Store` does."""
+        return Store(self.path(n, copy), self.scheme)
+
+    def remove(self, n: int, copy: UUID) -> None:
+        """Remove a copy that may not write any more."""
+        shutil.rmtree(self.path(n, copy), ignore_errors=True)
+
+    def remove_others(self, named: set[UUID]) -> None:
+        """Remove free copies that the database does not name, and what was left of a load that was killed."""
+        for n, copy, path in list(self._all()):
+            if copy not in named and _is_free(path):
+                self.remove(n, copy)
+        for path in self.directory.glob(f"*{LOADING}"):
+            if _is_free(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def load(self, dsn: str, crawl: str, n: int, copy: UUID) -> subprocess.Popen[bytes]:
+        """Start a process that loads shard *n* of *crawl*, whose fence has turned to *copy*.
+
+        Its exit code is 0 once the copy has its name.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        what = {"dsn": dsn, "crawl": crawl, "n": n, "path": str(self.path(n, copy)), "scheme": self.scheme}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scrapy_frontier.shared.copies"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(what).encode())  # no password on a command line
+        process.stdin.close()
+        return process
+
+
+def _is_free(path: Path) -> bool:
+    """Return whether no process has the copy in *path* open."""
+    try:
+        with open(path / LOCK, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def load(dsn: str, crawl: str, n: int, path: str, scheme: str) -> None:
+    """Read the journal of shard *n* into a new database, which gets the name *path* when it is whole."""
+    database, target = Database(dsn, crawl), Path(path)
+    loading = target.with_name(target.name + LOADING)
+    shutil.rmtree(loading, ignore_errors=True)
+    store = Store(loading, scheme)
+    rows: dict[bytes, bytes | None] = {}
+    upto = 0
+    for number, logged in database.journal(n):
+        for key, value in decompress(logged):
+            rows[key] = value
+            if len(rows) >= ROWS_AT_A_TIME:
+                store.write(rows)
+                rows.clear()
+        upto = number
+    if upto != database.shard(n).sent:
+        raise FrontierUnreadable(
+            f"the journal of shard {n} of {crawl!r} ends at batch {upto}, not {database.shard(n).sent}: "
+            "restore the database from a backup"
+        )
+    rows[keys.CLEAN] = None  # hosts may have been asked since the last batch
+    rows[keys.LAST_BATCH] = upto.to_bytes(8, "big")
+    store.write(rows, sync=True)
+    store.close()
+    database.close()
+    loading.rename(target)
+
+
+if __name__ == "__main__":
+    try:
+        load(**json.load(sys.stdin))
+    except (FrontierUnreadable, FrontierUnwritable) as error:
+        sys.exit(str(error))

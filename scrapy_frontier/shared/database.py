@@ -1,0 +1,454 @@
+"""The tables of a shared crawl in PostgreSQL, and every statement that reads or changes them.
+
+PostgreSQL serves as a log: the batches of a shard are appended as its LevelDB copy wrote them, and read back
+into a new copy. No row of a frontier is translated. A crawl has a fixed number of shards; each has one owner,
+a process, and one *copy*, a LevelDB database with a UUID of its own. ``frontier_shard`` names the copy that
+may write and the number of the last batch that it sent: the fence that every write is joined to.
+
+All statements use primary keys, and none leaves a transaction open between two messages but `compact`. They
+keep no state in the session, so that PgBouncer may share connections between transactions. Every method may
+raise `psycopg.OperationalError` while the database is away; the next call connects again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import errors
+
+from ..core.errors import FrontierError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+FORMAT = 1  # of the tables and of the packed batches
+
+SCHEMA = """
+create table if not exists frontier_crawl (
+  crawl text primary key, about text not null, run int not null default 0,
+  seeded bool not null default false, ended bool not null default true);
+create table if not exists frontier_process (
+  id uuid primary key, crawl text not null, beat bigint not null default 0, about text not null);
+create table if not exists frontier_shard (
+  crawl text, n int, owner uuid references frontier_process on delete set null, copy uuid,
+  sent bigint not null default 0, idle bool not null default true, totals text not null default '{}',
+  primary key (crawl, n)) with (fillfactor = 50);
+create table if not exists frontier_journal (
+  crawl text, n int, upto bigint, part int, rows bytea not null, primary key (crawl, n, upto, part));
+alter table frontier_journal alter column rows set storage external;
+create table if not exists frontier_mail (
+  crawl text, to_shard int, id bigint generated always as identity, from_shard int, rows bytea not null,
+  unreadable bool not null default false, primary key (crawl, to_shard, id));
+"""
+
+FLUSH = """
+with sent as (
+  select * from unnest(%b::int[], %b::uuid[], %b::bigint[], %b::bigint[], %b::bool[], %b::text[], %b::bytea[])
+  as sent (n, copy, since, upto, idle, totals, rows)),
+fenced as (
+  update frontier_shard shard set sent = sent.upto, idle = sent.idle, totals = sent.totals from sent
+  where shard.crawl = %b and shard.n = sent.n and shard.copy = sent.copy and shard.sent = sent.since
+  returning shard.n, sent.since, sent.upto, sent.rows),
+logged as (
+  insert into frontier_journal (crawl, n, upto, part, rows)
+  select %b, n, upto, 0, rows from fenced where upto > since),
+posted as (
+  insert into frontier_mail (crawl, to_shard, from_shard, rows)
+  select %b, mail.to_shard, fenced.n, mail.rows
+  from unnest(%b::int[], %b::int[], %b::bytea[]) as mail (from_shard, to_shard, rows)
+  join fenced on fenced.n = mail.from_shard),
+taken as (
+  delete from frontier_mail mail using fenced, unnest(%b::int[], %b::bigint[]) as taken (n, id)
+  where mail.crawl = %b and mail.to_shard = taken.n and mail.id = taken.id and fenced.n = taken.n)
+select n from fenced
+"""
+
+END = """
+update frontier_crawl crawl set ended = true
+where crawl = %b and run = %b and seeded and not ended
+  and not exists (select from frontier_mail mail where mail.crawl = crawl.crawl and not unreadable)
+  and not exists (select from frontier_shard shard where shard.crawl = crawl.crawl and not idle)
+"""
+
+
+class SharedCrawlError(FrontierError):
+    """The process cannot take part in the shared crawl; the message says what differs and what to do."""
+
+    reason = "frontier_shared"
+
+
+class Shard(NamedTuple):
+    """The row of a shard: its *owner* (a process), its *copy* and the number of the last batch *sent*.
+
+    *idle*: with the batches sent, nothing is left to fetch in this run. *totals*: counts as JSON.
+    """
+
+    n: int
+    owner: UUID | None
+    copy: UUID | None
+    sent: int
+    idle: bool
+    totals: str
+
+
+class Look(NamedTuple):
+    """The crawl as one look found it: run, seeds, end, the beat of each process, and all shards."""
+
+    run: int
+    seeded: bool
+    ended: bool
+    beats: dict[UUID, int]
+    shards: list[Shard]
+
+
+class Flush(NamedTuple):
+    """Batches of one shard, after number *since* up to *upto*, packed into *rows*.
+
+    *mail* is what they send, as shard and bytes; *taken* are the ids of mail that they took in.
+    """
+
+    n: int
+    copy: UUID
+    since: int
+    upto: int
+    idle: bool
+    totals: str
+    rows: bytes
+    mail: Sequence[tuple[int, bytes]] = ()
+    taken: Sequence[int] = ()
+
+
+class Mail(NamedTuple):
+    """A letter to a shard; *from_shard* is None if a command sent it."""
+
+    id: int
+    to_shard: int
+    from_shard: int | None
+    rows: bytes
+
+
+class Database:
+    """The crawl named *crawl* in the database *dsn*, a libpq URL. For one thread; connects when first used.
+
+    *wait*: seconds after which a connection that no longer answers is given up.
+    """
+
+    def __init__(self, dsn: str, crawl: str, wait: int = 10) -> None:
+        self.crawl = crawl
+        self._dsn, self._wait = dsn, wait
+        self._connection: psycopg.Connection | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(
+                self._dsn,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=self._wait,
+                tcp_user_timeout=1000 * self._wait,
+                client_encoding="utf-8",
+            )
+        return self._connection
+
+    def _run(self, statement: str, *values: object) -> psycopg.Cursor:
+        return self._connect().execute(statement.encode(), values)
+
+    # -- processes and runs ----------------------------------------------------------------------------
+
+    def create(self, about: Mapping[str, object]) -> None:
+        """Make the tables and the crawl, unless they are there. *about*: what all processes agree on, with
+        the number of ``shards``.
+
+        Raises `SharedCrawlError` if the crawl was made with another *about*.
+        """
+        try:
+            self._connect().execute(SCHEMA)
+        except (errors.UniqueViolation, errors.DuplicateTable):  # two processes made them at once
+            self._connect().execute(SCHEMA)
+        wanted = {"format": FORMAT, **about}
+        with self._connect().transaction():
+            self._run(
+                "insert into frontier_crawl (crawl, about) values (%b, %b) on conflict do nothing",
+                self.crawl,
+                json.dumps(wanted),
+            )
+            self._run(
+                "insert into frontier_shard (crawl, n) select %b, generate_series(0, %b - 1) "
+                "on conflict do nothing",
+                self.crawl,
+                about["shards"],
+            )
+            stored = self._run("select about from frontier_crawl where crawl = %b", self.crawl).fetchone()
+            there = json.loads(stored[0]) if stored else {}
+            differing = sorted(name for name in wanted | there if wanted.get(name) != there.get(name))
+            if differing:
+                was = ", ".join(f"{name} {there.get(name)!r}, not {wanted.get(name)!r}" for name in differing)
+                raise SharedCrawlError(
+                    f"the shared crawl {self.crawl!r} was made with {was}: set the same here, or name "
+                    "another crawl by FRONTIER_CRAWL"
+                )
+
+    def join(self, about: Mapping[str, object]) -> UUID:
+        """Join the crawl as a new process; returns its id.
+
+        A new run begins if no other process is in the crawl, or its last run has ended. The run is compared
+        as it is changed, so that of several processes that join at once one begins the run.
+        """
+        process = uuid4()
+        while True:
+            row = self._run(
+                "select run, ended, exists (select from frontier_process p where p.crawl = c.crawl) "
+                "from frontier_crawl c where crawl = %b",
+                self.crawl,
+            ).fetchone()
+            if row is None:
+                raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
+            run, ended, has_others = row
+            begins = ended or not has_others
+            joined = self._run(
+                "with joined as (update frontier_crawl set run = run + %b, seeded = seeded and not %b, "
+                "ended = false where crawl = %b and run = %b and ended = %b returning crawl) "
+                "insert into frontier_process (id, crawl, about) select %b, crawl, %b from joined",
+                int(begins),
+                begins,
+                self.crawl,
+                run,
+                ended,
+                process,
+                json.dumps(dict(about)),
+            )
+            if joined.rowcount:
+                return process
+
+    def look(self, process: UUID) -> Look | None:
+        """Count the beat of *process* up, and read the crawl; None if *process* was declared dead."""
+        if not self._run("update frontier_process set beat = beat + 1 where id = %b", process).rowcount:
+            return None
+        run, seeded, ended = self.run_of()
+        beats = self._run("select id, beat from frontier_process where crawl = %b", self.crawl).fetchall()
+        return Look(run, seeded, ended, dict(beats), self.all_shards())
+
+    def processes(self) -> dict[UUID, dict[str, object]]:
+        """What each process of the crawl told of itself when it joined."""
+        rows = self._run("select id, about from frontier_process where crawl = %b", self.crawl)
+        return {process: json.loads(about) for process, about in rows}
+
+    def crawls(self) -> list[str]:
+        """The names of all crawls in the database; empty if no shared crawl was made there."""
+        if self._run("select to_regclass('frontier_crawl')").fetchone() == (None,):
+            return []
+        return [crawl for (crawl,) in self._run("select crawl from frontier_crawl order by crawl")]
+
+    def run_of(self) -> tuple[int, bool, bool]:
+        """The number of the crawl's run, whether it is seeded, and whether it has ended."""
+        row = self._run(
+            "select run, seeded, ended from frontier_crawl where crawl = %b", self.crawl
+        ).fetchone()
+        if row is None:
+            raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
+        run, seeded, ended = row
+        return run, seeded, ended
+
+    def all_shards(self) -> list[Shard]:
+        """The rows of all shards."""
+        rows = self._run(
+            "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %b order by n",
+            self.crawl,
+        )
+        return [Shard(*row) for row in rows]
+
+    def letters_waiting(self) -> dict[int, int]:
+        """How many letters wait for each shard that has any."""
+        rows = self._run(
+            "select to_shard, count(*) from frontier_mail where crawl = %b group by to_shard", self.crawl
+        )
+        return dict(rows.fetchall())
+
+    def declare_dead(self, process: UUID, beat: int) -> bool:
+        """Remove *process*, whose beat stayed *beat* for a whole lease: its shards are free. False if its
+        beat went on."""
+        done = self._run("delete from frontier_process where id = %b and beat = %b", process, beat)
+        return bool(done.rowcount)
+
+    def leave(self, process: UUID) -> None:
+        """Remove *process* itself, last of all it does; its shards are free."""
+        self._run("delete from frontier_process where id = %b", process)
+
+    def mark_seeded(self, run: int) -> None:
+        """Say that all seeds of *run* are in the journal."""
+        self._run("update frontier_crawl set seeded = true where crawl = %b and run = %b", self.crawl, run)
+
+    def end(self, run: int) -> bool:
+        """End *run* if it is seeded, no mail waits and every shard is idle; true if it has ended now.
+
+        One statement suffices: a shard stops being idle in the statement that deletes its mail.
+        """
+        return bool(self._run(END, self.crawl, run).rowcount)
+
+    # -- shards ----------------------------------------------------------------------------------------
+
+    def take(self, shard: Shard, process: UUID, copy: UUID) -> bool:
+        """Make *process* the owner of a *shard* and *copy* its copy, if its row still is as it was seen.
+
+        From then on no other copy can write: the fence turns here, before *copy* is loaded.
+        """
+        done = self._run(
+            "update frontier_shard set owner = %b, copy = %b where crawl = %b and n = %b "
+            "and owner is not distinct from %b::uuid and copy is not distinct from %b::uuid",
+            process,
+            copy,
+            self.crawl,
+            shard.n,
+            shard.owner,
+            shard.copy,
+        )
+        return bool(done.rowcount)
+
+    def hand_over(self, n: int, process: UUID) -> None:
+        """Free a shard of *process*, whose batches have all been sent; its copy stays the one that may
+        write."""
+        self._run(
+            "update frontier_shard set owner = null where crawl = %b and n = %b and owner = %b",
+            self.crawl,
+            n,
+            process,
+        )
+
+    def shard(self, n: int) -> Shard:
+        """The row of shard *n*, as it is now."""
+        row = self._run(
+            "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %b and n = %b",
+            self.crawl,
+            n,
+        ).fetchone()
+        if row is None:
+            raise SharedCrawlError(f"the shared crawl {self.crawl!r} has no shard {n}")
+        return Shard(*row)
+
+    def flush(self, flushes: Sequence[Flush]) -> set[int]:
+        """Append batches of several shards to the journal, with their mail: one statement, all or nothing
+        for each shard.
+
+        Returns the shards for which it was done. Another has lost its copy the right to write, or its
+        batches were sent before: its row says which. The same after an error: a statement that still runs
+        holds the rows, the next call waits for it.
+        """
+        posted = [(flush.n, *letter) for flush in flushes for letter in flush.mail]
+        taken = [(flush.n, letter) for flush in flushes for letter in flush.taken]
+        rows = self._run(
+            FLUSH,
+            [flush.n for flush in flushes],
+            [flush.copy for flush in flushes],
+            [flush.since for flush in flushes],
+            [flush.upto for flush in flushes],
+            [flush.idle for flush in flushes],
+            [flush.totals for flush in flushes],
+            [flush.rows for flush in flushes],
+            self.crawl,
+            self.crawl,
+            self.crawl,
+            [n for n, _, _ in posted],
+            [to_shard for _, to_shard, _ in posted],
+            [rows for _, _, rows in posted],
+            [n for n, _ in taken],
+            [letter for _, letter in taken],
+            self.crawl,
+        )
+        return {n for (n,) in rows}
+
+    def journal(self, n: int, since: int = -1) -> Iterator[tuple[int, bytes]]:
+        """Yield number and rows of what shard *n* logged after batch *since*, in order, as of one moment."""
+        cursor = self._connect().cursor()
+        yield from cursor.stream(
+            b"select upto, rows from frontier_journal where crawl = %b and n = %b and upto > %b "
+            b"order by upto, part",
+            (self.crawl, n, since),
+            binary=True,
+        )
+
+    def journal_size(self, n: int) -> tuple[int, int]:
+        """Bytes of the journal of shard *n*: what it was compacted to, and what came since."""
+        row = self._run(
+            "select coalesce(sum(length(rows)) filter (where part > 0), 0), "
+            "coalesce(sum(length(rows)) filter (where part = 0), 0) "
+            "from frontier_journal where crawl = %b and n = %b",
+            self.crawl,
+            n,
+        ).fetchone()
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def compact(self, n: int, copy: UUID, upto: int, chunks: Iterable[bytes]) -> bool:
+        """Put *chunks*, the rows of *copy* as of batch *upto*, in place of the journal up to that batch.
+
+        One transaction, whose last statement asks the fence; others see the journal before or after it.
+        False, and nothing changed, if *copy* may no longer write or has not sent batch *upto*.
+        """
+        with self._connect().transaction() as transaction:
+            self._run("set local idle_in_transaction_session_timeout = '60s'")
+            self._run(
+                "delete from frontier_journal where crawl = %b and n = %b and upto <= %b", self.crawl, n, upto
+            )
+            with (
+                self._connect()
+                .cursor()
+                .copy(
+                    "copy frontier_journal (crawl, n, upto, part, rows) from stdin (format binary)"
+                ) as lines
+            ):
+                lines.set_types(["text", "int4", "int8", "int4", "bytea"])
+                for part, chunk in enumerate(chunks, 1):
+                    lines.write_row((self.crawl, n, upto, part, chunk))
+            fence = self._run(
+                "update frontier_shard set idle = idle "
+                "where crawl = %b and n = %b and copy = %b and sent >= %b",
+                self.crawl,
+                n,
+                copy,
+                upto,
+            )
+            if not fence.rowcount:
+                raise psycopg.Rollback(transaction)
+        return bool(fence.rowcount)
+
+    # -- mail ------------------------------------------------------------------------------------------
+
+    def mail(self, shards: Sequence[int], limit: int = 1000) -> list[Mail]:
+        """The oldest letters to *shards*, up to *limit*, in the order in which they were posted."""
+        rows = self._run(
+            "select id, to_shard, from_shard, rows from frontier_mail where crawl = %b "
+            "and to_shard = any(%b::int[]) and not unreadable order by id limit %b",
+            self.crawl,
+            list(shards),
+            limit,
+        )
+        return [Mail(*row) for row in rows]
+
+    def post(self, letters: Iterable[tuple[int, bytes]]) -> None:
+        """Post letters of a command, as shard and bytes; all or none."""
+        posted = list(letters)
+        self._run(
+            "insert into frontier_mail (crawl, to_shard, rows) "
+            "select %b, * from unnest(%b::int[], %b::bytea[])",
+            self.crawl,
+            [to_shard for to_shard, _ in posted],
+            [rows for _, rows in posted],
+        )
+
+    def set_aside(self, letter: Mail) -> None:
+        """Mark a letter that cannot be read: it stays, and no run waits for it."""
+        self._run(
+            "update frontier_mail set unreadable = true where crawl = %b and to_shard = %b and id = %b",
+            self.crawl,
+            letter.to_shard,
+            letter.id,
+        )

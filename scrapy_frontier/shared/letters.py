@@ -1,0 +1,81 @@
+"""Letters between the shards of a crawl: links that lead to another shard, and orders of the operator."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..core.errors import FrontierUnreadable, UnreadableRow
+from ..core.pages.leases import Link, page_of_link
+from ..core.store import records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LINK, _ORDER = b"l", b"o"
+_HEAD = struct.Struct("<BBHHIId")  # flags, and lengths: fingerprint, host; bucket; depth; what is paid
+_AGAIN, _NAMED, _PLACED = 1, 2, 4
+
+
+class Order(NamedTuple):
+    """A command of the operator: the *name* of a verb, and its arguments."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+def pack_link(link: Link, paid: float, now: float) -> bytes:
+    """Pack *link*, whose page is *paid* so much by the page it is on."""
+    flags = _AGAIN * link.again | _NAMED * link.is_named | _PLACED * link.is_placed
+    host = link.host.encode()
+    head = _HEAD.pack(flags, len(link.fingerprint), len(host), link.bucket, link.depth, link.flags, paid)
+    page = records.encode_page(page_of_link(link, None, now))
+    return b"".join((_LINK, head, link.fingerprint, host, page))
+
+
+def pack_order(name: str, arguments: Mapping[str, object]) -> bytes:
+    """Pack a command of the operator."""
+    return _ORDER + json.dumps([name, dict(arguments)]).encode()
+
+
+def unpack(letter: bytes) -> Link | Order:
+    """Return what was packed. Raises `FrontierUnreadable`."""
+    try:
+        return _unpack_link(letter) if letter[:1] == _LINK else _unpack_order(letter)
+    except (ValueError, TypeError, struct.error, UnreadableRow) as error:
+        raise FrontierUnreadable(f"a letter between shards cannot be read ({error})") from error
+
+
+def _unpack_link(letter: bytes) -> Link:
+    flags, name_size, host_size, bucket, depth, link_flags, paid = _HEAD.unpack_from(letter, 1)
+    at = 1 + _HEAD.size
+    fingerprint, at = letter[at : at + name_size], at + name_size
+    host, at = letter[at : at + host_size].decode(), at + host_size
+    page = records.decode_page(letter[at:])
+    return Link(
+        fingerprint=fingerprint,
+        url=page.url,
+        host=host,
+        priority=page.priority,
+        payload=page.payload,
+        flags=link_flags,
+        depth=depth,
+        again=bool(flags & _AGAIN),
+        kept_host=page.host,
+        is_named=bool(flags & _NAMED),
+        bucket=bucket,
+        is_placed=bool(flags & _PLACED),
+        facts=page.facts,
+        lastmod=page.lastmod,
+        visit_payload=page.visit_payload,
+        paid=None if math.isnan(paid) else paid,
+    )
+
+
+def _unpack_order(letter: bytes) -> Order:
+    if letter[:1] != _ORDER:
+        raise ValueError("it is of another kind")
+    name, arguments = json.loads(letter[1:])
+    return Order(str(name), dict(arguments))

@@ -1,0 +1,96 @@
+"""Decides which process owns which shard of a shared crawl: pure logic on what one look a second found.
+
+No process believes the clock of another. Each counts its ``beat`` up every second; a process that has seen
+the same beat of another for a whole lease, by its own clock and without a gap between its looks, may declare
+that process dead. A lease is longer than the time for which a process hands out requests after its last
+answered beat (the patience) and the longest request together, so that nothing of a dead process is on the
+wire when another takes its shards.
+
+Times are seconds of a clock that goes on during a suspend (CLOCK_BOOTTIME).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from uuid import UUID
+
+    from .database import Look, Shard
+
+GAP = 5.0  # a longer pause between two looks says nothing of what others did meanwhile
+QUIET = 5.0  # a process that has not been heard of for so long is left no part of the shards
+SETTLING = 2.0  # after joining: those that join together see each other before they take shards
+STRANGE = 10.0  # a free shard, whose copy is elsewhere: its last owner may come back for it
+
+
+class Decisions(NamedTuple):
+    """What to do after a look: processes to *bury*, with the beat they stopped at; shards to *take*, those
+    to *hand_over* once nothing of them is under way, and those that were *lost* to others."""
+
+    bury: list[tuple[UUID, int]]
+    take: list[Shard]
+    hand_over: list[int]
+    lost: set[int]
+
+
+class Ownership:
+    """What *process* knows of the others. *lease* and *patience* are seconds."""
+
+    def __init__(self, process: UUID, now: float, lease: float, patience: float) -> None:
+        self._process = process
+        self._joined = self._looked = now
+        self._lease, self._patience = lease, patience
+        self._stood_still: dict[UUID, tuple[int, float]] = {}  # beat of others, and when it was seen first
+        self._free: dict[int, float] = {}  # free shards, and when they were seen first
+        self.deadline = now + patience  # until then requests may be handed out
+
+    def decide(
+        self, look: Look, asked_at: float, mine: Collection[int], at_hand: Collection[UUID]
+    ) -> Decisions:
+        """Decide what follows from a *look* that was asked for at *asked_at*.
+
+        *mine*: shards that this process works on. *at_hand*: copies on this machine that no process has
+        open, and whose outbox goes on where the database ends; they are taken at once, even from an owner
+        that is still listed: a copy that is not open has no writer.
+        """
+        if asked_at - self._looked > GAP:
+            self._stood_still.clear()
+            self._free.clear()
+        self._looked = asked_at
+        self.deadline = asked_at + self._patience
+        held = [shard for shard in look.shards if shard.owner == self._process]
+        dead = self._dead(look, asked_at)
+        live = 1 + sum(asked_at - since < QUIET for _, since in self._stood_still.values())
+        part = -(-len(look.shards) // live)
+        return Decisions(
+            bury=dead,
+            take=self._wanted(look, asked_at, at_hand)[: max(part - len(held), 0)],
+            hand_over=[shard.n for shard in held[part:]],
+            lost=set(mine) - {shard.n for shard in held},
+        )
+
+    def _dead(self, look: Look, now: float) -> list[tuple[UUID, int]]:
+        seen = self._stood_still
+        self._stood_still = {
+            process: seen[process] if seen.get(process, (None,))[0] == beat else (beat, now)
+            for process, beat in look.beats.items()
+            if process != self._process
+        }
+        return [
+            (process, beat)
+            for process, (beat, since) in self._stood_still.items()
+            if now - since >= self._lease
+        ]
+
+    def _wanted(self, look: Look, now: float, at_hand: Collection[UUID]) -> list[Shard]:
+        """The shards that may be taken now, those first whose copy is at hand."""
+        here = [s for s in look.shards if s.copy in at_hand and s.owner != self._process]
+        if now - self._joined < SETTLING:
+            return []
+        free = [shard for shard in look.shards if shard.owner is None]
+        self._free = {shard.n: self._free.get(shard.n, now) for shard in free}
+        # A shard that nobody ever had has no copy that could come back.
+        ripe = [s for s in free if s.copy is None or now - self._free[s.n] >= STRANGE]
+        return here + [shard for shard in ripe if shard not in here]

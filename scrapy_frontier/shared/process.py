@@ -1,0 +1,456 @@
+"""A process of a shared crawl: the one thread that speaks with the database, and decides what it owns.
+
+Every second the thread looks, takes or hands over shards, sends what their outboxes have, and fetches mail.
+The crawl's own thread has the frontiers, and asks `Process` for what has changed. A store is closed by the
+thread alone, which may be reading it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID, uuid4
+
+import psycopg
+
+from ..core.errors import FrontierError, FrontierLocked, FrontierUnreadable
+from ..core.store.keys import LAST_BATCH, OUTBOX
+from .database import Database, Flush, Look, Mail, Shard, SharedCrawlError
+from .outbox import Outbox, compress, pack_rows
+from .ownership import Ownership
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ..core.store.leveldb import Store
+    from .copies import Copies
+
+logger = logging.getLogger(__name__)
+
+EVERY = 1.0  # seconds between two looks
+BATCHES, BYTES = 400, 8 << 20  # most of one statement
+PAGES = 100  # batches that wait, until they are sent before the second is over
+KEPT = 60.0  # seconds that acknowledged batches stay in the outbox: a replica may be behind
+LEAST_JOURNAL = 32 << 20  # bytes that came since a journal was compacted, until it is compacted again
+CHUNK = 1 << 20  # bytes of rows in one entry of a compacted journal
+COMPACT_LOOK = 60.0  # seconds
+LAST_FLUSH = 10.0  # seconds that a crawl that ends waits for the database
+
+
+class Gained(NamedTuple):
+    """A shard to work on; *was_of_another*: its hosts may have been asked until just now."""
+
+    n: int
+    store: Store
+    was_of_another: bool
+
+
+@dataclass
+class Held:
+    """A shard of this process: its copy, how far the database has it, and what the crawl says of it."""
+
+    copy: UUID
+    store: Store
+    sent: int
+    outbox: Outbox | None = None  # once the crawl works on it
+    idle: tuple[int, bool] = (0, False)  # as of a batch
+    told_idle: bool = False
+    totals: str = "{}"
+    is_finished: bool = False  # its last batch is in the outbox: to be handed over
+    given: set[int] = field(default_factory=set)  # letters that the crawl has
+    acknowledged: deque[tuple[float, int]] = field(default_factory=deque)
+    looked_at: float = 0.0  # when its journal was measured
+
+
+class Process(threading.Thread):
+    """Takes part in the crawl of *database*; *boot_time* reads seconds that go on during a suspend.
+
+    *lease* and *patience* are seconds. ``deadline``: requests may be handed out until then, by *boot_time*.
+    ``gained`` has shards for the crawl, ``lost`` those it must let go of, ``letters`` mail that came.
+    ``handing_over`` are shards that others are to have: the crawl says `finished` when it is done with one.
+    ``error`` is what ended the thread, and ``is_away`` that the database does not answer.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        dsn: str,
+        copies: Copies,
+        boot_time: Callable[[], float],
+        lease: float,
+        patience: float,
+    ) -> None:
+        super().__init__(name="frontier-shared", daemon=True)
+        self._database, self._dsn, self._copies = database, dsn, copies
+        self._boot_time, self._lease, self._patience = boot_time, lease, patience
+        self.gained: SimpleQueue[Gained] = SimpleQueue()
+        self.lost: SimpleQueue[int] = SimpleQueue()
+        self.letters: SimpleQueue[Mail] = SimpleQueue()
+        self.handing_over: set[int] = set()
+        self.held: dict[int, Held] = {}
+        self.look: Look | None = None
+        self.error: Exception | None = None
+        self.is_away = False
+        self._loading: dict[int, tuple[subprocess.Popen[bytes], UUID]] = {}
+        self._closing: SimpleQueue[Store] = SimpleQueue()
+        self._seeds: int | None = None  # the batch of shard 0 that has the last seed
+        self._is_leaving = False
+        self._stopped = threading.Event()
+        self._wake = threading.Event()
+
+    # -- for the crawl's thread ------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float:
+        """Until when requests may be handed out, by the boot time."""
+        return self._ownership.deadline
+
+    def join_crawl(self, about: Mapping[str, object]) -> None:
+        """Join the crawl, made with *about* if it is new, and start the thread. Raises `SharedCrawlError`."""
+        try:
+            self._database.create(about)
+            self._join()
+            self.look = look = self._database.look(self.id)
+            others = self._database.processes()
+        except psycopg.Error as error:
+            raise SharedCrawlError(
+                f"cannot join the shared crawl {self._database.crawl!r} ({str(error).strip()}): check "
+                "FRONTIER_SHARED, and that the server answers"
+            ) from error
+        assert look is not None  # it has just joined
+        self._copies.remove_others({shard.copy for shard in look.shards if shard.copy is not None})
+        others.pop(self.id, None)
+        where = ", ".join(f"{each.get('pid')} on {each.get('machine')}" for each in others.values())
+        words = "Joined the shared crawl %r, run %d, of %d shards; other processes: %s"
+        logger.info(words, self._database.crawl, look.run, len(look.shards), where or "none")
+        self.start()
+
+    def works_on(self, n: int, outbox: Outbox) -> None:
+        """Begin to send what *outbox* has."""
+        held = self.held.get(n)
+        if held is not None:
+            held.outbox = outbox
+
+    def is_idle(self, n: int, batch: int, idle: bool, totals: str) -> None:
+        """Say of shard *n* whether it is idle as of *batch*, and its totals."""
+        held = self.held.get(n)
+        if held is not None:
+            held.idle, held.totals = (batch, idle), totals
+
+    def seeds_in(self, batch: int) -> None:
+        """Say that all seeds are known as of this *batch* of shard 0."""
+        self._seeds = batch
+
+    def finished(self, n: int) -> None:
+        """Say that the crawl writes shard *n* no more: it is handed over when all is sent."""
+        held = self.held.get(n)
+        if held is not None:
+            held.is_finished = True
+
+    def close_store(self, store: Store) -> None:
+        """Close and remove the copy of a lost shard, which the crawl has let go of."""
+        self._closing.put(store)
+
+    def leave(self) -> bool:
+        """Send what there is, hand over all shards, and end the thread; whether all was sent in time. The
+        crawl has said of each shard that it is finished."""
+        self._is_leaving = True
+        until = time.monotonic() + LAST_FLUSH
+        while self.held and self.is_alive() and time.monotonic() < until:
+            self._wake.set()
+            time.sleep(0.05)
+        self._stopped.set()
+        self._wake.set()
+        self.join()
+        for held in self.held.values():
+            held.store.close()
+        self._close_stores()
+        return not self.held
+
+    # -- the thread ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Go round once a second, and when much waits to be sent, until stopped."""
+        looked_at = 0.0
+        while not self._stopped.is_set():
+            try:
+                if time.monotonic() - looked_at >= EVERY:
+                    looked_at = time.monotonic()
+                    self._look()
+                self._send()
+                if self.is_away:
+                    logger.info("The database of the shared crawl answers again")
+                self.is_away = False
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                self._database.close()
+                if not self.is_away:
+                    words = (
+                        "The shared crawl's database is away (%s): tried each second; pages go on for %d s"
+                    )
+                    logger.error(words, str(error).strip(), self._patience)
+                self.is_away = True
+                looked_at = time.monotonic()
+            except Exception as error:  # a thread that died without a word would leave the crawl hanging
+                self.error = error
+                return
+            self._close_stores()
+            self._wait(looked_at + EVERY)
+        self._end()
+
+    def _close_stores(self) -> None:
+        while not self._closing.empty():
+            store = self._closing.get()
+            store.close()
+            shutil.rmtree(store.directory, ignore_errors=True)
+
+    def _wait(self, until: float) -> None:
+        """Wait until the next look, or until enough batches wait."""
+        while (left := until - time.monotonic()) > 0 and not self._stopped.is_set():
+            if self._wake.wait(min(left, 0.1)):
+                self._wake.clear()
+                return
+            if not self.is_away and any(
+                held.outbox is not None and held.outbox.last - held.sent >= PAGES
+                for held in list(self.held.values())
+            ):
+                return
+
+    def _join(self) -> None:
+        about = {"machine": socket.gethostname(), "pid": os.getpid()}
+        self.id = self._database.join(about)
+        self._ownership = Ownership(self.id, self._boot_time(), self._lease, self._patience)
+
+    def _look(self) -> None:
+        asked_at = self._boot_time()
+        look = self._database.look(self.id)
+        if look is None:
+            logger.warning("Other processes took this one for dead, and may have its hosts: it joins again")
+            for n in list(self.held):
+                self._lose(n)
+            self._join()
+            return
+        self.look = look
+        mine = {*self.held, *self._loading}
+        decisions = self._ownership.decide(look, asked_at, mine, self._copies.free())
+        for process, beat in decisions.bury:
+            if self._database.declare_dead(process, beat):
+                logger.info("Process %s of the shared crawl is dead: its hosts are free", process)
+        for n in decisions.lost:
+            self._lose(n)
+        self.handing_over = set(decisions.hand_over)
+        self._finish_loads()
+        for shard in decisions.take:
+            if not self._is_leaving and shard.n not in self._loading and shard.n not in self.held:
+                self._take(shard)
+        if self._seeds is not None and not look.seeded:
+            held = self.held.get(0)
+            if held is not None and held.sent >= self._seeds:
+                self._database.mark_seeded(look.run)
+        if look.seeded and not look.ended and all(shard.idle for shard in look.shards):
+            self._database.end(look.run)
+        self._fetch_mail()
+        self._maintain()
+
+    # -- shards that come and go
+
+    def _take(self, shard: Shard) -> None:
+        """Take a shard: with its copy, if that is here and goes on where the database ends; else load it."""
+        if shard.copy is not None and self._copies.path(shard.n, shard.copy).is_dir():
+            try:
+                store = self._copies.open(shard.n, shard.copy)
+            except FrontierLocked:
+                return  # another process was faster
+            except FrontierError as error:
+                logger.warning("Cannot use a copy of shard %d (%s): it is loaded anew", shard.n, error)
+                self._copies.remove(shard.n, shard.copy)
+            else:
+                if Outbox(store).follows(self._database.shard(shard.n).sent):
+                    if self._database.take(shard, self.id, shard.copy):
+                        self._begin(shard.n, shard.copy, store, was_of_another=False)
+                    else:
+                        store.close()
+                    return
+                store.close()
+                self._copies.remove(shard.n, shard.copy)
+        copy = uuid4()
+        if not self._database.take(shard, self.id, copy):
+            return
+        if shard.copy is None:  # there is no journal yet
+            self._gain(shard.n, copy, was_of_another=False)
+            return
+        self._loading[shard.n] = self._copies.load(self._dsn, self._database.crawl, shard.n, copy), copy
+
+    def _finish_loads(self) -> None:
+        for n, (process, copy) in list(self._loading.items()):
+            code = process.poll()
+            if code is None:
+                continue
+            del self._loading[n]
+            said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
+            if process.stderr:
+                process.stderr.close()
+            if code:
+                raise FrontierUnreadable(f"shard {n} of the shared crawl cannot be loaded: {said}")
+            self._gain(n, copy, was_of_another=True)
+
+    def _gain(self, n: int, copy: UUID, was_of_another: bool) -> None:
+        """Open a copy that is whole. A process of the same directory may have found it before: then it is
+        lost, as the next look shows."""
+        with suppress(FrontierLocked):
+            store = self._copies.open(n, copy)
+            if Outbox(store).follows(self._database.shard(n).sent):
+                self._begin(n, copy, store, was_of_another)
+            else:
+                store.close()
+                self._copies.remove(n, copy)
+
+    def _begin(self, n: int, copy: UUID, store: Store, was_of_another: bool) -> None:
+        self.held[n] = Held(copy, store, self._database.shard(n).sent)
+        self.gained.put(Gained(n, store, was_of_another))
+
+    def _lose(self, n: int) -> None:
+        """Another process has the shard: what this one wrote since is not to be."""
+        if n in self._loading:
+            process, _ = self._loading.pop(n)
+            process.kill()
+            process.wait()
+            return
+        del self.held[n]
+        logger.warning("Another process has shard %d now: what was not sent of it is fetched again", n)
+        self.lost.put(n)
+
+    # -- batches out, mail in
+
+    def _send(self) -> None:
+        """Send what the outboxes have, in statements of a limited size; hand over what is finished."""
+        while self._send_some() and not self._stopped.is_set():
+            pass
+        for n, held in list(self.held.items()):
+            is_finished = held.is_finished or (self._is_leaving and held.outbox is None)
+            if is_finished and (held.outbox is None or held.sent >= held.outbox.last):
+                del self.held[n]
+                held.store.close()
+                self._database.hand_over(n, self.id)
+
+    def _send_some(self) -> bool:
+        """Send a statement; true if more waits."""
+        flushes = list(self._flushes())
+        if not flushes:
+            return False
+        passed = self._database.flush(flushes)
+        for flush in flushes:
+            held = self.held.get(flush.n)
+            if held is None:
+                continue
+            if flush.n not in passed:
+                row = self._database.shard(flush.n)
+                if row.copy != held.copy or row.sent not in (flush.since, flush.upto):
+                    self._lose(flush.n)
+                    continue
+                if row.sent == flush.since:
+                    continue
+            held.sent, held.told_idle = flush.upto, flush.idle
+            held.acknowledged.append((time.monotonic(), flush.upto))
+            held.given.difference_update(flush.taken)
+        return any(
+            held.outbox is not None and held.outbox.last > held.sent for held in list(self.held.values())
+        )
+
+    def _flushes(self) -> Iterator[Flush]:
+        most, size = max(BATCHES // max(len(self.held), 1), 1), BYTES // max(len(self.held), 1)
+        for n, held in self.held.items():
+            if held.outbox is None:
+                continue
+            batches = held.outbox.batches(held.sent, most, size)
+            upto = batches[-1][0] if batches else held.sent
+            batch, idle = held.idle
+            is_idle = idle and batch == upto
+            if not batches and is_idle == held.told_idle:
+                continue
+            packed = [each for _, each in batches]
+            yield Flush(
+                n,
+                held.copy,
+                held.sent,
+                upto,
+                is_idle,
+                held.totals,
+                compress(each.rows for each in packed) if packed else b"",
+                [letter for each in packed for letter in each.mail],
+                [letter for each in packed for letter in each.taken],
+            )
+
+    def _fetch_mail(self) -> None:
+        working = [n for n, held in self.held.items() if held.outbox is not None and not held.is_finished]
+        for letter in self._database.mail(working) if working else ():
+            given = self.held[letter.to_shard].given
+            if letter.id not in given:
+                given.add(letter.id)
+                self.letters.put(letter)
+
+    def set_aside(self, letter: Mail) -> None:
+        """Mark a letter that cannot be read."""
+        self._database.set_aside(letter)
+
+    # -- upkeep
+
+    def _maintain(self) -> None:
+        now = time.monotonic()
+        for n, held in list(self.held.items()):
+            upto = 0
+            while held.acknowledged and held.acknowledged[0][0] <= now - KEPT:
+                upto = held.acknowledged.popleft()[1]
+            if upto and held.outbox is not None:
+                held.outbox.drop(upto)
+            if held.outbox is not None and now - held.looked_at >= COMPACT_LOOK:
+                held.looked_at = now
+                compacted, since = self._database.journal_size(n)
+                if since >= max(LEAST_JOURNAL, 2 * compacted):
+                    self.compact(n)
+
+    def compact(self, n: int) -> bool:
+        """Put the rows of shard *n* as they are in place of its journal; whether it was done."""
+        held = self.held[n]
+        snapshot = held.store.snapshot()
+        upto = int.from_bytes(snapshot.get(LAST_BATCH) or b"", "big")
+        is_sent = held.sent >= upto
+        try:
+            return is_sent and self._database.compact(n, held.copy, upto, _chunks(held.store, snapshot))
+        finally:
+            snapshot.close()
+
+    def _end(self) -> None:
+        for process, _ in self._loading.values():
+            process.kill()
+            process.wait()
+        try:
+            if not self.held:
+                self._database.leave(self.id)
+        except psycopg.OperationalError as error:
+            logger.warning("Could not leave the shared crawl (%s): others wait for the lease", error)
+        self._database.close()
+
+
+def _chunks(store: Store, snapshot: object) -> Iterator[bytes]:
+    """Yield the rows of a *snapshot* of a copy, but those of its outbox, packed in pieces."""
+    rows: dict[bytes, bytes | None] = {}
+    size = 0
+    for key, value in store.scan(b"", snapshot=snapshot):  # type: ignore[arg-type]
+        if key[:1] == OUTBOX or key == LAST_BATCH:
+            continue
+        rows[key] = value
+        size += len(key) + len(value)
+        if size >= CHUNK:
+            yield compress([pack_rows(rows)])
+            rows, size = {}, 0
+    yield compress([pack_rows(rows)])

@@ -1,0 +1,518 @@
+"""The shards that a process owns, behind the verbs of one frontier.
+
+A shard is a `Frontier` with a database of its own, for the registered domains whose hash falls to it. A page
+id names the shard in its upper bits; a lease has its shard beside it, and ids within that. What concerns a
+shard that this process does not own, or owns no more, has no effect.
+
+A link to a page of another shard is kept on the page it is on as one to a page that is only seen. When it is
+new there, it is posted, in the batch that makes it known; the owner of the other shard takes it in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..core import reasons
+from ..core.frontier import Discovered, Fate, Link, News, Released
+from ..core.hosts.trouble import Cooled, Left
+from ..core.parse.urls import host_of
+from ..core.store.keys import ID_BITS, MAX_ID
+from ..core.store.records import SiteSitemaps, Totals
+from .letters import pack_link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ..core.frontier import Computed, Frontier, Lease, Outcome, PageId, RankRun
+    from ..core.hosts.host import Host, HostClock, Trouble
+    from ..core.store.records import Page, RequestFacts, RobotsCopy
+    from .outbox import Outbox
+
+NO_OWNER = "its shard is not of this process"
+IN_MEMORY = "it belongs to another shard, and its request cannot be stored"
+
+
+def shard_of_domain(domain: str, shards: int) -> int:
+    """Return the shard of a registered *domain*: the top bits of its BLAKE2b hash."""
+    return int.from_bytes(blake2b(domain.encode(), digest_size=8).digest(), "big") * shards >> 64
+
+
+class Open(NamedTuple):
+    """A shard of this process."""
+
+    frontier: Frontier
+    outbox: Outbox
+
+
+class Shards:
+    """The *shards* of a crawl of which this process owns some; *domain_of* names the domain of a host.
+
+    ``may_hand_out`` is false while the database was not heard of for too long. ``is_over``: the whole crawl
+    has ended.
+    """
+
+    def __init__(self, shards: int, domain_of: Callable[[str], str]) -> None:
+        self.shards = shards
+        self.open: dict[int, Open] = {}
+        self.leaving: set[int] = set()  # to be handed over: no page of them is handed out any more
+        self.may_hand_out: Callable[[], bool] = lambda: True
+        self.is_over = False
+        self.shard_of = lru_cache(1 << 16)(lambda host: shard_of_domain(domain_of(host), shards))
+        self._ring: deque[int] = deque()  # open shards, in the order of their turns
+        self._is_turn = False
+        self._held: dict[Lease, dict[bytes, Link]] = {}  # links to other shards, until the page ends
+
+    def __repr__(self) -> str:
+        return f"<Shards {sorted(self.open)} of {self.shards}>"
+
+    def add(self, n: int, shard: Open) -> None:
+        """Begin to work on shard *n*."""
+        self.open[n] = shard
+        self._ring.append(n)
+
+    def remove(self, n: int) -> Open:
+        """Work on shard *n* no more; its leases end late."""
+        self._ring.remove(n)
+        self.leaving.discard(n)
+        for lease in [lease for lease in self._held if lease.shard == n]:
+            del self._held[lease]
+        return self.open.pop(n)
+
+    # -- whose it is -----------------------------------------------------------------------------------
+
+    def _of_host(self, host: str) -> Frontier | None:
+        shard = self.open.get(self.shard_of(host))
+        return None if shard is None else shard.frontier
+
+    def _of_origin(self, origin: str) -> Frontier | None:
+        return self._of_host(host_of(origin))
+
+    def _of_lease(self, lease: Lease) -> Frontier | None:
+        shard = self.open.get(lease.shard)
+        return None if shard is None else shard.frontier
+
+    def _of_page(self, page_id: PageId) -> tuple[Frontier | None, PageId]:
+        shard = self.open.get(page_id >> ID_BITS)
+        return (None if shard is None else shard.frontier), page_id & MAX_ID
+
+    @property
+    def _frontiers(self) -> list[Frontier]:
+        return [shard.frontier for shard in self.open.values()]
+
+    # -- what there is ---------------------------------------------------------------------------------
+
+    def totals(self) -> Totals:
+        """What the shards of this process hold together."""
+        all_totals = [frontier.totals() for frontier in self._frontiers]
+        states: Counter[str] = Counter()
+        for totals in all_totals:
+            states.update(totals.states)
+        numbers = [sum(column) for column in zip(*(totals[1:] for totals in all_totals), strict=True)]
+        return Totals(dict(states), *(numbers or [0, 0, 0]))
+
+    @property
+    def pending(self) -> int:
+        """As `Frontier.pending`."""
+        return sum(frontier.pending for frontier in self._frontiers)
+
+    @property
+    def withheld(self) -> int:
+        """As `Frontier.withheld`."""
+        return sum(frontier.withheld for frontier in self._frontiers)
+
+    @property
+    def leased(self) -> int:
+        """As `Frontier.leased`."""
+        return sum(frontier.leased for frontier in self._frontiers)
+
+    @property
+    def hosts(self) -> int:
+        """As `Frontier.hosts`."""
+        return sum(frontier.hosts for frontier in self._frontiers)
+
+    def left_over(self, now: float) -> Left:
+        """As `Frontier.left_over`."""
+        left = [frontier.left_over(now) for frontier in self._frontiers]
+        names = tuple(chain.from_iterable(each.names for each in left))[:5]
+        first = min((each.first for each in left if each.pages), default=now)
+        return Left(sum(each.pages for each in left), sum(each.hosts for each in left), names, first)
+
+    def is_recent(self, url: str) -> bool:
+        """Say nothing: which shard would know *url* depends on the page it is on."""
+        return False
+
+    def is_of_this_run(self, page_id: PageId) -> bool:
+        """As `Frontier.is_of_this_run`."""
+        frontier, local = self._of_page(page_id)
+        return frontier is not None and frontier.is_of_this_run(local)
+
+    def find(self, fingerprint: bytes) -> PageId | None:
+        """As `Frontier.find`; a page that another shard only leads to is found if there is no other. A lookup
+        in each shard."""
+        seen = None
+        for n, (frontier, _) in self.open.items():
+            local = frontier.find(fingerprint)
+            if local is None:
+                continue
+            found = _in_shard(n, local)
+            page = frontier.page(local)
+            if page is not None and page.reason != reasons.FOREIGN():
+                return found
+            seen = found
+        return seen
+
+    def page(self, page_id: PageId) -> Page | None:
+        """As `Frontier.page`."""
+        frontier, local = self._of_page(page_id)
+        page = None if frontier is None else frontier.page(local)
+        if page is None:
+            return None
+        n = page_id >> ID_BITS
+        return page._replace(parent=_in_shard(n, page.parent), target=_in_shard(n, page.target))
+
+    def next_due(self) -> float | None:
+        """As `Frontier.next_due`."""
+        times = [frontier.next_due() for frontier in self._frontiers]
+        return min((when for when in times if when is not None), default=None)
+
+    def waiting_for_room(self, most: int) -> int:
+        """As `Frontier.waiting_for_room`."""
+        return sum(frontier.waiting_for_room(most) for frontier in self._frontiers)
+
+    def load(self, now: float, limit: int = 100) -> bool:
+        """As `Frontier.load`, one shard after the other."""
+        return all(frontier.load(now, limit) for frontier in self._frontiers)
+
+    def used_by(self, spider: str) -> str | None:
+        """As `Frontier.used_by`."""
+        others = [frontier.used_by(spider) for frontier in self._frontiers]
+        return next(filter(None, others), None)
+
+    def commit(self) -> None:
+        """As `Frontier.commit`."""
+        for frontier in self._frontiers:
+            frontier.commit()
+
+    def awake_hosts(self) -> Iterable[Host]:
+        """As `Frontier.awake_hosts`."""
+        return chain.from_iterable(frontier.awake_hosts() for frontier in self._frontiers)
+
+    def leases(self) -> Iterable[Lease]:
+        """As `Frontier.leases`."""
+        return chain.from_iterable(frontier.leases() for frontier in self._frontiers)
+
+    def clock(self, name: str, now: float) -> HostClock | None:
+        """As `Frontier.clock`."""
+        frontier = self._of_host(name)
+        return None if frontier is None else frontier.clock(name, now)
+
+    # -- pages in --------------------------------------------------------------------------------------
+
+    def recognize(
+        self,
+        url: str,
+        source: Lease | None = None,
+        flags: int = 0,
+        weight: float = 1.0,
+        only_seen: bool = False,
+    ) -> bool:
+        """As `Frontier.recognize`, by what the shard of *source* knows."""
+        if source is None:
+            return any(frontier.recognize(url, None, 0, 1.0, only_seen) for frontier in self._frontiers)
+        frontier = self._of_lease(source)
+        return frontier is not None and frontier.recognize(url, source, flags, weight, only_seen)
+
+    def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
+        """As `Frontier.discover`; links to pages of other shards are posted, at the latest when *source*
+        ends."""
+        return [self.discover_one(link, now, source) for link in links]
+
+    def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
+        """`discover` for a single link."""
+        n, origin = self.shard_of(link.host), None
+        if source is not None:
+            origin = source.shard
+        elif link.parent is not None:
+            origin = link.parent >> ID_BITS
+        if origin is None:
+            origin = n if n in self.open else min(self.open, default=None)
+        shard = None if origin is None else self.open.get(origin)
+        if shard is None or origin is None:
+            return Discovered(Fate.REFUSED, kind="foreign", reason=NO_OWNER)
+        link.parent = (
+            None if link.parent is None or link.parent >> ID_BITS != origin else link.parent & MAX_ID
+        )
+        if n == origin or link.only_seen:
+            answer = shard.frontier.discover_one(link, now, source)
+            return answer._replace(page_id=_in_shard(origin, answer.page_id))
+        if link.facts.is_in_memory:
+            return Discovered(Fate.REFUSED, kind="foreign", reason=IN_MEMORY)
+        if source is not None and source.id and not (link.is_named or link.again):
+            held = self._held.setdefault(source, {})
+            is_known = link.fingerprint in held or shard.frontier.find(link.fingerprint) is not None
+            held[link.fingerprint] = link
+            return Discovered(Fate.KNOWN if is_known else Fate.POSTED)
+        return self._post(link, n, origin, now, source)
+
+    def _post(self, link: Link, n: int, origin: int, now: float, source: Lease | None) -> Discovered:
+        """Make the page of *link* known in shard *origin* as one that is only seen, and post it to its own
+        shard *n* if it is new there, or is wanted again."""
+        frontier, outbox = self.open[origin]
+        is_new = frontier.find(link.fingerprint) is None
+        seen = replace(link, only_seen=reasons.FOREIGN(), again=False)
+        answer = frontier.discover_one(seen, now, source)
+        page_id = answer.page_id
+        if page_id is None:
+            return answer
+        is_posted = is_new or link.again or link.is_named or link.facts.force is not None
+        if is_posted:
+            outbox.post(n, lambda: pack_link(link, frontier.owed(page_id), now))
+        return Discovered(Fate.POSTED if is_posted else Fate.KNOWN, _in_shard(origin, page_id))
+
+    def refusal(self, link: Link, now: float) -> Discovered | None:
+        """As `Frontier.refusal`; another shard refuses what it does when it is posted there."""
+        frontier = self._of_host(link.host)
+        return None if frontier is None else frontier.refusal(link, now)
+
+    # -- edits -----------------------------------------------------------------------------------------
+
+    def requeue(
+        self,
+        page_id: PageId,
+        now: float,
+        payload: bytes | None = None,
+        priority: int | None = None,
+        fingerprint: bytes | None = None,
+        facts: RequestFacts | None = None,
+        visit_payload: bytes = b"",
+    ) -> bool:
+        """As `Frontier.requeue`."""
+        frontier, local = self._of_page(page_id)
+        about = payload, priority, fingerprint, facts, visit_payload
+        return frontier is not None and frontier.requeue(local, now, *about)
+
+    def renew(
+        self, page_id: PageId, payload: bytes, facts: RequestFacts | None = None, is_lost: bool = False
+    ) -> bool:
+        """As `Frontier.renew`."""
+        frontier, local = self._of_page(page_id)
+        return frontier is not None and frontier.renew(local, payload, facts, is_lost)
+
+    def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
+        """As `Frontier.note_lastmod`."""
+        frontier, local = self._of_page(page_id)
+        if frontier is not None:
+            frontier.note_lastmod(local, lastmod)
+
+    def make_due(self, page_id: PageId, now: float) -> bool:
+        """As `Frontier.make_due`."""
+        frontier, local = self._of_page(page_id)
+        return frontier is not None and frontier.make_due(local, now)
+
+    def news(self) -> News:
+        """As `Frontier.news`."""
+        news = [frontier.news() for frontier in self._frontiers]
+        return News(
+            tuple(chain.from_iterable(each[0] for each in news)),
+            tuple(chain.from_iterable(each[1] for each in news)),
+        )
+
+    # -- pages out -------------------------------------------------------------------------------------
+
+    def lease(self, now: float) -> Lease | None:
+        """As `Frontier.lease`. One page comes by the best head of all shards, the next from the shard whose
+        turn it is, so that none waits for ever. O(shards)."""
+        if not self.may_hand_out():
+            return None
+        ring = [n for n in self._ring if n not in self.leaving]
+        self._is_turn = not self._is_turn
+        if not self._is_turn:
+            heads = {n: self.open[n].frontier.best_head(now) for n in ring}
+            ring.sort(key=lambda n: heads[n] or b"\xff")  # stable: in turn among equals
+        for n in ring:
+            lease = self.open[n].frontier.lease(now)
+            if lease is not None:
+                lease.shard = n
+                if self._is_turn:
+                    self._ring.remove(n)
+                    self._ring.append(n)
+                return lease
+        return None
+
+    def will_send(self, lease: Lease, now: float) -> bool:
+        """As `Frontier.will_send`."""
+        frontier = self._of_lease(lease)
+        return frontier is not None and frontier.will_send(lease, now)
+
+    def on_sent(self, lease: Lease, now: float) -> None:
+        """As `Frontier.on_sent`."""
+        frontier = self._of_lease(lease)
+        if frontier is not None:
+            frontier.on_sent(lease, now)
+
+    def on_response(
+        self, lease: Lease, now: float, has_answered: bool = False, was_asked: bool = True
+    ) -> None:
+        """As `Frontier.on_response`."""
+        frontier = self._of_lease(lease)
+        if frontier is not None:
+            frontier.on_response(lease, now, has_answered, was_asked)
+
+    def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
+        """As `Frontier.put_back`."""
+        frontier = self._of_lease(lease)
+        if frontier is not None:
+            frontier.put_back(lease, now, is_replaced)
+
+    def skip_visit(self, lease: Lease, now: float) -> None:
+        """As `Frontier.skip_visit`."""
+        frontier = self._of_lease(lease)
+        if frontier is not None:
+            frontier.skip_visit(lease, now)
+
+    def wake_at(self) -> float | None:
+        """As `Frontier.wake_at`."""
+        times = [self.open[n].frontier.wake_at() for n in self.open if n not in self.leaving]
+        return min((when for when in times if when is not None), default=None)
+
+    def identify(self, lease: Lease, fingerprint: bytes) -> int:
+        """As `Frontier.identify`."""
+        frontier = self._of_lease(lease)
+        return 0 if frontier is None else frontier.identify(lease, fingerprint)
+
+    def extend_leases(self, now: float) -> None:
+        """As `Frontier.extend_leases`."""
+        for frontier in self._frontiers:
+            frontier.extend_leases(now)
+
+    def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
+        """As `Frontier.release`; the links of its page to other shards are posted with its end."""
+        held, frontier = self._held.pop(lease, {}), self._of_lease(lease)
+        if frontier is None:
+            return Released(None, is_late=True)
+        for link in held.values():
+            self._post(link, self.shard_of(link.host), lease.shard, now, lease)
+        if outcome.target is not None:
+            is_here = outcome.target >> ID_BITS == lease.shard
+            outcome = outcome._replace(target=outcome.target & MAX_ID if is_here else None)
+        return frontier.release(lease, outcome, now)
+
+    def last_lease(self, page_id: PageId, now: float) -> Lease | None:
+        """As `Frontier.last_lease`."""
+        frontier, local = self._of_page(page_id)
+        lease = None if frontier is None else frontier.last_lease(local, now)
+        if lease is not None:
+            lease.shard = page_id >> ID_BITS
+        return lease
+
+    def ends_at(self, now: float, patience: float) -> float | None:
+        """None until the whole crawl is over: other processes may send links at any time."""
+        return now if self.is_over else None
+
+    def is_idle(self, n: int, now: float, patience: float) -> bool:
+        """Whether shard *n* would end its crawl at *now*, and nothing of it is under way."""
+        frontier = self.open[n].frontier
+        end = None if frontier.leased else frontier.ends_at(now, patience)
+        return end is not None and end <= now
+
+    # -- rankings --------------------------------------------------------------------------------------
+
+    def rank_due(self) -> RankRun | None:
+        """As `Frontier.rank_due`, for the first shard where one is due."""
+        for n, (frontier, _) in self.open.items():
+            run = frontier.rank_due()
+            if run is not None:
+                run.shard = n
+                return run
+        return None
+
+    def rank_steps(
+        self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
+    ) -> Iterator[float]:
+        """As `Frontier.rank_steps`; ends when the shard is lost."""
+        frontier = self.open[run.shard].frontier
+        for pause in frontier.rank_steps(run, computed, clock, rows):
+            yield pause
+            if self.open.get(run.shard, (None,))[0] is not frontier:
+                return
+
+    # -- hosts -----------------------------------------------------------------------------------------
+
+    def set_delay(self, name: str, delay: float, now: float) -> None:
+        """As `Frontier.set_delay`."""
+        frontier = self._of_host(name)
+        if frontier is not None:
+            frontier.set_delay(name, delay, now)
+
+    def site_delay(self, name: str, seconds: float, now: float, source: str = "robots.txt") -> bool:
+        """As `Frontier.site_delay`."""
+        frontier = self._of_host(name)
+        return frontier is not None and frontier.site_delay(name, seconds, now, source)
+
+    def record_cooldown(self, name: str, trouble: Trouble, now: float) -> Cooled:
+        """As `Frontier.record_cooldown`."""
+        frontier = self._of_host(name)
+        if frontier is None:
+            return Cooled(None, is_new=False, keeps_attempts=True)
+        return frontier.record_cooldown(name, trouble, now)
+
+    def is_cooling(self, name: str, now: float) -> bool:
+        """As `Frontier.is_cooling`."""
+        frontier = self._of_host(name)
+        return frontier is not None and frontier.is_cooling(name, now)
+
+    def hold(
+        self, name: str, now: float, until: float = float("inf"), trouble: Trouble | None = None
+    ) -> None:
+        """As `Frontier.hold`."""
+        frontier = self._of_host(name)
+        if frontier is not None:
+            frontier.hold(name, now, until, trouble)
+
+    def begin_side_request(self, name: str, now: float) -> float:
+        """As `Frontier.begin_side_request`; a host of another process is asked as Scrapy's slots say."""
+        frontier = self._of_host(name)
+        return 0.0 if frontier is None else frontier.begin_side_request(name, now)
+
+    def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
+        """As `Frontier.end_side_request`."""
+        frontier = self._of_host(name)
+        if frontier is not None:
+            frontier.end_side_request(name, now, was_asked)
+
+    # -- what sites said -------------------------------------------------------------------------------
+
+    def robots_copy(self, origin: str) -> RobotsCopy | None:
+        """As `Frontier.robots_copy`."""
+        frontier = self._of_origin(origin)
+        return None if frontier is None else frontier.robots_copy(origin)
+
+    def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
+        """As `Frontier.retried_sooner`: no shared frontier is a temporary one."""
+        return copy
+
+    def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
+        """As `Frontier.keep_robots_copy`."""
+        frontier = self._of_origin(origin)
+        if frontier is not None:
+            frontier.keep_robots_copy(origin, copy)
+
+    def sitemaps_of(self, origin: str) -> SiteSitemaps:
+        """As `Frontier.sitemaps_of`."""
+        frontier = self._of_origin(origin)
+        return SiteSitemaps() if frontier is None else frontier.sitemaps_of(origin)
+
+    def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
+        """As `Frontier.keep_sitemaps`."""
+        frontier = self._of_origin(origin)
+        if frontier is not None:
+            frontier.keep_sitemaps(origin, sitemaps)
+
+
+def _in_shard(n: int, local: PageId | None) -> PageId | None:
+    return None if local is None else n << ID_BITS | local

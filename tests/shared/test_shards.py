@@ -1,0 +1,160 @@
+"""Shards behind the verbs of one frontier, on LevelDB alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from web import NOW, Crawl, link_to, make_web
+
+from scrapy_frontier.core.frontier import Fate, Link
+from scrapy_frontier.core.store.keys import LAST_BATCH, OUTBOX
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.shared.letters import Order, pack_link, pack_order, unpack
+from scrapy_frontier.shared.outbox import Outbox, compress, decompress, pack, unpack_rows
+from scrapy_frontier.shared.outbox import unpack as unpack_batch
+from scrapy_frontier.shared.shards import ID_BITS, shard_of_domain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_domain_always_falls_to_the_same_shard() -> None:
+    """Vectors: a crawl goes on with the same shards for ever."""
+    vectors = {"example.com": 1, "example.org": 2, "scrapy.org": 1, "python.org": 1}
+    assert {name: shard_of_domain(name, 16) for name in vectors} == vectors
+    counts = Counter(shard_of_domain(f"site{n}.example", 16) for n in range(16_000))
+    assert len(counts) == 16
+    assert max(counts.values()) < 1.2 * min(counts.values())
+
+
+def test_every_page_of_a_web_is_fetched_once(tmp_path: Path) -> None:
+    web, fetched, carried = make_web(12, 20, 1), Counter[str](), dict[int, int]()
+    crawl = Crawl(tmp_path, 4, fetched)
+    crawl.shards.discover_one(link_to("http://site0.example/0", is_named=True), NOW)
+    crawl.shards.commit()
+    while crawl.step(web) or crawl.carry_letters(carried):
+        pass
+    assert fetched == Counter(web.keys())
+    hosts = {
+        n: {url.split("/")[2] for url in web if crawl.shards.shard_of(url.split("/")[2]) == n}
+        for n in range(4)
+    }
+    for n, (frontier, _) in crawl.shards.open.items():
+        assert frontier.totals().states["done"] == 20 * len(hosts[n])
+    crawl.kill()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost_by_kills(tmp_path: Path, seed: int) -> None:
+    """Only pages under way at a kill are fetched again: none here, for each is released at once."""
+    web, fetched, carried = make_web(12, 20, seed), Counter[str](), dict[int, int]()
+    crawl = Crawl(tmp_path, 4, fetched)
+    crawl.shards.discover_one(link_to("http://site0.example/0", is_named=True), NOW)
+    crawl.shards.commit()
+    steps = 0
+    while crawl.step(web) or crawl.carry_letters(carried):
+        steps += 1
+        if steps % 17 == 0:
+            crawl.kill()
+            crawl = Crawl(tmp_path, 4, fetched)
+            # What a flush did not acknowledge may arrive twice.
+            carried = {n: max(number - 2, 0) for n, number in carried.items()}
+    assert fetched == Counter(web.keys())
+    crawl.kill()
+
+
+def test_a_copy_from_the_outbox_has_the_same_rows(tmp_path: Path) -> None:
+    web, fetched, carried = make_web(6, 20, 1), Counter[str](), dict[int, int]()
+    crawl = Crawl(tmp_path / "original", 2, fetched)
+    crawl.shards.discover_one(link_to("http://site0.example/0", is_named=True), NOW)
+    crawl.shards.commit()
+    while crawl.step(web) or crawl.carry_letters(carried):
+        run = crawl.shards.rank_due()
+        if run is not None:
+            for _ in crawl.shards.rank_steps(run, run.compute(lambda: False, lambda: 0.0), lambda: 0.0):
+                pass
+            run.close()
+    for n, (frontier, outbox) in crawl.shards.open.items():
+        frontier.end_run()
+        copy: dict[bytes, bytes] = {}
+        packed = [batch.rows for _, batch in outbox.batches(0, 1 << 20, 1 << 30)]
+        for key, value in decompress(compress(packed)):
+            if value is None:
+                copy.pop(key, None)
+            else:
+                copy[key] = value
+        with_own = dict(outbox.store.scan(b""))
+        original = {key: value for key, value in with_own.items() if key[:1] != OUTBOX and key != LAST_BATCH}
+        missing = {key for key in original if key not in copy}
+        assert missing == {b"mformat", b"mscheme"}  # written before the first batch
+        assert copy == {key: value for key, value in original.items() if key in copy}
+        assert n in (0, 1)
+    crawl.kill()
+
+
+def test_a_link_that_cannot_be_stored_is_refused_elsewhere(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, 4, Counter())
+    seed = link_to("http://site0.example/0", is_named=True)
+    answer = crawl.shards.discover_one(seed, NOW)
+    assert answer.fate is Fate.NEW
+    assert answer.page_id is not None
+    assert answer.page_id >> ID_BITS == crawl.shards.shard_of("site0.example")
+    lease = crawl.shards.lease(NOW)
+    assert lease is not None
+    others = [f"http://site{n}.example/0" for n in range(12)]
+    foreign = next(url for url in others if crawl.shards.shard_of(url.split("/")[2]) != lease.shard)
+    link = link_to(foreign)
+    link.facts = link.facts._replace(is_in_memory=True)
+    refused = crawl.shards.discover_one(link, NOW, lease)
+    assert (refused.fate, refused.kind) == (Fate.REFUSED, "foreign")
+    crawl.kill()
+
+
+@given(
+    rows=st.dictionaries(st.binary(max_size=20), st.none() | st.binary(max_size=20)),
+    mail=st.lists(st.tuples(st.integers(0, 1000), st.binary(max_size=30))),
+    taken=st.lists(st.integers(0, 2**63 - 1)),
+)
+@settings(max_examples=100)
+def test_batches_come_back_as_they_were(
+    rows: dict[bytes, bytes | None], mail: list[tuple[int, bytes]], taken: list[int]
+) -> None:
+    packed = unpack_batch(pack(rows, mail, taken))
+    assert dict(unpack_rows(packed.rows)) == rows
+    assert (packed.mail, packed.taken) == (mail, taken)
+
+
+def test_letters_come_back_as_they_were() -> None:
+    link = link_to("http://site1.example/0", is_named=True)
+    link.depth, link.priority, link.again = 3, -5, True
+    found = unpack(pack_link(link, 0.25, NOW))
+    assert isinstance(found, Link)
+    assert (found.url, found.host, found.fingerprint, found.payload) == (
+        link.url,
+        link.host,
+        link.fingerprint,
+        b"p",
+    )
+    assert (found.depth, found.priority, found.again, found.is_named, found.paid) == (3, -5, True, True, 0.25)
+    order = unpack(pack_order("block", {"name": "site1.example"}))
+    assert order == Order("block", {"name": "site1.example"})
+
+
+def test_an_outbox_with_a_gap_does_not_follow(tmp_path: Path) -> None:
+    store = Store(tmp_path, "scheme")
+    outbox = Outbox(store)
+    for _ in range(3):
+        rows: dict[bytes, bytes | None] = {b"p": b"1"}
+        outbox.add_to(rows)
+        store.write(rows)
+        outbox.was_written()
+    assert [outbox.follows(sent) for sent in (0, 1, 3, 4)] == [True, True, True, False]
+    store.write({b"z" + (2).to_bytes(8, "big"): None})
+    assert [Outbox(store).follows(sent) for sent in (0, 1, 2, 3)] == [False, False, True, True]
+    outbox.drop(3)
+    assert outbox.batches(0, 10, 1000) == []
+    store.close()

@@ -1,0 +1,226 @@
+"""Crawls of several processes on a real PostgreSQL: what a loopback web saw of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from server import Answer, Web, links
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postgres import Server
+
+HOSTS, PAGES = 12, 240
+SPIDER = Path(__file__).with_name("spider.py")
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    """Pages that link one another, over all hosts; all can be reached from the first."""
+    web = Web(HOSTS)
+    urls = [web.url(f"/{number}", number % HOSTS) for number in range(PAGES)]
+    for number in range(PAGES):
+        near = urls[2 * number + 1 : 2 * number + 3]
+        linked = [*near, urls[number // 2], urls[(7 * number) % PAGES]]
+        web.on(f"/{number}", Answer(body=links(*linked)), host=number % HOSTS)
+    yield web
+    web.close()
+
+
+class Processes:
+    """Processes of one crawl, which share *directory* unless told otherwise."""
+
+    def __init__(self, dsn: str, web: Web, directory: Path, **settings: object) -> None:
+        self.web, self.directory = web, directory
+        self.settings = {
+            "FRONTIER_SHARED": dsn,
+            "FRONTIER_SHARDS": 8,
+            "FRONTIER_DIR": str(directory / "frontier"),
+            "ADDONS": {"scrapy_frontier.Addon": 500},
+            "DOWNLOAD_DELAY": 0.05,
+            "ROBOTSTXT_OBEY": False,
+            "FRONTIER_ALLOW_PRIVATE": True,
+            "TELNETCONSOLE_ENABLED": False,
+            "FRONTIER_END_WAIT": 0,
+            **settings,
+        }
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, count: int = 1, **settings: object) -> None:
+        for _ in range(count):
+            number = len(list(self.directory.glob("*.stats"))) + len(self.running)
+            log = self.directory / f"{number}-{time.monotonic_ns()}.log"
+            command = [
+                sys.executable,
+                str(SPIDER),
+                json.dumps({**self.settings, **settings}),
+                json.dumps([self.web.url("/0")]),
+                str(log.with_suffix(".stats")),
+            ]
+            with open(log, "wb") as file:
+                self.running.append(subprocess.Popen(command, stderr=file, cwd=self.directory))
+
+    def kill(self, index: int) -> None:
+        process = self.running.pop(index)
+        process.kill()
+        process.wait()
+
+    def wait(self, seconds: float = 120.0) -> None:
+        until = time.monotonic() + seconds
+        for process in self.running:
+            assert process.wait(max(until - time.monotonic(), 1)) == 0, self.logs()
+        self.running.clear()
+
+    def end(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {log}\n{log.read_text()}" for log in sorted(self.directory.glob("*.log")))
+
+
+def fetched(web: Web) -> Counter[str]:
+    return Counter(f"{visit.host} {visit.path}" for visit in web.visits)
+
+
+def all_pages() -> set[str]:
+    return {f"{number % HOSTS} /{number}" for number in range(PAGES)}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_processes_fetch_every_page_once(dsn: str, web: Web, tmp_path: Path, count: int) -> None:
+    crawl = Processes(dsn, web, tmp_path)
+    try:
+        crawl.start(count)
+        crawl.wait()
+    finally:
+        crawl.end()
+    pages = fetched(web)
+    assert set(pages) == all_pages(), crawl.logs()
+    assert set(pages.values()) == {1}
+    shares = [
+        json.loads(file.read_text()).get("response_received_count", 0) for file in tmp_path.glob("*.stats")
+    ]
+    assert sum(shares) == PAGES
+    assert "ERROR" not in crawl.logs()
+
+
+def test_killed_processes_lose_nothing(dsn: str, web: Web, tmp_path: Path) -> None:
+    """Processes are killed at random and others started, in one directory. Only what was under way is fetched
+    again."""
+    rng = random.Random(1)
+    crawl = Processes(dsn, web, tmp_path)
+    at_risk = 0
+    try:
+        crawl.start(3)
+        for kill in range(6):
+            web.wait(25 * (kill + 1))
+            crawl.kill(rng.randrange(len(crawl.running)))
+            at_risk += 16
+            crawl.start()
+        crawl.wait()
+    finally:
+        crawl.end()
+    pages = fetched(web)
+    assert set(pages) == all_pages(), crawl.logs()
+    assert sum(pages.values()) - PAGES <= at_risk
+    assert max(web.visits, key=lambda visit: visit.under_way).under_way <= 8
+
+
+def test_lost_machines_lose_a_second(dsn: str, web: Web, tmp_path: Path) -> None:
+    """Each process has a directory of its own, which is removed when it is killed: others take its shards
+    after the lease, from the journal."""
+    crawl = Processes(dsn, web, tmp_path, DOWNLOAD_TIMEOUT=5, FRONTIER_PATIENCE=4)
+    try:
+        for number in range(3):
+            crawl.start(FRONTIER_DIR=str(tmp_path / f"machine{number}"))
+        for number in range(2):
+            web.wait(60 * (number + 1))
+            crawl.kill(0)
+            shutil.rmtree(tmp_path / f"machine{number}")
+            crawl.start(FRONTIER_DIR=str(tmp_path / f"machine{number + 3}"))
+        crawl.wait()
+    finally:
+        crawl.end()
+    pages = fetched(web)
+    assert set(pages) == all_pages(), crawl.logs()
+    again = sum(pages.values()) - PAGES
+    assert again <= 2 * (16 + 8 * 20 * 2)  # under way, and at most 20 a second of each host meanwhile
+    assert "is dead" in crawl.logs()
+
+
+def test_the_database_may_be_killed(server: Server, dsn: str, web: Web, tmp_path: Path) -> None:
+    """Pages go on while it is away; when it is back all that was fetched is in it."""
+    crawl = Processes(dsn, web, tmp_path)
+    try:
+        crawl.start(2)
+        web.wait(60)
+        server.kill()
+        web.wait(70)
+        server.start()
+        crawl.wait()
+    finally:
+        crawl.end()
+    pages = fetched(web)
+    assert set(pages) == all_pages(), crawl.logs()
+    assert set(pages.values()) == {1}
+    assert "away" in crawl.logs()
+
+
+def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
+    dsn: str, web: Web, tmp_path: Path
+) -> None:
+    crawl = Processes(dsn, web, tmp_path)
+    try:
+        crawl.start()
+        crawl.wait()
+        visits = len(web.visits)
+        crawl.start(2)
+        crawl.wait()
+        assert len(web.visits) == visits, crawl.logs()
+        crawl.start(FRONTIER_SHARDS=4)
+        crawl.wait()
+    finally:
+        crawl.end()
+    assert "was made with shards 8, not 4" in crawl.logs()
+    assert len(web.visits) == visits
+
+
+def test_the_command_shows_shards_and_a_copy_of_a_stopped_process(dsn: str, web: Web, tmp_path: Path) -> None:
+    crawl = Processes(dsn, web, tmp_path)
+    try:
+        crawl.start()
+        crawl.wait()
+    finally:
+        crawl.end()
+    settings = ["-s", f"FRONTIER_SHARED={dsn}", "-s", f"FRONTIER_DIR={tmp_path / 'frontier'}"]
+    command = [sys.executable, "-m", "scrapy", "frontier", *settings]
+    shown = subprocess.run([*command, "shards", "--json"], capture_output=True, text=True, cwd=tmp_path)
+    assert "web: run 1 has ended" in shown.stdout or shown.returncode == 0, shown.stderr
+    shards = [json.loads(line) for line in shown.stdout.splitlines() if line.startswith("{")]
+    assert [shard["shard"] for shard in shards] == list(range(8))
+    assert all(shard["owner"] is None and not shard["mail"] for shard in shards)
+    total = 0
+    for shard in shards:
+        copy = tmp_path / "frontier/shards" / f"{shard['shard']}-{shard['copy']}"
+        for name in ("check", "stats"):
+            done = subprocess.run(
+                [*command, name, "--json", "--dir", str(copy)], capture_output=True, text=True, cwd=tmp_path
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+        total += json.loads(done.stdout)["states"]["done"]
+    assert total == PAGES
+    refused = subprocess.run([*command, "stats"], capture_output=True, text=True, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "scrapy frontier shards" in refused.stderr
