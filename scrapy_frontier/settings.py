@@ -78,6 +78,11 @@ class FrontierSettings:
         default_attempts = max(LEAST_ATTEMPTS, retry_times + 1)
         self.max_attempts: Final = read.number("FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
         self._grants_more_attempts: Final = self.max_attempts == default_attempts
+        # A crawl of several processes: where its database is, and what it is called there
+        self.shared: Final = read.path("FRONTIER_SHARED")
+        self.crawl: Final = read.path("FRONTIER_CRAWL")
+        self.shards: Final = read.number("FRONTIER_SHARDS", 16, least=1)
+        self.patience: Final = read.number("FRONTIER_PATIENCE", 60.0, least=1)
         self.clock: Final = read.function_or_none("FRONTIER_CLOCK", "a function that returns seconds")
         self.dashboard: Final = read.port("FRONTIER_DASHBOARD")  # None: no server; 0: a free port
 

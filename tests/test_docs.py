@@ -199,7 +199,7 @@ def test_every_stat_is_in_the_table() -> None:
     found = {
         name for name in re.findall(r'"(frontier/[\w/]*\w)"', CODE) if not name.startswith("frontier/pages")
     }
-    found |= {refusal_stat(kind) for kind in (*TRAPS, "deferred", "over_budget")}
+    found |= {refusal_stat(kind) for kind in (*TRAPS, "deferred", "over_budget", "foreign")}
     stats = first_cells(page("stats"))
     assert stats == found | {"frontier/pages/<state>", "frontier/reasons/<code>"}
     assert all(re.fullmatch(r"frontier(/[a-z_]+|/<[a-z]+>)+", name) for name in stats)

@@ -63,6 +63,12 @@ _ADDON_FAILS = (
 )
 
 
+_SHARED = (
+    "; its crawl is a shared one (FRONTIER_SHARED): see `scrapy frontier shards`, or look at a copy of a "
+    "stopped process with --dir .../shards/NUMBER-COPY"
+)
+
+
 class NoFrontier(FrontierError):
     """There is no frontier in the directory; none was made there."""
 
@@ -146,7 +152,7 @@ class Project:
         if not create and not self.exists:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
-                + self._what_crawls_use()
+                + (_SHARED if self.frontier_settings.shared else self._what_crawls_use())
             )
         scheme = self.own_scheme() if create else self.identities.named_scheme if identified else ""
         if identified and scheme != self.identities.scheme:

@@ -11,9 +11,10 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary, finalize
 
 from scrapy import Spider, signals
@@ -45,10 +46,13 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
+    from ..core.store.leveldb import Store
+    from ..shared.outbox import Outbox
     from .bulk_follow import Follow
     from .log import Reporter
     from .outlinks import Outlinks
     from .robots import Gate
+    from .shared import SharedCrawl
     from .sitemaps import Sitemaps
 
 # Parts that need a component are made only if it is enabled.
@@ -149,38 +153,61 @@ class Crawl:
         _crawls[crawler] = self
 
     def _open_frontier(self, directory: str, spider: Spider, undo: ExitStack) -> Frontier:
-        """Opens the frontier in *directory*; *undo* closes it."""
-        crawler, settings = self.crawler, self.settings
+        """Opens the frontier in *directory*, or the shards of a shared crawl there; *undo* closes it."""
+        self._dupefilter = DupeFilter(self.crawler, self.reporter)
+        registered_domain("www.example.com")  # reads its list now: later that would hold up the event loop
+        self.shared: SharedCrawl | None = None
+        if self.settings.shared is not None and not self.is_temporary:
+            return self._join_shared_crawl(directory, spider, undo)
         store = self.store = open_store(directory, self.identities.scheme)
         undo.callback(store.close)
-        self._dupefilter = DupeFilter(crawler, self.reporter)
-        politeness = default_politeness(crawler.settings, spider)
-        registered_domain("www.example.com")  # reads its list now: later that would hold up the event loop
-        frontier = Frontier(
-            store,
-            self.clock(),
-            FrontierOptions(
-                default_politeness=politeness,
-                politeness=slot_politeness(crawler.settings, politeness),
-                max_attempts=settings.max_attempts,
-                lease_timeout=LEASE_TIMEOUT if settings.clock is None else FOREVER,
-                cooldown=settings.cooldown,
-                rates=settings.domain_rates,
-                rng=Random(),  # noqa: S311 - draws pauses, guards nothing
-                scorer=make_scorer(settings.scorer, crawler, self.keeps_links),
-                traps=settings.traps,
-                limits=settings.limits,
-                domain_of=registered_domain,
-                give_up_rule=settings.give_up_rule if self.is_temporary else None,
-                revisits=settings.revisits,
-                max_uncommitted_pages=sys.maxsize
-                if self.is_temporary
-                else crawler.settings.getint("CONCURRENT_REQUESTS"),
-            ),
-        )
+        frontier = Frontier(store, self.clock(), self._options(spider))
         undo.callback(frontier.close)
         undo.callback(Upkeep(store, 0.0 if self.is_temporary else SYNC_INTERVAL).stop)
         return frontier
+
+    def _join_shared_crawl(self, directory: str, spider: Spider, undo: ExitStack) -> Frontier:
+        from .shared import SharedCrawl  # loads psycopg
+
+        shards = self.settings.shards
+
+        def open_frontier(store: Store, outbox: Outbox, was_of_another: bool) -> Frontier:
+            options = replace(
+                self._options(spider),
+                before_commit=outbox.add_to,
+                on_commit=outbox.was_written,
+                part=shards,
+                was_of_another=was_of_another,
+                max_uncommitted_pages=max(self.crawler.settings.getint("CONCURRENT_REQUESTS") // shards, 1),
+            )
+            return Frontier(store, self.clock(), options)
+
+        scheme, home = self.identities.scheme, Path(directory)
+        self.shared = SharedCrawl(self.crawler, self.settings, home, scheme, self.clock, open_frontier)
+        undo.callback(self.shared.close)
+        return cast("Frontier", self.shared.shards)  # it has all the verbs that a crawl calls
+
+    def _options(self, spider: Spider) -> FrontierOptions:
+        crawler, settings = self.crawler, self.settings
+        politeness = default_politeness(crawler.settings, spider)
+        return FrontierOptions(
+            default_politeness=politeness,
+            politeness=slot_politeness(crawler.settings, politeness),
+            max_attempts=settings.max_attempts,
+            lease_timeout=LEASE_TIMEOUT if settings.clock is None else FOREVER,
+            cooldown=settings.cooldown,
+            rates=settings.domain_rates,
+            rng=Random(),  # noqa: S311 - draws pauses, guards nothing
+            scorer=make_scorer(settings.scorer, crawler, self.keeps_links),
+            traps=settings.traps,
+            limits=settings.limits,
+            domain_of=registered_domain,
+            give_up_rule=settings.give_up_rule if self.is_temporary else None,
+            revisits=settings.revisits,
+            max_uncommitted_pages=sys.maxsize
+            if self.is_temporary
+            else crawler.settings.getint("CONCURRENT_REQUESTS"),
+        )
 
     def _make_parts(self, spider: Spider, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self.crawler, self.settings, self.frontier, self.clock
@@ -243,6 +270,10 @@ class Crawl:
             self.gate = Gate(crawler, settings, clock, frontier, self.politeness_keys, self.reporter)
             if self.sitemaps is not None:
                 self.gate.sites.listed = self.sitemaps.named_by_robots
+
+    def may_send(self) -> bool:
+        """Whether a request may go out: in a shared crawl not long after its database was last heard of."""
+        return self.shared is None or self.shared.may_send()
 
     def close(self, reason: str) -> None:
         """Closes the frontier, and removes a temporary one. To be called once. Raises `FrontierError` if that

@@ -57,7 +57,7 @@ class Watch:
         self._was_stopped = False  # by a callback that closed the spider
         self._in_progress = scrapy_internals.watch_in_progress(crawler, self._ended)
         scrapy_internals.watch_fetch(crawler, self._active_requests, self._fetched)
-        scrapy_internals.watch_sending(crawler, self._active_requests, self._sent)
+        scrapy_internals.watch_sending(crawler, self._active_requests, self._sent, crawl.may_send)
         scrapy_internals.watch_spider_errors(crawler, self._raised)
         crawler.signals.connect(self._active_requests.response_downloaded, signals.response_downloaded)
         if self._follows_throttle:
@@ -242,12 +242,12 @@ class Watch:
         if not released.is_written:
             crawl.commit_timer.start()
         if is_seed(active.request) and not released.is_queued:
-            crawl.enqueuer.seed_ended(lease.page_id)
+            crawl.enqueuer.seed_ended(lease.public_id)
         if released.visit is not None:
             crawl.revisits.report(outcome, released.visit)
         if outcome.reason:
             for code in reasons.codes_in(outcome.reason):
                 self._tally[f"frontier/reasons/{code}"] += 1
         self._tally["frontier/links/kept"] += released.links
-        if lease.page_id in crawl.requests.in_memory and not released.is_queued:
-            crawl.requests.ended(lease.page_id)
+        if lease.public_id in crawl.requests.in_memory and not released.is_queued:
+            crawl.requests.ended(lease.public_id)

@@ -18,7 +18,7 @@ from ..core.parse.urls import clean_host, host_of, without_session
 from ..core.store.keys import FINISHED, QUEUED
 from ..core.store.queue_keys import MAX_PRIORITY
 from . import scrapy_internals
-from .codec import copied, meta_payload, visit_payload
+from .codec import Unreadable, copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
 from .in_flight import (
     forget_redirects,
@@ -30,7 +30,7 @@ from .in_flight import (
     times,
 )
 from .log import refusal_stat
-from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, UNSET, VERBATIM, chosen_slot
+from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, START, UNSET, VERBATIM, chosen_slot
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
 from .politeness_key import PolitenessKeys
 from .private_network import led_to
@@ -45,8 +45,13 @@ if TYPE_CHECKING:
     from .in_flight import ActiveRequest, FollowUps
     from .queued import QueuedRequests
 
+ELSEWHERE = -1  # the page of another shard, which has no id here yet
 MOST_UNFILTERED = 10_000  # pages, 400 bytes each
-_REFUSED = {"deferred": "%s, so it waits for room", "over_budget": "%s, and enough is kept for later"}
+_REFUSED = {
+    "deferred": "%s, so it waits for room",
+    "foreign": "%s",
+    "over_budget": "%s, and enough is kept for later",
+}
 _KNOWN = "an earlier run knows its page, and pages are fetched once"
 _FROM_SEED = (
     "it comes from a seed; if it is to be fetched, set URLLENGTH_LIMIT or the budget higher, "
@@ -127,6 +132,20 @@ class RequestEnqueuer:
         link.priority, link.only_seen = request.priority, reason
         self._frontier.discover_one(link, self._clock(), source)
 
+    def enqueue_posted(self, link: Link) -> None:
+        """Takes in a *link* that another shard of the crawl posted, as if the spider had yielded its
+        request here."""
+        try:
+            payload = link.visit_payload or link.payload
+            request = self._requests.codec.decode(link.url, link.priority, payload)
+        except Unreadable as error:
+            words = "Cannot read a request that another process posted, for %s: %s"
+            self._reporter.log(logging.ERROR, words, link.url, error)
+            return
+        if link.is_named:
+            request.meta[START] = True
+        self._enqueue(request, Link(url=link.url, paid=link.paid), None, None)
+
     def _enqueue(
         self, request: Request, link: Link, source: Lease | None, active: ActiveRequest | None
     ) -> bool:
@@ -183,7 +202,7 @@ class RequestEnqueuer:
         """Completes *link* and hands it over; returns the page that *request* is queued for."""
         link.depth = times(request, "depth") if self.has_depth else 0
         if active is not None:
-            link.parent = active.lease.node
+            link.parent = active.lease.public_node
             if request.dont_filter and only_its_retry_insists(request, active):
                 request.dont_filter = False
         link.again = self._is_wanted_again(request, link.fingerprint, known, active)
@@ -220,6 +239,9 @@ class RequestEnqueuer:
         page_id = answer.page_id
         if answer.kind:
             self._report_refusal(answer, request)
+        if answer.fate is Fate.POSTED:
+            self._tally["frontier/posted"] += 1
+            return ELSEWHERE if page_id is None else page_id
         if answer.fate is Fate.REFUSED or page_id is None:
             return None
         if answer.fate is Fate.DEFERRED:
@@ -466,7 +488,7 @@ class RequestEnqueuer:
         or its page is known. Asked once for each request that a middleware makes of another; 20 us."""
         if is_once_more(follow_up, active):
             return ""
-        if self.find(follow_up) == active.lease.page_id:
+        if self.find(follow_up) == active.lease.public_id:
             return self._follow_ups.end_for_nothing(active, follow_up)
         reason = self._refusal(follow_up, active)
         if reason:  # the page leads away all the same

@@ -526,8 +526,8 @@ class FollowUps:
             return False
         if active.is_postponed_as(follow_up):
             active.outcome = active.postponed_outcome
-            if lease.page_id in self._requests.in_memory:
-                self._requests.keep_in_memory(lease.page_id, follow_up)
+            if lease.public_id in self._requests.in_memory:
+                self._requests.keep_in_memory(lease.public_id, follow_up)
             return True
         status, delay = active.status, backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
@@ -550,7 +550,7 @@ class FollowUps:
 
     def _replace(self, active: ActiveRequest, follow_up: Request) -> bytes | None:
         """Returns the payload of *follow_up*, by which the page is requested until its visit ends."""
-        payload = self._requests.replace(active.lease.page_id, follow_up)
+        payload = self._requests.replace(active.lease.public_id, follow_up)
         return None if payload is None else visit_payload(payload, active.lease.page.payload)
 
     def of_target(self, active: ActiveRequest, follow_up: Request) -> Request:
@@ -596,7 +596,7 @@ class FollowUps:
     def end_as_led(self, active: ActiveRequest, follow_up: Request, known: PageId | None) -> bool:
         """Ends *active* as one that led to *follow_up*, whose page may be *known*; returns whether that is
         its own page."""
-        page_id = active.lease.page_id
+        page_id = active.lease.public_id
         if known is None or known != page_id:
             active.outcome = redirected(follow_up, known, active.status)
             return False

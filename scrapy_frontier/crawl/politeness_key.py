@@ -6,6 +6,7 @@ page stays with the key it was queued under when the setting changes.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -33,6 +34,11 @@ def _suffixes() -> TLDExtract:
     suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
     suffixes.extract_str("www.example.com")
     return suffixes
+
+
+def suffixes_digest() -> str:
+    """Return a digest of the public suffix list, by which processes of one crawl must agree."""
+    return hashlib.blake2b("\n".join(sorted(_suffixes().tlds)).encode(), digest_size=8).hexdigest()
 
 
 @lru_cache(maxsize=10_000)  # a host that is loaded is asked for up to three times

@@ -220,7 +220,10 @@ class FrontierScheduler(BaseScheduler):
             crawl.enqueuer.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
         scrapy_internals.switch_jitter_off(self.crawler)
         crawl.output.begin()
-        self._serve(crawl)
+        if crawl.shared is None:
+            self._serve(crawl)
+        else:
+            crawl.shared.begin(crawl.enqueuer.enqueue_posted, crawl.recovery.start, self._failed)
         self._show_progress(crawl)
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)
@@ -307,7 +310,7 @@ class FrontierScheduler(BaseScheduler):
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
         """The request for the page of *lease*; None if there is none any more: then the lease is released."""
         page, requests = lease.page, crawl.requests
-        request = requests.in_memory.get(lease.page_id)
+        request = requests.in_memory.get(lease.public_id)
         if request is not None:
             # The engine cannot tell an object that it has already from itself.
             return copied(request) if self._watch.is_under_way(request) else request
@@ -351,7 +354,7 @@ class FrontierScheduler(BaseScheduler):
         active = crawl.active_requests[request] = ActiveRequest(
             request, lease, is_sending, robots, request.callback
         )
-        is_in_memory = lease.page_id in crawl.requests.in_memory
+        is_in_memory = lease.public_id in crawl.requests.in_memory
         self._tally["scheduler/dequeued/memory" if is_in_memory else "scheduler/dequeued/disk"] += 1
         meta = request.meta
         for name in OF_ONE_VISIT:  # of the page before, if a spider handed its meta on
@@ -388,7 +391,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:
         request = self._request(lease, crawl)
-        crawl.requests.ended(lease.page_id)
+        crawl.requests.ended(lease.public_id)
         return None if request is None else self._hand_out(request, lease, crawl)
 
     # -- every few seconds --------------------------------------------------------------------------------

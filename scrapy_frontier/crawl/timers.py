@@ -96,6 +96,7 @@ class Recovery:
     def start(self) -> None:
         """Loads for `FIRST_SLICE` seconds, and goes on beside the crawl if that was not all. Raises
         `FrontierError`."""
+        self.cancel()
         if not self._load(FIRST_SLICE):
             self._timer = scrapy_internals.call_later(0, self._slice)
 

@@ -129,11 +129,16 @@ class FrontierSpiderMiddleware(Component):
         """Yield all of *start* in its order; the event loop gets a turn after every 25, so that the crawl
         begins before the last seed is read. With ``FRONTIER_AJAX`` ``#!`` URLs have their crawlable form."""
         count = 0
+        shared = None if self.crawl is None else self.crawl.shared
         async for seed in start:
+            if shared is not None and not await shared.passes_seeds():
+                continue
             yield self._directive_rules.with_ajax_form(seed)
             count += 1
             if count % SEEDS_AT_A_TIME == 0:
                 await scrapy_internals.sleep(0)
+        if shared is not None:
+            shared.seeds_ended()
 
 
 async def _end(taker: PageFollowing | LinkCollector | None, response: Any) -> None:

@@ -175,12 +175,12 @@ def test_without_kept_scores_the_queue_says_them(
 # -- files for other programs ------------------------------------------------------------------------------
 
 
-def table(frontier: Frontiers, directory: Path) -> list[tuple[int, int, str, float]]:
+def table(frontier: Frontiers, directory: Path, ending: str = "csv") -> list[tuple[int, int, str, float]]:
     """All links, as the command writes them."""
-    file = directory / "web.csv"
+    file = directory / f"web.{ending}"
     assert frontier("links", "--graph", file).code == 0
     with file.open() as lines:
-        found = csv.DictReader(lines)
+        found = csv.DictReader(lines, delimiter="," if ending == "csv" else "\t")
         return [(int(row["source"]), int(row["target"]), row["flags"], float(row["weight"])) for row in found]
 
 
@@ -188,7 +188,8 @@ def test_tables_have_every_link(frontier: Frontiers, written: Written, tmp_path:
     expected = [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in every(written)]
     assert {flags for _, _, flags, _ in expected} == {"", "internal", "nofollow internal", "redirect"}
     before = rows(frontier.directory)
-    assert table(frontier, tmp_path) == expected
+    for ending in ("csv", "CSV"):
+        assert table(frontier, tmp_path, ending) == expected
     assert urls_beside(tmp_path / "web.csv") == [page.url for page in pages(frontier.directory).values()]
     assert rows(frontier.directory) == before
 

@@ -1,0 +1,245 @@
+"""A crawl's part in a shared one: its shards come and go, letters come in, and the whole crawl ends.
+
+Everything here is called in the crawl's own thread; `shared.process` speaks with the database in another.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import FrontierUnreadable
+from ..core.frontier import Link
+from ..core.store.keys import FORMAT_VERSION
+from ..settings import DOMAIN, HOST, FrontierSetting
+from ..shared.copies import Copies
+from ..shared.database import Database, SharedCrawlError
+from ..shared.letters import Order, unpack
+from ..shared.outbox import Outbox
+from ..shared.process import Process
+from ..shared.shards import Open, Shards
+from . import scrapy_internals
+from .clock import boot_time
+from .politeness_key import registered_domain, suffixes_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from ..core.frontier import Frontier
+    from ..core.store.leveldb import Store
+    from ..settings import FrontierSettings
+
+logger = logging.getLogger(__name__)
+
+TICK = 0.1  # seconds
+SEEDS_LOOK = 0.2  # seconds between two looks at who passes the seeds on
+
+
+class SharedCrawl:
+    """Takes part in the shared crawl that *settings* name, with copies in *directory*.
+
+    *open_frontier* makes the frontier of a shard. Raises `SharedCrawlError`, and `FrontierSetting` for what
+    does not go together with a shared crawl.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: FrontierSettings,
+        directory: Path,
+        scheme: str,
+        clock: Callable[[], float],
+        open_frontier: Callable[[Store, Outbox, bool], Frontier],
+    ) -> None:
+        assert settings.shared is not None
+        _refuse(settings, crawler, directory)
+        self._crawler, self._clock, self._open_frontier = crawler, clock, open_frontier
+        self._patience, self._directory = settings.end_wait, directory
+        self.shards = Shards(settings.shards, registered_domain)
+        assert crawler.spider is not None
+        crawl = settings.crawl or crawler.spider.name
+        timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+        self._process = Process(
+            Database(settings.shared, crawl),
+            settings.shared,
+            Copies(directory / "shards", scheme),
+            boot_time,
+            lease=timeout + settings.patience,
+            patience=settings.patience,
+        )
+        self._process.join_crawl(
+            {
+                "store format": FORMAT_VERSION,
+                "shards": settings.shards,
+                "key scheme": scheme,
+                "FRONTIER_POLITENESS_KEY": settings.politeness_key,
+                "FRONTIER_SCORER": settings.scorer,
+                "public suffix list": suffixes_digest(),
+            }
+        )
+        self.shards.may_hand_out = self.may_send
+        self._run = self._process.look.run if self._process.look is not None else 0
+        self._timer: Any = None
+
+    def may_send(self) -> bool:
+        """Whether a request may go out: the database was heard of lately."""
+        return boot_time() <= self._process.deadline
+
+    def begin(
+        self, take_in: Callable[[Link], None], loaded: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Begin to follow what the process does. *take_in* gets links that other shards posted; *loaded* is
+        called when there is a new shard to load; errors go to *failed*."""
+        self._take_in, self._loaded, self._failed = take_in, loaded, failed
+        self._timer = scrapy_internals.create_looping_call(self._tick)
+        self._timer.start(TICK)
+
+    def _tick(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:  # a looping call that raises is never called again
+            self._failed(error)
+
+    def _follow(self) -> None:
+        process, shards = self._process, self.shards
+        if process.error is not None:
+            raise SharedCrawlError(f"the shared crawl cannot go on here: {process.error}") from process.error
+        while not process.lost.empty():
+            self._let_go(process.lost.get())
+        while not process.gained.empty():
+            self._gain(*process.gained.get())
+        shards.leaving = process.handing_over & shards.open.keys()
+        for n in [n for n in shards.leaving if not shards.open[n].frontier.leased]:
+            self._finish(n)
+        touched = set()
+        while not process.letters.empty():
+            letter = process.letters.get()
+            if letter.to_shard in shards.open:
+                self._read(letter.rows)
+                shards.open[letter.to_shard].outbox.took(letter.id)
+                touched.add(letter.to_shard)
+        for n in touched:
+            shards.open[n].frontier.commit(is_needed=True)  # it notes which letters were taken in
+        self._tell_idle()
+        look = process.look
+        if look is not None and look.ended and look.run == self._run:
+            shards.is_over = True
+        if touched or shards.is_over:
+            scrapy_internals.wake(self._crawler)
+
+    def _gain(self, n: int, store: Store, was_of_another: bool) -> None:
+        outbox = Outbox(store)
+        self.shards.add(n, Open(self._open_frontier(store, outbox, was_of_another), outbox))
+        self._process.works_on(n, outbox)
+        self._loaded()
+        scrapy_internals.wake(self._crawler)
+
+    def _let_go(self, n: int) -> None:
+        """Forget a shard that another process has."""
+        if n in self.shards.open:
+            shard = self.shards.remove(n)
+            self._process.close_store(shard.outbox.store)
+
+    def _finish(self, n: int) -> None:
+        """Write what is open of a shard, for another process to have it."""
+        shard = self.shards.remove(n)
+        shard.frontier.end_run()
+        self._process.finished(n)
+
+    def _read(self, rows: bytes) -> None:
+        try:
+            letter = unpack(rows)
+        except FrontierUnreadable as error:
+            logger.error("%s: it is left out; please report this", error)
+            return
+        if isinstance(letter, Link):
+            self._take_in(letter)
+        else:
+            self._obey(letter)
+
+    def _obey(self, order: Order) -> None:
+        logger.info("%s: not known here", order.name)
+
+    def _tell_idle(self) -> None:
+        now = self._clock()
+        for n, (frontier, outbox) in self.shards.open.items():
+            frontier.commit()
+            idle = self.shards.is_idle(n, now, self._patience)
+            self._process.is_idle(n, outbox.last, idle, "{}")
+
+    # -- seeds -----------------------------------------------------------------------------------------
+
+    async def passes_seeds(self) -> bool:
+        """Whether this process passes its seeds on: it has shard 0, in a run whose seeds are not known yet.
+        Waits until that is decided."""
+        while not self.shards.is_over:
+            look = self._process.look
+            if look is not None and look.seeded:
+                return False
+            if 0 in self.shards.open:
+                return True
+            await scrapy_internals.sleep(SEEDS_LOOK)
+        return False
+
+    def seeds_ended(self) -> None:
+        """Say that all seeds have been passed on."""
+        if 0 in self.shards.open:
+            frontier, outbox = self.shards.open[0]
+            frontier.commit()
+            self._process.seeds_in(outbox.last)
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave the crawl: other processes may have the shards at once, if all was sent in time."""
+        if self._timer is not None and self._timer.running:
+            self._timer.stop()
+        for n in list(self.shards.open):
+            self._finish(n)
+        if not self._process.leave():
+            logger.warning(
+                "Not all of this process could be sent to the database of the shared crawl: it is in %s, and "
+                "sent by the next process that is started there",
+                self._directory,
+            )
+
+
+def _refuse(settings: FrontierSettings, crawler: Crawler, directory: Path) -> None:
+    """Raise `FrontierSetting` for what does not go together with a shared crawl."""
+    if settings.politeness_key not in (HOST, DOMAIN):
+        raise FrontierSetting(
+            f"FRONTIER_POLITENESS_KEY = {settings.politeness_key!r}: a shared crawl keeps the clock of a "
+            f"host in one process; set {HOST!r} or {DOMAIN!r}"
+        )
+    if settings.clock is not None:
+        raise FrontierSetting("FRONTIER_CLOCK is for simulations: unset it, or unset FRONTIER_SHARED")
+    if not scrapy_internals.has_middleware(crawler, "FrontierSpiderMiddleware"):
+        raise FrontierSetting(
+            "FRONTIER_SHARED needs the add-on, which lets one process pass the seeds on: set ADDONS = "
+            '{"scrapy_frontier.Addon": 500}'
+        )
+    if _is_on_network(directory):
+        raise FrontierSetting(
+            f"{directory} is on a network file system, where a lock proves nothing: set FRONTIER_DIR to a "
+            "directory of this machine"
+        )
+
+
+def _is_on_network(directory: Path) -> bool:
+    """Return whether *directory*, or the nearest one above that exists, is on NFS or SMB; False if the system
+    does not say."""
+    path = directory.absolute()
+    while not path.exists():
+        path = path.parent
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return False
+    found = "", ""
+    for line in mounts.read_text(errors="replace").splitlines():
+        _, place, kind, *_ = line.split(" ")
+        if path.is_relative_to(place) and len(place) >= len(found[0]):
+            found = place, kind
+    return found[1].startswith(("nfs", "cifs", "smb"))
