@@ -144,7 +144,7 @@ class RequestEnqueuer:
             return
         if link.is_named:
             request.meta[START] = True
-        self._enqueue(request, Link(url=link.url, paid=link.paid), None, None)
+        self._enqueue(request, Link(url=link.url, paid=link.paid, anchor=link.anchor), None, None)
 
     def _enqueue(
         self, request: Request, link: Link, source: Lease | None, active: ActiveRequest | None

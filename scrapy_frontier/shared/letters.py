@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LINK, _ORDER = b"l", b"o"
-_HEAD = struct.Struct("<BBHHIId")  # flags, and lengths: fingerprint, host; bucket; depth; what is paid
+# Flags; lengths of fingerprint, host and anchor; bucket; depth; flags of the edge; what is paid
+_HEAD = struct.Struct("<BBHHHIId")
+_LONGEST_ANCHOR = 1000  # bytes
 _AGAIN, _NAMED, _PLACED = 1, 2, 4
 
 
@@ -29,10 +31,11 @@ class Order(NamedTuple):
 def pack_link(link: Link, paid: float, now: float) -> bytes:
     """Pack *link*, whose page is *paid* so much by the page it is on."""
     flags = _AGAIN * link.again | _NAMED * link.is_named | _PLACED * link.is_placed
-    host = link.host.encode()
-    head = _HEAD.pack(flags, len(link.fingerprint), len(host), link.bucket, link.depth, link.flags, paid)
+    host, anchor = link.host.encode(), link.anchor.encode(errors="replace")[:_LONGEST_ANCHOR]
+    sizes = len(link.fingerprint), len(host), len(anchor)
+    head = _HEAD.pack(flags, *sizes, link.bucket, link.depth, link.flags, paid)
     page = records.encode_page(page_of_link(link, None, now))
-    return b"".join((_LINK, head, link.fingerprint, host, page))
+    return b"".join((_LINK, head, link.fingerprint, host, anchor, page))
 
 
 def pack_order(name: str, arguments: Mapping[str, object]) -> bytes:
@@ -49,10 +52,11 @@ def unpack(letter: bytes) -> Link | Order:
 
 
 def _unpack_link(letter: bytes) -> Link:
-    flags, name_size, host_size, bucket, depth, link_flags, paid = _HEAD.unpack_from(letter, 1)
+    flags, name_size, host_size, anchor_size, bucket, depth, edge, paid = _HEAD.unpack_from(letter, 1)
     at = 1 + _HEAD.size
     fingerprint, at = letter[at : at + name_size], at + name_size
     host, at = letter[at : at + host_size].decode(), at + host_size
+    anchor, at = letter[at : at + anchor_size].decode(errors="replace"), at + anchor_size
     page = records.decode_page(letter[at:])
     return Link(
         fingerprint=fingerprint,
@@ -60,7 +64,8 @@ def _unpack_link(letter: bytes) -> Link:
         host=host,
         priority=page.priority,
         payload=page.payload,
-        flags=link_flags,
+        flags=edge,
+        anchor=anchor,
         depth=depth,
         again=bool(flags & _AGAIN),
         kept_host=page.host,

@@ -148,6 +148,7 @@ GOLDEN_KEYS = {
     "sitemaps": (keys.sitemaps_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     "orders": (keys.orders_key("a.example"), "6f 612e6578616d706c65"),
     "cooldown": (keys.cooldown_key("a.example"), "74 612e6578616d706c65"),
+    "focus": (keys.FOCUS, "6d666f637573"),
     "outbox": (keys.outbox_key(258), "7a 0000000000000102"),
     "last batch": (keys.LAST_BATCH, "6d6261746368"),
 }

@@ -133,6 +133,7 @@ def test_letters_come_back_as_they_were() -> None:
     link.depth, link.priority, link.again = 3, -5, True
     found = unpack(pack_link(link, 0.25, NOW))
     assert isinstance(found, Link)
+    assert found.anchor == "a word"
     assert (found.url, found.host, found.fingerprint, found.payload) == (
         link.url,
         link.host,
