@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Computed, Frontier, Lease, Outcome, PageId, RankRun
     from ..core.hosts.host import Host, HostClock, Trouble
+    from ..core.ranking.focus import Focus
     from ..core.store.records import Page, RequestFacts, RobotsCopy
     from .outbox import Outbox
 
@@ -116,6 +117,11 @@ class Shards:
         return Totals(dict(states), *(numbers or [0, 0, 0]))
 
     @property
+    def is_temporary(self) -> bool:
+        """False: a shared frontier stays."""
+        return False
+
+    @property
     def pending(self) -> int:
         """As `Frontier.pending`."""
         return sum(frontier.pending for frontier in self._frontiers)
@@ -174,6 +180,17 @@ class Shards:
             return None
         n = page_id >> ID_BITS
         return page._replace(parent=_in_shard(n, page.parent), target=_in_shard(n, page.target))
+
+    @property
+    def focus(self) -> Focus | None:
+        """That of the first shard; None until all have one. Each shard learns from its own pages."""
+        found = [frontier.focus for frontier in self._frontiers]
+        return found[0] if found and None not in found else None
+
+    def begin_focus(self) -> None:
+        """As `Frontier.begin_focus`."""
+        for frontier in self._frontiers:
+            frontier.begin_focus()
 
     def next_due(self) -> float | None:
         """As `Frontier.next_due`."""
@@ -491,10 +508,6 @@ class Shards:
         """As `Frontier.robots_copy`."""
         frontier = self._of_origin(origin)
         return None if frontier is None else frontier.robots_copy(origin)
-
-    def retried_sooner(self, copy: RobotsCopy, retry_after: float, now: float) -> RobotsCopy:
-        """As `Frontier.retried_sooner`: no shared frontier is a temporary one."""
-        return copy
 
     def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
         """As `Frontier.keep_robots_copy`."""

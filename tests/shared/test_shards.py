@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from web import NOW, Crawl, link_to, make_web
 
-from scrapy_frontier.core.frontier import Fate, Link
+from scrapy_frontier.core.frontier import Fate, Frontier, Link
 from scrapy_frontier.core.store.keys import LAST_BATCH, OUTBOX
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.shared.letters import Order, pack_link, pack_order, unpack
 from scrapy_frontier.shared.outbox import Outbox, compress, decompress, pack, unpack_rows
 from scrapy_frontier.shared.outbox import unpack as unpack_batch
-from scrapy_frontier.shared.shards import ID_BITS, shard_of_domain
+from scrapy_frontier.shared.shards import ID_BITS, Shards, shard_of_domain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +131,7 @@ def test_batches_come_back_as_they_were(
 
 def test_letters_come_back_as_they_were() -> None:
     link = link_to("http://site1.example/0", is_named=True)
-    link.depth, link.priority, link.again = 3, -5, True
+    link.depth, link.priority, link.again, link.anchor = 3, -5, True, "a word"
     found = unpack(pack_link(link, 0.25, NOW))
     assert isinstance(found, Link)
     assert found.anchor == "a word"
@@ -159,3 +160,17 @@ def test_an_outbox_with_a_gap_does_not_follow(tmp_path: Path) -> None:
     outbox.drop(3)
     assert outbox.batches(0, 10, 1000) == []
     store.close()
+
+
+def test_shards_have_every_verb_that_a_crawl_calls() -> None:
+    """With the same arguments; those that only commands, the server and tests call are listed."""
+    elsewhere = {
+        *("block", "unblock", "order_delay", "forget", "forget_host", "rank_now", "next_page", "news"),
+        *("best_head", "owed", "end_run", "let_go", "close", "was_clean", "is_loaded", "is_refilling"),
+    }
+    verbs = {name for name in vars(Frontier) if not name.startswith("_")}
+    assert verbs - set(vars(Shards)) <= elsewhere
+    for name in verbs & set(vars(Shards)) - {"commit"}:
+        ours, theirs = getattr(Shards, name), getattr(Frontier, name)
+        if callable(theirs):
+            assert list(signature(ours).parameters) == list(signature(theirs).parameters), name
