@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,16 +14,18 @@ from hypothesis import strategies as st
 from openings import NOW, let_go, opened, start  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.admin.focus import expectation
+from scrapy_frontier.core.admin.scores import leaders, scores
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Event, Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.ranking.focus import SIZE, WORDS, Focus, code_of, codes_of, words_of
-from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store import keys, queue_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SITE = "http://a.example"
-scores = st.floats(0, 2**24, width=32)
+any_score = st.floats(0, 2**24, width=32)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_equal_scores_teach_nothing() -> None:
     assert focus.has_learned
 
 
-@given(st.lists(scores, max_size=40))
+@given(st.lists(any_score, max_size=40))
 def test_whatever_the_scores_a_model_stays_sound(found: list[float]) -> None:
     focus = Focus()
     for number, score in enumerate(found):
@@ -234,6 +237,23 @@ def test_pages_found_before_the_first_score_are_read_up(tmp_path: Path) -> None:
     assert not any(value for _, value in opened[-1].scan(keys.QUEUE))
     order = crawl(frontier, 70)
     assert fine(order) >= 36
+
+
+def test_what_is_expected_is_told_by_its_words(tmp_path: Path) -> None:
+    frontier = start(tmp_path, scorer="mixed")
+    crawl(frontier, 30)
+    rank(frontier)
+    store = opened[-1]
+    found = {}
+    for place in queue_keys.queued_places(store, "a.example"):
+        page = frontier.page(queue_keys.sort_key_id(place.sort_key))
+        assert page is not None
+        found[page.url.rpartition("/")[2].partition("-")[0]] = expectation(store, page, place)
+    assert "for it 'fine' +" in found["fine"]
+    assert "against it 'dull' -" in found["dull"]
+    values = scores(store, "focus", time.perf_counter).values
+    best = [leader.page.url for leader in islice(leaders(store, values), 5)]
+    assert all("fine" in url for url in best)
 
 
 def test_a_page_that_is_gone_counts_as_the_worst(tmp_path: Path) -> None:
