@@ -7,9 +7,8 @@ queue row goes when the lease ends, and whatever a crash interrupts is still que
 `Frontier` makes its parts, each of which owns its state and calls only parts made before it. Discovering a
 known page, or releasing a lease that has ended, does nothing.
 
-What earlier runs left, brought back in slices beside the crawl: hosts, scores, fingerprints, due times.
-
-Pages of one host that have the same content: the first of them stands for all.
+`Frontier.load` brings back what earlier runs left, in slices beside the crawl: hosts, scores, fingerprints,
+due times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Follows the links of pages for a spider: in bulk, or by a request each where something must see requests.
+"""Follows the links of pages for a spider: in bulk, or with a request for each link if something must see it.
 
 With ``FRONTIER_FOLLOW`` the links of every page that reaches a callback are followed, as ``link_extractor``
 or the rules of a `CrawlSpider` say; with ``frontier_follow`` in the meta of a request, those of its page. In

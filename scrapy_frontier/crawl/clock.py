@@ -1,6 +1,6 @@
 """Clocks for a crawl: POSIX seconds that never go back.
 
-A process that stood still, and what was under way meanwhile.
+`SuspendDetector` notices that the process stood still.
 """
 
 from __future__ import annotations

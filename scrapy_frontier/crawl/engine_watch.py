@@ -1,4 +1,4 @@
-"""Watches what Scrapy's engine makes of the requests under way, and reports it to the frontier.
+"""Notices when a request was sent, answered, and left by Scrapy's engine, and reports it to the frontier.
 
 A request is finished exactly when it leaves the engine's set of requests in progress; no signal says so.
 """

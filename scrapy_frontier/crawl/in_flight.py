@@ -1,7 +1,7 @@
 """Requests under way, from hand-out to release: what is seen of each, and how its page ends.
 
-Also the requests that follow from them: retries, redirects, postponed ones. `engine_watch` reports here what
-the engine makes of each request.
+`FollowUps` decides what becomes of the requests that follow from them: retries, redirects, postponed ones.
+`engine_watch` notes here what the engine does with each request.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Neither callback nor errback hears of it: nothing has changed, and nothing went wrong.
 
-Pages that came back with the content they had: their callback is spared, or told of it.
+The callback of a page that came back with the content it had is spared, or told of it.
 """
 
 from __future__ import annotations

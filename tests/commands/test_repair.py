@@ -247,10 +247,10 @@ def test_a_removed_database_is_missed_by_every_command(
     tmp_path: Path, killed: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     """Also if the directory is a JOBDIR; to begin anew on purpose there is `reset`."""
-    directory = shutil.copytree(killed, tmp_path / "job" / "frontier")
+    directory = shutil.copytree(killed, tmp_path / "job" / "frontier" / "dead")
     Store(directory).close()
     shutil.rmtree(directory / "leveldb")
-    for where in (directory, directory.parent):
+    for where in (directory, tmp_path / "job"):
         said = Frontiers(where, capsys)(*command)
         words = f"{directory}/leveldb is missing, but there was a frontier"
         assert (said.code, words in said.err) == (1, True)

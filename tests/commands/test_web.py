@@ -180,7 +180,7 @@ def table(frontier: Frontiers, directory: Path, ending: str = "csv") -> list[tup
     file = directory / f"web.{ending}"
     assert frontier("links", "--graph", file).code == 0
     with file.open() as lines:
-        found = csv.DictReader(lines, delimiter="," if ending == "csv" else "\t")
+        found = csv.DictReader(lines)
         return [(int(row["source"]), int(row["target"]), row["flags"], float(row["weight"])) for row in found]
 
 

@@ -418,7 +418,7 @@ VALUES: dict[str, Any] = {
 }
 ONLY_POSTPONED = {"robots_hours", "robots_unknown", "rests", "rests_after", "to_wait", "address", "not_asked"}
 ONLY_POSTPONED.add("not_sent")
-ONLY_SEEN = {"scope", "pattern", "nofollow_page", "nofollow_link", "depth", "budget", "behind"}
+ONLY_SEEN = {"foreign", "scope", "pattern", "nofollow_page", "nofollow_link", "depth", "budget", "behind"}
 
 
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.code)

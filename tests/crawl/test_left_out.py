@@ -41,6 +41,7 @@ KEPT_OR_LEFT_OUT_BY_SCRAPY_TOO = {
     "Scrapy drops it too: its dupe filter, ROBOTSTXT_OBEY, allowed_domains or DEPTH_LIMIT": (
         *(reasons.TO_ITSELF_FOR_NOTHING, reasons.FORBIDDEN, reasons.OUT_OF_SCOPE),
     ),
+    "another process of the crawl fetches it": (reasons.FOREIGN,),
     "Scrapy's queue on disk does not keep it either": (reasons.LOST,),
     "an error is logged for it": (reasons.UNREADABLE, reasons.DAMAGED),
     "Scrapy reads no sitemaps": (reasons.SITEMAP, reasons.BROKEN_SITEMAP),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from dataclasses import dataclass
@@ -12,7 +13,10 @@ from conftest import environment
 from nursery import nursery
 from scrapy import FormRequest, Request, Spider
 
+from scrapy_frontier.core.admin.export import EXPORT_VERSION
+from scrapy_frontier.core.store import keys, records
 from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from server import Web
 
-    from scrapy_frontier.core.store.records import Page
 
 GOOD = {"callback": "parse_linked"}
 ITEM = {"!": "item", "v": {}}
@@ -83,10 +86,13 @@ class Deputy:
 def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
     """Make a frontier of an export that somebody wrote by hand, pages by URL with their requests; what was
     said."""
-    head = {"frontier": 2, "format": 3, "scheme": "", "exported": 1.0, "host": "", "is_clean": True}
-    lines: list[dict[str, Any]] = [{**head, "next_page": len(urls), "next_visit": 0, "attempts": 0}]
+    head = {"frontier": EXPORT_VERSION, "format": keys.FORMAT_VERSION, "scheme": "", "exported": 1.0}
+    counts = {"host": "", "is_clean": True, "next_page": len(urls), "next_visit": 0, "attempts": 0}
+    lines: list[dict[str, Any]] = [{**head, **counts}]
     for number, (url, request) in enumerate(urls.items()):
-        lines.append({"page": number, "url": url, "state": "queued", "discovered": 1, "request": request})
+        row = records.encode_page(Page(url, discovered=1, payload=json.dumps(request).encode()))
+        key, value = keys.page_key(number).hex(), base64.b64encode(row).decode()
+        lines.append({"page": number, "key": key, "value": value})
     lines.append({"end": len(lines)})
     with gzip.open(directory / "hostile.gz", "wt") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)

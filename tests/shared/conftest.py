@@ -3,17 +3,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgres import BINARIES, OLDEST, Server
+from postgres import OLDEST, Server
 
 sys.path.append(str(Path(__file__).parent.parent / "crawl"))  # its server
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.stop()
+
+
 @pytest.fixture(scope="session", params=["newest", "oldest"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    binaries = BINARIES if request.param == "newest" else OLDEST
-    if not binaries.is_dir():
+def any_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Of the version that is bundled for tests, and of the oldest that is supported."""
+    if request.param == "newest":
+        yield request.getfixturevalue("server")
+        return
+    if not OLDEST.is_dir():
         pytest.skip(f"PostgreSQL 15 is not installed in {OLDEST}")
-    server = Server(binaries)
+    server = Server(OLDEST)
     yield server
     server.stop()
 

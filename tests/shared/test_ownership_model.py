@@ -170,9 +170,9 @@ class SharedShard(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [40, pytest.param(400, marks=pytest.mark.slow)])
 def test_no_accepted_batch_is_lost_and_none_comes_after_the_fence(
-    server: Server, dsn: str, examples: int
+    any_server: Server, request: pytest.FixtureRequest, examples: int
 ) -> None:
-    SharedShard.dsn = dsn
+    SharedShard.dsn = any_server.new_database(request.node.name)
     machine = SharedShard.TestCase
     machine.settings = settings(max_examples=examples, stateful_step_count=25)
     machine("runTest").runTest()

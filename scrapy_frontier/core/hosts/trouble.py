@@ -1,4 +1,4 @@
-"""What a host that fails is worth waiting for: it rests, is asked again, is given up, or the crawl ends.
+"""Decides how long to wait for a host that fails: it rests, is asked again, is given up, or the crawl ends.
 
 *Trouble* is a 429 or 503, a refused, reset or timed out connection, a name that does not resolve.
 
@@ -11,7 +11,8 @@
   before and meets it again while its host answers others is the cause itself.
 - A host that gave no answer for `PATIENCE` strikes is given up: its pages are handed out once more without a
   request (`Lease.given_up`), and fail with what the others met (`Trouble.failure`).
-- A crawl ends while pages are left, if all their hosts are *shut*, and none opens within its patience. The
+- A crawl ends while pages are left, if all their hosts are shut (resting, or held), and none opens within its
+  patience (``FRONTIER_END_WAIT``). The
   next run finds the pages queued. A temporary frontier has no next run (`GiveUpRule`): there silent hosts are
   asked again as soon as a page that failed would be, and what is left at the end is given up.
 """

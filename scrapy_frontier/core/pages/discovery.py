@@ -1,7 +1,7 @@
 """The page index: which pages are known, and how a link makes one known.
 
 A link is looked up by the text of its URL among those met lately, then by its fingerprint in the open batch,
-in a filter of fingerprints that are surely new, and in the store. A new page gets its id, its place in the
+in a filter that can prove a fingerprint new, and in the store. A new page gets its id, its place in the
 order and its rows at once.
 """
 

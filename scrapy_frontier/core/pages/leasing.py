@@ -1,7 +1,8 @@
 """Leases: which page is handed out next, and how the end of a lease becomes the state of its page.
 
-Nothing is written at hand-out. The end of a lease puts the rows of its page, its links and its place in a
-queue into the open batch, which is committed unless it may wait for a few more ends.
+Nothing is written at hand-out. When a lease ends, the open batch gets the new row of its page, the links of
+the page, and the removal of its queue row. It is written at once, or together with the next few ends while
+fewer pages are leased than a kill may repeat.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Decides what a visit showed, how it ends, what a further one is worth, and with which validators it is
-asked.
+"""Decides what a visit showed, how it ends, what a further one is worth, and which validators it sends.
 
-All is plain values in and out. Times are POSIX seconds, spans seconds, rates changes a second, weights 1 for
+Functions of plain values. Times are POSIX seconds, spans seconds, rates changes a second, weights 1 for
 an average page.
 
 A page of weight w that changes at the rate r is fresh with chance exp(-r t) when its last visit is t seconds
@@ -15,7 +14,8 @@ visit: it changes too fast for what it weighs. Visiting the page with the larges
 whole crawl (Azar and others, PNAS 2018).
 
 If a site tells of a share q of its changes, silence is news: the page is fresh with chance
-exp(-(1 - q) r t) as long as nothing is told, and is asked when it is. The same calculation then gives
+exp(-(1 - q) r t) as long as the site tells of no change, and is visited when it does. The same calculation
+then gives
 
     value(T) = w / r * (1 - exp(-rT) - (exp(-(1 - q) rT) - exp(-rT)) / q)
 """

@@ -3,9 +3,8 @@
 The only writer of a frontier. Owns what is decided but not yet written. Rows of hosts and the counts go into
 each batch, so that the database never tells two stories. After a failed write nothing is written any more.
 
-Which fingerprints and hosts are surely new: a filter in front of the database.
-
-Most that are looked up are new, and LevelDB takes 8 us (cold 15) to say so.
+`BloomFilter` proves most new fingerprints and hosts to be new without asking the database: LevelDB takes 8 us
+(cold 15) to say so.
 """
 
 from __future__ import annotations

@@ -32,9 +32,8 @@ A *sort key* is priority (4, inverted), score bucket (2, inverted), arrival (5) 
 page's own id, the page id (5); a *due key* is place (2), hour (3), weight (2), page id (5): `queue_keys`
 makes both. ``docs/internals/format.md`` describes the values.
 
-The states of a page. The numbers are on disk: never reuse one.
-
-``LEASED`` exists in memory only, so whatever a crash interrupts is simply still ``QUEUED``.
+The numbers of `State` are on disk: never reuse one. ``LEASED`` exists in memory only, so whatever a crash
+interrupts is simply still ``QUEUED``.
 
 Scores and weights in 16 bits (`bucket`) count steps of the binary logarithm, from 2**-40 to 2**24. For many
 at once `core.ranking.scorer` does the same.

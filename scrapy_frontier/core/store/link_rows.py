@@ -1,11 +1,9 @@
-"""The links of one page, and the bytes they are kept in.
+"""The links of pages as bytes: a row for one page, a segment for many.
 
 A row is a sequence of varints: for each set of flags in use a section of flags, count, first target
 (zigzag, relative to the source), gaps minus one and, if the links have weights, a code a link. Links with
 different flags lie in different sections, so that a reader can leave some out without decoding them.
-Plain Python: for a single page it is faster than NumPy, which reads many (`link_segments`).
-
-The links of many pages at once, packed and read by NumPy.
+Rows are read by plain Python, which is faster than NumPy for a single page; segments by NumPy.
 
 A *segment* holds the links of `SEGMENT` consecutive page ids: a version, the number of pages with links,
 and a section for each set of flags: flags, length, and that many bytes of raw deflate around varints:
