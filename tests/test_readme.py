@@ -87,7 +87,7 @@ def transcript() -> list[tuple[str, list[str]]]:
 
 def test_what_is_said_of_the_transcript_is_in_it() -> None:
     text = section("See it in a minute, without internet")
-    (there,) = re.findall(r"the (\d+) pages there are", text)
+    (there,) = re.findall(r"they fetch all (\d+) pages", text)
     assert text.count(f"{there} done") == 2
 
 
