@@ -30,6 +30,9 @@ class Server:
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             shutil.chown(self.directory, "nobody", "nogroup")
             self._as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+            if binaries == BINARIES:  # they may lie where only root may look
+                shutil.copytree(binaries.parent, self.directory / "postgres")
+                self._binaries = self.directory / "postgres/bin"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
