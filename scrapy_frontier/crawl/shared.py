@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import FrontierUnreadable
-from ..core.frontier import Link
 from ..core.store.keys import FORMAT_VERSION
 from ..settings import DOMAIN, HOST, FrontierSetting
 from ..shared.copies import Copies
 from ..shared.database import Database, SharedCrawlError
-from ..shared.letters import Order, unpack
+from ..shared.letters import unpack
 from ..shared.outbox import Outbox
 from ..shared.process import Process
 from ..shared.shards import Open, Shards
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier
+    from ..core.frontier import Frontier, Link
     from ..core.store.leveldb import Store
     from ..settings import FrontierSettings
+    from ..shared.database import Mail
 
 logger = logging.getLogger(__name__)
 
@@ -117,8 +117,7 @@ class SharedCrawl:
         touched = set()
         while not process.letters.empty():
             letter = process.letters.get()
-            if letter.to_shard in shards.open:
-                self._read(letter.rows)
+            if letter.to_shard in shards.open and self._read(letter):
                 shards.open[letter.to_shard].outbox.took(letter.id)
                 touched.add(letter.to_shard)
         for n in touched:
@@ -149,19 +148,17 @@ class SharedCrawl:
         shard.frontier.end_run()
         self._process.finished(n)
 
-    def _read(self, rows: bytes) -> None:
+    def _read(self, letter: Mail) -> bool:
+        """Take in a letter; false if it cannot be read: then it is set aside."""
         try:
-            letter = unpack(rows)
+            link = unpack(letter.rows)
         except FrontierUnreadable as error:
-            logger.error("%s: it is left out; please report this", error)
-            return
-        if isinstance(letter, Link):
-            self._take_in(letter)
-        else:
-            self._obey(letter)
-
-    def _obey(self, order: Order) -> None:
-        logger.info("%s: not known here", order.name)
+            words = "%s: letter %d to shard %d is set aside; please report this"
+            logger.error(words, error, letter.id, letter.to_shard)
+            self._process.unreadable.put(letter)
+            return False
+        self._take_in(link)
+        return True
 
     def _tell_idle(self) -> None:
         now = self._clock()

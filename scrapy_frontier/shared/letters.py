@@ -1,31 +1,19 @@
-"""Letters between the shards of a crawl: links that lead to another shard, and orders of the operator."""
+"""Letters between the shards of a crawl: links that lead to another shard."""
 
 from __future__ import annotations
 
-import json
 import math
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import FrontierUnreadable, UnreadableRow
 from ..core.pages.leases import Link, page_of_link
 from ..core.store import records
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_LINK, _ORDER = b"l", b"o"
+_LINK = b"l"
 # Flags; lengths of fingerprint, host and anchor; bucket; depth; flags of the edge; what is paid
 _HEAD = struct.Struct("<BBHHHIId")
 _LONGEST_ANCHOR = 1000  # bytes
 _AGAIN, _NAMED, _PLACED = 1, 2, 4
-
-
-class Order(NamedTuple):
-    """A command of the operator: the *name* of a verb, and its arguments."""
-
-    name: str
-    arguments: dict[str, Any]
 
 
 def pack_link(link: Link, paid: float, now: float) -> bytes:
@@ -38,15 +26,12 @@ def pack_link(link: Link, paid: float, now: float) -> bytes:
     return b"".join((_LINK, head, link.fingerprint, host, anchor, page))
 
 
-def pack_order(name: str, arguments: Mapping[str, object]) -> bytes:
-    """Pack a command of the operator."""
-    return _ORDER + json.dumps([name, dict(arguments)]).encode()
-
-
-def unpack(letter: bytes) -> Link | Order:
-    """Return what was packed. Raises `FrontierUnreadable`."""
+def unpack(letter: bytes) -> Link:
+    """Return the link that `pack_link` packed. Raises `FrontierUnreadable`."""
     try:
-        return _unpack_link(letter) if letter[:1] == _LINK else _unpack_order(letter)
+        if letter[:1] != _LINK:
+            raise ValueError("it is of another kind")
+        return _unpack_link(letter)
     except (ValueError, TypeError, struct.error, UnreadableRow) as error:
         raise FrontierUnreadable(f"a letter between shards cannot be read ({error})") from error
 
@@ -77,10 +62,3 @@ def _unpack_link(letter: bytes) -> Link:
         visit_payload=page.visit_payload,
         paid=None if math.isnan(paid) else paid,
     )
-
-
-def _unpack_order(letter: bytes) -> Order:
-    if letter[:1] != _ORDER:
-        raise ValueError("it is of another kind")
-    name, arguments = json.loads(letter[1:])
-    return Order(str(name), dict(arguments))

@@ -76,7 +76,8 @@ class Process(threading.Thread):
     """Takes part in the crawl of *database*; *boot_time* reads seconds that go on during a suspend.
 
     *lease* and *patience* are seconds. ``deadline``: requests may be handed out until then, by *boot_time*.
-    ``gained`` has shards for the crawl, ``lost`` those it must let go of, ``letters`` mail that came.
+    ``gained`` has shards for the crawl, ``lost`` those it must let go of, ``letters`` mail that came;
+    the crawl puts those that it cannot read into ``unreadable``.
     ``handing_over`` are shards that others are to have: the crawl says `finished` when it is done with one.
     ``error`` is what ended the thread, and ``is_away`` that the database does not answer.
     """
@@ -96,6 +97,7 @@ class Process(threading.Thread):
         self.gained: SimpleQueue[Gained] = SimpleQueue()
         self.lost: SimpleQueue[int] = SimpleQueue()
         self.letters: SimpleQueue[Mail] = SimpleQueue()
+        self.unreadable: SimpleQueue[Mail] = SimpleQueue()
         self.handing_over: set[int] = set()
         self.held: dict[int, Held] = {}
         self.look: Look | None = None
@@ -391,16 +393,14 @@ class Process(threading.Thread):
             )
 
     def _fetch_mail(self) -> None:
+        while not self.unreadable.empty():
+            self._database.set_aside(self.unreadable.get())
         working = [n for n, held in self.held.items() if held.outbox is not None and not held.is_finished]
         for letter in self._database.mail(working) if working else ():
             given = self.held[letter.to_shard].given
             if letter.id not in given:
                 given.add(letter.id)
                 self.letters.put(letter)
-
-    def set_aside(self, letter: Mail) -> None:
-        """Mark a letter that cannot be read."""
-        self._database.set_aside(letter)
 
     # -- upkeep
 

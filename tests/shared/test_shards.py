@@ -14,7 +14,7 @@ from web import NOW, Crawl, link_to, make_web
 from scrapy_frontier.core.frontier import Fate, Frontier, Link
 from scrapy_frontier.core.store.keys import LAST_BATCH, OUTBOX
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.letters import Order, pack_link, pack_order, unpack
+from scrapy_frontier.shared.letters import pack_link, unpack
 from scrapy_frontier.shared.outbox import Outbox, compress, decompress, pack, unpack_rows
 from scrapy_frontier.shared.outbox import unpack as unpack_batch
 from scrapy_frontier.shared.shards import ID_BITS, Shards, shard_of_domain
@@ -142,8 +142,6 @@ def test_letters_come_back_as_they_were() -> None:
         b"p",
     )
     assert (found.depth, found.priority, found.again, found.is_named, found.paid) == (3, -5, True, True, 0.25)
-    order = unpack(pack_order("block", {"name": "site1.example"}))
-    assert order == Order("block", {"name": "site1.example"})
 
 
 def test_an_outbox_with_a_gap_does_not_follow(tmp_path: Path) -> None:

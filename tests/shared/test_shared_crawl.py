@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from server import Answer, Web, links
 
@@ -186,6 +187,8 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
         crawl.start()
         crawl.wait()
         visits = len(web.visits)
+        with psycopg.connect(dsn, autocommit=True) as database:  # a letter that cannot be read
+            database.execute("insert into frontier_mail (crawl, to_shard, rows) values ('web', 3, 'x')")
         crawl.start(2)
         crawl.wait()
         assert len(web.visits) == visits, crawl.logs()
@@ -194,6 +197,7 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
     finally:
         crawl.end()
     assert "was made with shards 8, not 4" in crawl.logs()
+    assert "to shard 3 is set aside" in crawl.logs()
     assert len(web.visits) == visits
 
 
