@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GAP = 5.0  # a longer pause between two looks says nothing of what others did meanwhile
 QUIET = 5.0  # a process that has not been heard of for so long is left no part of the shards
 SETTLING = 2.0  # after joining: those that join together see each other before they take shards
-STRANGE = 10.0  # a free shard, whose copy is elsewhere: its last owner may come back for it
+STRANGE = 10.0  # a free shard with its copy elsewhere: its last owner may come back for it
 
 
 class Decisions(NamedTuple):
@@ -91,6 +91,6 @@ class Ownership:
             return []
         free = [shard for shard in look.shards if shard.owner is None]
         self._free = {shard.n: self._free.get(shard.n, now) for shard in free}
-        # A shard that nobody ever had has no copy that could come back.
+        # A shard that was never owned has no copy that could come back.
         ripe = [s for s in free if s.copy is None or now - self._free[s.n] >= STRANGE]
         return here + [shard for shard in ripe if shard not in here]

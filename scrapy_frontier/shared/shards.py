@@ -84,7 +84,7 @@ class Shards:
             del self._held[lease]
         return self.open.pop(n)
 
-    # -- whose it is -----------------------------------------------------------------------------------
+    # -- the shard of a host, a lease, a page ----------------------------------------------------------
 
     def _of_host(self, host: str) -> Frontier | None:
         shard = self.open.get(self.shard_of(host))
