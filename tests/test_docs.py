@@ -24,7 +24,7 @@ from scrapy_frontier.core.pages.traps import TRAPS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.core.store.records import Part, Row
+from scrapy_frontier.core.store.records import Layout, Row
 from scrapy_frontier.crawl import meta_keys, revisits
 from scrapy_frontier.crawl.log import refusal_stat
 from scrapy_frontier.settings import SCORERS, FrontierSettings
@@ -305,7 +305,7 @@ def test_the_format_names_all_layouts_that_rows_have() -> None:
     kept = [each for module in modules for each in vars(module).values()]
     several = [each for group in kept if isinstance(group, tuple) for each in group]
     layouts = {each.format for each in kept + several if isinstance(each, Struct)}
-    layouts |= {">" + each.fields for each in kept if isinstance(each, Part)}
+    layouts |= {">" + each.fields for each in kept if isinstance(each, Layout)}
     layouts |= {">" + each.part.fields for each in kept if type(each) is Row}
     ours = {layout for layout in layouts if layout[0] == ">"}  # LevelDB's own begin with the lowest byte
     assert set(re.findall(r"`(>[\w?]+)`", told_format())) == ours

@@ -30,7 +30,7 @@ _NOFOLLOW = "FRONTIER_NOFOLLOW = []"
 _NEXT_RUN = "JOBDIR, with which they wait for the next run, or FRONTIER_END_WAIT"
 
 
-class Kind(NamedTuple):
+class LeftOutKind(NamedTuple):
     """A kind of thing that is left out: its name for *one* and for *many*, what *changes* that, and the
     reasons that records of pages and logs give for it."""
 
@@ -42,61 +42,63 @@ class Kind(NamedTuple):
 
 # By the stat that counts it.
 KINDS = {
-    "frontier/noindex/items": Kind(
+    "frontier/noindex/items": LeftOutKind(
         "noindex item", "noindex items", 'FRONTIER_NOINDEX = "ignore"', (reasons.NOINDEX,)
     ),
-    "frontier/left_out/noindex_pages": Kind(
+    "frontier/left_out/noindex_pages": LeftOutKind(
         "noindex page", "noindex pages", 'FRONTIER_NOINDEX = "drop-items" or "ignore"', (reasons.SKIPPED,)
     ),
-    "frontier/nofollow/links": Kind(
+    "frontier/nofollow/links": LeftOutKind(
         "nofollow link", "nofollow links", _NOFOLLOW, (reasons.NOFOLLOW, reasons.NOFOLLOW_PAGE)
     ),
-    "frontier/nofollow/rel": Kind("nofollow link", "nofollow links", _NOFOLLOW, (reasons.NOFOLLOW_LINK,)),
-    "frontier/pattern/links": Kind(
+    "frontier/nofollow/rel": LeftOutKind(
+        "nofollow link", "nofollow links", _NOFOLLOW, (reasons.NOFOLLOW_LINK,)
+    ),
+    "frontier/pattern/links": LeftOutKind(
         "link outside a pattern",
         "links outside a pattern",
         "frontier_pattern in the meta of the request for its page",
         (reasons.OUTSIDE,),
     ),
-    "frontier/redirects/refused/hosts": Kind("refused redirect", "refused redirects", _NO_SETTING),
-    "frontier/redirects/refused/loop": Kind("refused redirect", "refused redirects", _NO_SETTING),
-    "frontier/redirects/refused/growing": Kind("refused redirect", "refused redirects", _NO_SETTING),
-    "frontier/redirects/refused/private": Kind(
+    "frontier/redirects/refused/hosts": LeftOutKind("refused redirect", "refused redirects", _NO_SETTING),
+    "frontier/redirects/refused/loop": LeftOutKind("refused redirect", "refused redirects", _NO_SETTING),
+    "frontier/redirects/refused/growing": LeftOutKind("refused redirect", "refused redirects", _NO_SETTING),
+    "frontier/redirects/refused/private": LeftOutKind(
         "refused redirect",
         "refused redirects",
         "FRONTIER_ALLOW_PRIVATE = True",
         (reasons.PRIVATE, reasons.NOT_FOLLOWED),
     ),
-    "frontier/left_out/known": Kind(
+    "frontier/left_out/known": LeftOutKind(
         "page known from an earlier run",
         "pages known from an earlier run",
         "frontier_every_run in the meta of a seed, FRONTIER_REVISIT or `scrapy frontier requeue`",
     ),
-    "frontier/left_out/unchanged": Kind(
+    "frontier/left_out/unchanged": LeftOutKind(
         "callback of an unchanged page", "callbacks of unchanged pages", 'FRONTIER_UNCHANGED = "call"'
     ),
-    "frontier/deferred": Kind(
+    "frontier/deferred": LeftOutKind(
         "page over a budget",
         "pages over a budget",
         "FRONTIER_HOST_PAGES, FRONTIER_HOST_PENDING or FRONTIER_DEPTH",
         (reasons.DEPTH, reasons.BUDGET, reasons.BEHIND),
     ),
-    "frontier/over_budget": Kind("page over a budget", "pages over a budget", "FRONTIER_HOST_PAGES"),
-    "frontier/traps/length": Kind("link like a trap", "links like traps", "URLLENGTH_LIMIT"),
-    "frontier/traps/depth": Kind("link like a trap", "links like traps", "FRONTIER_TRAPS = False"),
-    "frontier/traps/repeated_segments": Kind(
+    "frontier/over_budget": LeftOutKind("page over a budget", "pages over a budget", "FRONTIER_HOST_PAGES"),
+    "frontier/traps/length": LeftOutKind("link like a trap", "links like traps", "URLLENGTH_LIMIT"),
+    "frontier/traps/depth": LeftOutKind("link like a trap", "links like traps", "FRONTIER_TRAPS = False"),
+    "frontier/traps/repeated_segments": LeftOutKind(
         "link like a trap", "links like traps", "FRONTIER_TRAPS = False"
     ),
-    "frontier/traps/session": Kind(
+    "frontier/traps/session": LeftOutKind(
         "session id in a link", "session ids in links", 'FRONTIER_SESSION_IDS = "keep"'
     ),
-    "frontier/left_out/downloads": Kind(
+    "frontier/left_out/downloads": LeftOutKind(
         "download from a site with an unreadable robots.txt",
         "downloads from sites with an unreadable robots.txt",
         "ROBOTSTXT_OBEY = False",
         (reasons.ROBOTS_UNREADABLE, reasons.ROBOTS_UNKNOWN, reasons.ROBOTS_HOURS),
     ),
-    "frontier/left_out/given_up": Kind(
+    "frontier/left_out/given_up": LeftOutKind(
         "page of a host that does not answer",
         "pages of hosts that do not answer",
         _NEXT_RUN,
@@ -106,13 +108,13 @@ KINDS = {
             *(reasons.RESTS_AFTER, reasons.RESTS, reasons.COOLDOWN_UNREADABLE),
         ),
     ),
-    "frontier/left_out/blocked": Kind(
+    "frontier/left_out/blocked": LeftOutKind(
         "page of a blocked host", "pages of blocked hosts", "`scrapy frontier unblock`", (reasons.BLOCKED,)
     ),
-    "frontier/left_out/next_run": Kind(
+    "frontier/left_out/next_run": LeftOutKind(
         "page left to the next run", "pages left to the next run", "FRONTIER_END_WAIT"
     ),
-    "frontier/left_out/attempts_used_up": Kind(
+    "frontier/left_out/attempts_used_up": LeftOutKind(
         "retry too many", "retries too many", "FRONTIER_MAX_ATTEMPTS", (reasons.ATTEMPTS_USED_UP,)
     ),
 }

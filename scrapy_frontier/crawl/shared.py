@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TICK = 0.1  # seconds
-SEEDS_LOOK = 0.2  # seconds between two looks at who passes the seeds on
+SEEDS_LOOK = 0.2  # seconds between two looks at which process passes the seeds on
 
 
 class SharedCrawl:

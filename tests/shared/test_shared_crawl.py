@@ -82,7 +82,10 @@ class Processes:
             assert process.wait(max(until - time.monotonic(), 1)) == 0, self.logs()
         self.running.clear()
 
-    def end(self) -> None:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
         for process in self.running:
             process.kill()
             process.wait()
@@ -102,11 +105,9 @@ def all_pages() -> set[str]:
 @pytest.mark.parametrize("count", [1, 3])
 def test_processes_fetch_every_page_once(dsn: str, web: Web, tmp_path: Path, count: int) -> None:
     crawl = Processes(dsn, web, tmp_path)
-    try:
+    with crawl:
         crawl.start(count)
         crawl.wait()
-    finally:
-        crawl.end()
     pages = fetched(web)
     assert set(pages) == all_pages(), crawl.logs()
     assert set(pages.values()) == {1}
@@ -123,7 +124,7 @@ def test_killed_processes_lose_nothing(dsn: str, web: Web, tmp_path: Path) -> No
     rng = random.Random(1)
     crawl = Processes(dsn, web, tmp_path)
     at_risk = 0
-    try:
+    with crawl:
         crawl.start(3)
         for kill in range(6):
             web.wait(25 * (kill + 1))
@@ -131,8 +132,6 @@ def test_killed_processes_lose_nothing(dsn: str, web: Web, tmp_path: Path) -> No
             at_risk += 16
             crawl.start()
         crawl.wait()
-    finally:
-        crawl.end()
     pages = fetched(web)
     assert set(pages) == all_pages(), crawl.logs()
     assert sum(pages.values()) - PAGES <= at_risk
@@ -143,7 +142,7 @@ def test_lost_machines_lose_a_second(dsn: str, web: Web, tmp_path: Path) -> None
     """Each process has a directory of its own, which is removed when it is killed: others take its shards
     after the lease, from the journal."""
     crawl = Processes(dsn, web, tmp_path, DOWNLOAD_TIMEOUT=5, FRONTIER_PATIENCE=4)
-    try:
+    with crawl:
         for number in range(3):
             crawl.start(FRONTIER_DIR=str(tmp_path / f"machine{number}"))
         for number in range(2):
@@ -152,8 +151,6 @@ def test_lost_machines_lose_a_second(dsn: str, web: Web, tmp_path: Path) -> None
             shutil.rmtree(tmp_path / f"machine{number}")
             crawl.start(FRONTIER_DIR=str(tmp_path / f"machine{number + 3}"))
         crawl.wait()
-    finally:
-        crawl.end()
     pages = fetched(web)
     assert set(pages) == all_pages(), crawl.logs()
     again = sum(pages.values()) - PAGES
@@ -164,15 +161,13 @@ def test_lost_machines_lose_a_second(dsn: str, web: Web, tmp_path: Path) -> None
 def test_the_database_may_be_killed(server: Server, dsn: str, web: Web, tmp_path: Path) -> None:
     """Pages go on while it is away; when it is back all that was fetched is in it."""
     crawl = Processes(dsn, web, tmp_path)
-    try:
+    with crawl:
         crawl.start(2)
         web.wait(60)
         server.kill()
         web.wait(70)
         server.start()
         crawl.wait()
-    finally:
-        crawl.end()
     pages = fetched(web)
     assert set(pages) == all_pages(), crawl.logs()
     assert set(pages.values()) == {1}
@@ -183,7 +178,7 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
     dsn: str, web: Web, tmp_path: Path
 ) -> None:
     crawl = Processes(dsn, web, tmp_path)
-    try:
+    with crawl:
         crawl.start()
         crawl.wait()
         visits = len(web.visits)
@@ -194,8 +189,6 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
         assert len(web.visits) == visits, crawl.logs()
         crawl.start(FRONTIER_SHARDS=4)
         crawl.wait()
-    finally:
-        crawl.end()
     assert "was made with shards 8, not 4" in crawl.logs()
     assert "to shard 3 is set aside" in crawl.logs()
     assert len(web.visits) == visits
@@ -203,11 +196,9 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
 
 def test_the_command_shows_shards_and_a_copy_of_a_stopped_process(dsn: str, web: Web, tmp_path: Path) -> None:
     crawl = Processes(dsn, web, tmp_path)
-    try:
+    with crawl:
         crawl.start()
         crawl.wait()
-    finally:
-        crawl.end()
     settings = ["-s", f"FRONTIER_SHARED={dsn}", "-s", f"FRONTIER_DIR={tmp_path / 'frontier'}"]
     command = [sys.executable, "-m", "scrapy", "frontier", *settings]
     shown = subprocess.run([*command, "shards", "--json"], capture_output=True, text=True, cwd=tmp_path)

@@ -1,8 +1,8 @@
 """The rows of the database as bytes and back: one table of fields for each kind of row.
 
-A `Part` holds the types of the fields of a value, a letter each, and makes bytes of it by that table, and of
-bytes the value, validated. A `Row` is one part; the row of a page is several, of which those that say nothing
-are left out; rows that are read seldom are JSON with the names of the fields. All of them refuse bytes of
+A `Layout` holds the types of the fields of a value, a letter each, and makes bytes of it by that table, and
+of bytes the value, validated. A `Row` is one layout; the row of a page is several, of which those that say
+nothing are left out; rows that are read seldom are JSON with the names of the fields. All of them refuse bytes of
 another kind with `UnreadableRow`, whatever they are: a stranger may have written them.
 
 A change to the bytes of a row, here or in another file of this folder, raises `keys.FORMAT_VERSION` and is
@@ -59,7 +59,7 @@ _SHORT = "ws"  # what is longer than 255 bytes is not kept
 _UNREADABLE = (struct.error, ValueError, IndexError, OverflowError, TypeError, RecursionError, zlib.error)
 
 
-class Part:
+class Layout:
     """The types of the *fields* of a value, a letter each, and the bytes they make.
 
     Letters are those of `struct`, big-endian, and four of texts: ``t`` (text) and ``b`` (bytes) of any
@@ -106,7 +106,7 @@ class Part:
 
 
 class Row(Generic[_Value]):
-    """A kind of row that is one `Part`: *make* makes a value of its fields, and may raise `ValueError`;
+    """A kind of row that is one `Layout`: *make* makes a value of its fields, and may raise `ValueError`;
     *fields_of* returns those of a value, by default its items."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Row(Generic[_Value]):
         fields_of: Callable[[Any], Iterable[Any]] = tuple,
     ) -> None:
         self.name = name
-        self.part = Part(fields)
+        self.part = Layout(fields)
         self._make = make
         self._fields_of = fields_of
 
@@ -396,11 +396,11 @@ _HEAD = struct.Struct(
 URL_SIZE = 4  # bytes of its last field
 _HAS_HOST, _HAS_ENDING, _IS_DEFERRED, _HAS_VISITS, _HAS_FACTS = 0x08, 0x10, 0x20, 0x40, 0x80
 _STATE_MASK = 0x07
-_HOST_PART = Part("t")
-_ENDING = Part("HIQt")  # status, changed, target + 1, reason
-_READ = Part("?wIss")  # whether visits follow; content type, length, two validators
-_VISITS = Part("IIIIIIffffsHBIB??")  # the other fields of `Visits`, in order
-_FACTS = Part("Hb")  # flags, visit payload; then numbers, `>d` each, that a flag names
+_HOST_PART = Layout("t")
+_ENDING = Layout("HIQt")  # status, changed, target + 1, reason
+_READ = Layout("?wIss")  # whether visits follow; content type, length, two validators
+_VISITS = Layout("IIIIIIffffsHBIB??")  # the other fields of `Visits`, in order
+_FACTS = Layout("Hb")  # flags, visit payload; then numbers, `>d` each, that a flag names
 
 _STATES = tuple(State)
 _MAX_PRIORITY = (1 << 31) - 1
@@ -586,7 +586,7 @@ class Due(NamedTuple):
     weight: int = 0
 
 
-_DUE = Part("?H")  # is_hub, weight
+_DUE = Layout("?H")  # is_hub, weight
 
 
 def due_key(when: int, page_id: PageId) -> bytes:
