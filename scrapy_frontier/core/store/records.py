@@ -2,8 +2,8 @@
 
 A `Layout` holds the types of the fields of a value, a letter each, and makes bytes of it by that table, and
 of bytes the value, validated. A `Row` is one layout; the row of a page is several, of which those that say
-nothing are left out; rows that are read seldom are JSON with the names of the fields. All of them refuse bytes of
-another kind with `UnreadableRow`, whatever they are: a stranger may have written them.
+nothing are left out; rows that are read seldom are JSON with the names of the fields. All of them refuse
+bytes of another kind with `UnreadableRow`, whatever they are: a stranger may have written them.
 
 A change to the bytes of a row, here or in another file of this folder, raises `keys.FORMAT_VERSION` and is
 written into ``docs/internals/format.md``.
