@@ -138,7 +138,7 @@ def test_a_stopped_crawl_of_scrapys_own_scheduler_is_taken_along(
     code, said = project.run("frontier", "import", "--jobdir", "job")
     assert f"Took along 0 requests; {taken} known already" in said
 
-    project.set(settings + FRONTIER + "SEEDS = []\n")
+    project.set(settings + FRONTIER + "SEEDS = []\nCONCURRENT_REQUESTS = 1\n")  # items in order
     after = project.items("-s", "JOBDIR=job")
     assert len(web.visits) - visits == len(after) == taken
     found = [item for item in before + after if "page" in item]
