@@ -22,15 +22,15 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import database_files
 from ..core.errors import FrontierError, UnreadableRow
-from ..core.store.queue_keys import QueuePlace
 from ..crawl import scrapy_internals
 from ..crawl.assembly import closing
-from ..crawl.control import Added, RunningFrontier
+from ..crawl.control import RunningFrontier
+from ..crawl.orders import ORDERS
 from .client import ADDRESS, LIVE_FILE
 from .dashboard import Dashboard
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from scrapy.crawler import Crawler
@@ -45,7 +45,6 @@ OPEN_TO_ALL = {"/", "/health", "/metrics"}  # without the token: no URL is told 
 STOP_TIMEOUT = 1.0  # seconds that requests under way have at the end
 _MOST_HOSTS = 200  # in one answer: 10 ms
 _HOSTS_AT_ONCE = 1000
-_PAGES_AT_ONCE = 20
 _encode = partial(json.dumps, allow_nan=False)
 
 
@@ -191,48 +190,16 @@ async def _copy(frontier: RunningFrontier) -> dict[str, object]:
     return {"copy": target.name, "clocks": clocks, "under_way": frontier.under_way()}
 
 
-async def _add(frontier: RunningFrontier, urls: list[str], **how: Any) -> Added:
-    new, known, refused = 0, 0, list[str]()
-    for start in range(0, len(urls), _PAGES_AT_ONCE):
-        added = frontier.add(urls[start : start + _PAGES_AT_ONCE], **how)
-        new, known, refused = new + added.new, known + added.known, refused + added.refused
-        await asyncio.sleep(0)
-    return Added(new, known, refused)
+def _in_steps(order: Callable[..., Iterator[object]]) -> Callable[..., Awaitable[object]]:
+    """Returns a coroutine function that gives the event loop back after each step of *order*."""
 
+    async def carry_out(frontier: RunningFrontier, **arguments: Any) -> object:
+        found: object = None
+        for found in order(frontier, **arguments):  # noqa: B007
+            await asyncio.sleep(0)
+        return found
 
-async def _requeue(frontier: RunningFrontier, pages: list[int], force: bool = False) -> int:
-    count = 0
-    for start in range(0, len(pages), _PAGES_AT_ONCE):
-        count += frontier.requeue(pages[start : start + _PAGES_AT_ONCE], force)
-        await asyncio.sleep(0)
-    return count
-
-
-async def _forget(frontier: RunningFrontier, page: int, place: tuple[str, str, str] | None = None) -> bool:
-    known = None
-    if place is not None:
-        key, sort_key, host = place
-        known = QueuePlace(bytes.fromhex(key), bytes.fromhex(sort_key), host)
-    return frontier.forget(page, known)
-
-
-async def _forget_host(frontier: RunningFrontier, host: str) -> int:
-    count = 0
-    for count in frontier.forget_host(host):  # noqa: B007
-        await asyncio.sleep(0)
-    return count
-
-
-async def _block(frontier: RunningFrontier, host: str) -> None:
-    frontier.block(host)
-
-
-async def _unblock(frontier: RunningFrontier, host: str) -> bool:
-    return frontier.unblock(host)
-
-
-async def _delay(frontier: RunningFrontier, host: str, seconds: float | None = None) -> None:
-    frontier.delay(host, seconds)
+    return carry_out
 
 
 async def _pause(frontier: RunningFrontier) -> int:
@@ -254,13 +221,7 @@ async def _stop(frontier: RunningFrontier) -> int:
 _READS: dict[str, Callable[..., Awaitable[object]]] = {"counts": _counts, "hosts": _hosts, "why": _why}
 _ORDERS: dict[str, Callable[..., Awaitable[object]]] = {
     "copy": _copy,
-    "add": _add,
-    "requeue": _requeue,
-    "forget": _forget,
-    "forget_host": _forget_host,
-    "block": _block,
-    "unblock": _unblock,
-    "delay": _delay,
+    **{name: _in_steps(order) for name, order in ORDERS.items()},
     "pause": _pause,
     "resume": _resume,
     "stop": _stop,

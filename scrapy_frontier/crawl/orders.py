@@ -1,0 +1,69 @@
+"""What can be ordered of a running crawl, by its server or by mail.
+
+An order is a name and arguments as JSON has them. It is carried out in steps of some milliseconds, each of
+which yields how far it came; the last one is the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..core.store.queue_keys import QueuePlace
+from .control import Added
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .control import FrontierEdits
+
+_PAGES_AT_ONCE = 20
+
+
+def _add(frontier: FrontierEdits, urls: list[str], **how: Any) -> Iterator[Added]:
+    new, known, refused = 0, 0, list[str]()
+    for start in range(0, len(urls) or 1, _PAGES_AT_ONCE):
+        added = frontier.add(urls[start : start + _PAGES_AT_ONCE], **how)
+        new, known, refused = new + added.new, known + added.known, refused + added.refused
+        yield Added(new, known, refused)
+
+
+def _requeue(frontier: FrontierEdits, pages: list[int], force: bool = False) -> Iterator[int]:
+    count = 0
+    for start in range(0, len(pages) or 1, _PAGES_AT_ONCE):
+        count += frontier.requeue(pages[start : start + _PAGES_AT_ONCE], force)
+        yield count
+
+
+def _forget(frontier: FrontierEdits, page: int, place: tuple[str, str, str] | None = None) -> Iterator[bool]:
+    known = None
+    if place is not None:
+        key, sort_key, host = place
+        known = QueuePlace(bytes.fromhex(key), bytes.fromhex(sort_key), host)
+    yield frontier.forget(page, known)
+
+
+def _forget_host(frontier: FrontierEdits, host: str) -> Iterator[int]:
+    return frontier.forget_host(host)
+
+
+def _block(frontier: FrontierEdits, host: str) -> Iterator[None]:
+    yield frontier.block(host)
+
+
+def _unblock(frontier: FrontierEdits, host: str) -> Iterator[bool]:
+    yield frontier.unblock(host)
+
+
+def _delay(frontier: FrontierEdits, host: str, seconds: float | None = None) -> Iterator[None]:
+    yield frontier.delay(host, seconds)
+
+
+ORDERS: dict[str, Callable[..., Iterator[object]]] = {
+    "add": _add,
+    "requeue": _requeue,
+    "forget": _forget,
+    "forget_host": _forget_host,
+    "block": _block,
+    "unblock": _unblock,
+    "delay": _delay,
+}
