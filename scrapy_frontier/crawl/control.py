@@ -236,16 +236,16 @@ class FrontierEdits:
 
 class RunningFrontier(FrontierEdits):
     """The frontier of a running crawl: ``crawler.engine.scheduler.frontier``. For the thread of the event
-    loop.
+    loop. With *shard* that one of the shards of a shared crawl.
 
     A host is named by its queue, as `hosts` does. Nothing takes more than some milliseconds, but for long
     arguments of `add` and `requeue`: hand these over in parts.
     """
 
-    def __init__(self, crawl: Crawl) -> None:
+    def __init__(self, crawl: Crawl, shard: Frontier | None = None) -> None:
         identities, codec = crawl.identities, crawl.requests.codec
         super().__init__(
-            crawl.frontier,
+            crawl.frontier if shard is None else shard,
             crawl.settings,
             identities,
             crawl.politeness_keys.of,

@@ -9,53 +9,58 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.store.queue_keys import QueuePlace
-from .control import Added
+from .control import Added, RunningFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..core.frontier import Frontier
+    from ..shared.letters import Order
+    from .assembly import Crawl
     from .control import FrontierEdits
 
 _PAGES_AT_ONCE = 20
 
 
-def _add(frontier: FrontierEdits, urls: list[str], **how: Any) -> Iterator[Added]:
+def _add(edits: FrontierEdits, urls: list[str], **how: Any) -> Iterator[Added]:
     new, known, refused = 0, 0, list[str]()
     for start in range(0, len(urls) or 1, _PAGES_AT_ONCE):
-        added = frontier.add(urls[start : start + _PAGES_AT_ONCE], **how)
+        added = edits.add(urls[start : start + _PAGES_AT_ONCE], **how)
         new, known, refused = new + added.new, known + added.known, refused + added.refused
         yield Added(new, known, refused)
 
 
-def _requeue(frontier: FrontierEdits, pages: list[int], force: bool = False) -> Iterator[int]:
+def _requeue(edits: FrontierEdits, pages: list[int], force: bool = False) -> Iterator[int]:
     count = 0
     for start in range(0, len(pages) or 1, _PAGES_AT_ONCE):
-        count += frontier.requeue(pages[start : start + _PAGES_AT_ONCE], force)
+        count += edits.requeue(pages[start : start + _PAGES_AT_ONCE], force)
         yield count
 
 
-def _forget(frontier: FrontierEdits, page: int, place: tuple[str, str, str] | None = None) -> Iterator[bool]:
+def _forget(edits: FrontierEdits, page: int, place: tuple[str, str, str] | None = None) -> Iterator[bool]:
     known = None
     if place is not None:
         key, sort_key, host = place
         known = QueuePlace(bytes.fromhex(key), bytes.fromhex(sort_key), host)
-    yield frontier.forget(page, known)
+    yield edits.forget(page, known)
 
 
-def _forget_host(frontier: FrontierEdits, host: str) -> Iterator[int]:
-    return frontier.forget_host(host)
+def _forget_host(edits: FrontierEdits, host: str) -> Iterator[int]:
+    return edits.forget_host(host)
 
 
-def _block(frontier: FrontierEdits, host: str) -> Iterator[None]:
-    yield frontier.block(host)
+def _block(edits: FrontierEdits, host: str) -> Iterator[None]:
+    edits.block(host)
+    yield None
 
 
-def _unblock(frontier: FrontierEdits, host: str) -> Iterator[bool]:
-    yield frontier.unblock(host)
+def _unblock(edits: FrontierEdits, host: str) -> Iterator[bool]:
+    yield edits.unblock(host)
 
 
-def _delay(frontier: FrontierEdits, host: str, seconds: float | None = None) -> Iterator[None]:
-    yield frontier.delay(host, seconds)
+def _delay(edits: FrontierEdits, host: str, seconds: float | None = None) -> Iterator[None]:
+    edits.delay(host, seconds)
+    yield None
 
 
 ORDERS: dict[str, Callable[..., Iterator[object]]] = {
@@ -67,3 +72,9 @@ ORDERS: dict[str, Callable[..., Iterator[object]]] = {
     "unblock": _unblock,
     "delay": _delay,
 }
+
+
+def carry_out(crawl: Crawl, shard: Frontier, order: Order) -> Iterator[object]:
+    """Carries out an order that came by letter to a *shard* of *crawl*. Raises `KeyError` or `TypeError` for
+    one that there is not."""
+    return ORDERS[order.name](RunningFrontier(crawl, shard), **order.arguments)

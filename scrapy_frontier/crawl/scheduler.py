@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -32,6 +33,7 @@ from .in_flight import ActiveRequest, describe, use_up_retries
 from .left_out import left_out_of
 from .log import Reporter
 from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT, AutomaticSlot, chosen_slot
+from .orders import carry_out
 from .private_network import Led, note_led
 
 if TYPE_CHECKING:
@@ -223,7 +225,8 @@ class FrontierScheduler(BaseScheduler):
         if crawl.shared is None:
             self._serve(crawl)
         else:
-            crawl.shared.begin(crawl.enqueuer.enqueue_posted, crawl.recovery.start, self._failed)
+            obey = partial(carry_out, crawl)
+            crawl.shared.begin(crawl.enqueuer.enqueue_posted, obey, crawl.recovery.start, self._failed)
         self._show_progress(crawl)
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)

@@ -5,16 +5,21 @@ Everything here is called in the crawl's own thread; `shared.process` speaks wit
 
 from __future__ import annotations
 
+import json
 import logging
+import time
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
 
 from ..core.errors import FrontierUnreadable
 from ..core.store.keys import FORMAT_VERSION
 from ..settings import DOMAIN, HOST, FrontierSetting
 from ..shared.copies import Copies
 from ..shared.database import Database, SharedCrawlError
-from ..shared.letters import unpack
+from ..shared.letters import Order, unpack
 from ..shared.outbox import Outbox
 from ..shared.process import Process
 from ..shared.shards import Open, Shards
@@ -23,7 +28,7 @@ from .clock import boot_time
 from .politeness_key import registered_domain, suffixes_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from scrapy.crawler import Crawler
 
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TICK = 0.1  # seconds
+TELL = 0.5  # seconds between two times that each shard's state is told: .5 ms for 16 shards
+ORDERS_TIME = 0.01  # seconds of a tick that orders may take, and a step more
 SEEDS_LOOK = 0.2  # seconds between two looks at which process passes the seeds on
 
 
@@ -82,6 +89,8 @@ class SharedCrawl:
         )
         self.shards.may_hand_out = self.may_send
         self._run = self._process.look.run if self._process.look is not None else 0
+        self._orders: deque[tuple[Mail, Open, Iterator[object]]] = deque()  # those under way
+        self._told_at = 0.0
         self._timer: Any = None
 
     def may_send(self) -> bool:
@@ -89,11 +98,16 @@ class SharedCrawl:
         return boot_time() <= self._process.deadline
 
     def begin(
-        self, take_in: Callable[[Link], None], loaded: Callable[[], None], failed: Callable[[Exception], None]
+        self,
+        take_in: Callable[[Link], None],
+        carry_out: Callable[[Frontier, Order], Iterator[object]],
+        loaded: Callable[[], None],
+        failed: Callable[[Exception], None],
     ) -> None:
-        """Begin to follow what the process does. *take_in* gets links that other shards posted; *loaded* is
-        called when there is a new shard to load; errors go to *failed*."""
-        self._take_in, self._loaded, self._failed = take_in, loaded, failed
+        """Begin to follow what the process does. *take_in* gets links that other shards posted, *carry_out*
+        the orders of commands; *loaded* is called when there is a new shard to load; errors go to
+        *failed*."""
+        self._take_in, self._carry_out, self._loaded, self._failed = take_in, carry_out, loaded, failed
         self._timer = scrapy_internals.create_looping_call(self._tick)
         self._timer.start(TICK)
 
@@ -120,9 +134,10 @@ class SharedCrawl:
             if letter.to_shard in shards.open and self._read(letter):
                 shards.open[letter.to_shard].outbox.took(letter.id)
                 touched.add(letter.to_shard)
+        touched |= self._obey()
         for n in touched:
             shards.open[n].frontier.commit(is_needed=True)  # it notes which letters were taken in
-        self._tell_idle()
+        self._tell_state()
         look = process.look
         if look is not None and look.ended and look.run == self._run:
             shards.is_over = True
@@ -149,23 +164,55 @@ class SharedCrawl:
         self._process.finished(n)
 
     def _read(self, letter: Mail) -> bool:
-        """Take in a letter; false if it cannot be read: then it is set aside."""
+        """Take in a letter; false if it cannot be read, or is an order, which `_obey` carries out."""
         try:
-            link = unpack(letter.rows)
-        except FrontierUnreadable as error:
-            words = "%s: letter %d to shard %d is set aside; please report this"
-            logger.error(words, error, letter.id, letter.to_shard)
-            self._process.unreadable.put(letter)
+            content = unpack(letter.rows)
+            if isinstance(content, Order):
+                shard = self.shards.open[letter.to_shard]
+                self._orders.append((letter, shard, self._carry_out(shard.frontier, content)))
+                return False
+        except (FrontierUnreadable, KeyError, TypeError) as error:
+            self._set_aside(letter, error)
             return False
-        self._take_in(link)
+        self._take_in(content)
         return True
 
-    def _tell_idle(self) -> None:
-        now = self._clock()
+    def _set_aside(self, letter: Mail, error: Exception) -> None:
+        words = "%s: letter %d to shard %d is set aside; please report this"
+        logger.error(words, error, letter.id, letter.to_shard)
+        self._process.unreadable.put(letter)
+
+    def _obey(self) -> set[int]:
+        """Carry out orders for a while; returns the shards of those that are done.
+
+        The letter of an order is deleted when all of it is done: after a kill the next owner of the shard
+        begins it anew, which does no harm.
+        """
+        done: set[int] = set()
+        until = time.perf_counter() + ORDERS_TIME
+        while self._orders and time.perf_counter() < until:
+            letter, shard, steps = self._orders[0]
+            try:
+                if self.shards.open.get(letter.to_shard) is shard:
+                    for _ in steps:
+                        if time.perf_counter() >= until:
+                            return done
+                    shard.outbox.took(letter.id)
+                    done.add(letter.to_shard)
+            except (UsageError, TypeError, ValueError) as error:
+                self._set_aside(letter, error)
+            self._orders.popleft()
+        return done
+
+    def _tell_state(self) -> None:
+        """Tell of each shard whether it is idle, and what it holds."""
+        if time.monotonic() < self._told_at + TELL:
+            return
+        self._told_at, now = time.monotonic(), self._clock()
         for n, (frontier, outbox) in self.shards.open.items():
             frontier.commit()
             idle = self.shards.is_idle(n, now, self._patience)
-            self._process.is_idle(n, outbox.last, idle, "{}")
+            self._process.is_idle(n, outbox.last, idle, json.dumps(frontier.totals()._asdict()))
 
     # -- seeds -----------------------------------------------------------------------------------------
 

@@ -1,19 +1,33 @@
-"""Letters between the shards of a crawl: links that lead to another shard."""
+"""Letters to the shards of a crawl: links from another shard, and orders of a command."""
 
 from __future__ import annotations
 
+import json
 import math
 import struct
+from typing import Any, NamedTuple
 
 from ..core.errors import FrontierUnreadable, UnreadableRow
 from ..core.pages.leases import Link, page_of_link
 from ..core.store import records
 
-_LINK = b"l"
+_LINK, _ORDER = b"l", b"o"
 # Flags; lengths of fingerprint, host and anchor; bucket; depth; flags of the edge; what is paid
 _HEAD = struct.Struct("<BBHHHIId")
 _LONGEST_ANCHOR = 1000  # bytes
 _AGAIN, _NAMED, _PLACED = 1, 2, 4
+
+
+class Order(NamedTuple):
+    """What a command has the owner of a shard do: a *name* of `crawl.orders`, and its *arguments*."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+def pack_order(order: Order) -> bytes:
+    """Pack *order*, whose arguments are what JSON has."""
+    return _ORDER + json.dumps(order).encode()
 
 
 def pack_link(link: Link, paid: float, now: float) -> bytes:
@@ -26,9 +40,11 @@ def pack_link(link: Link, paid: float, now: float) -> bytes:
     return b"".join((_LINK, head, link.fingerprint, host, anchor, page))
 
 
-def unpack(letter: bytes) -> Link:
-    """Return the link that `pack_link` packed. Raises `FrontierUnreadable`."""
+def unpack(letter: bytes) -> Link | Order:
+    """Return the link or order that was packed. Raises `FrontierUnreadable`."""
     try:
+        if letter[:1] == _ORDER:
+            return Order(*json.loads(letter[1:]))
         if letter[:1] != _LINK:
             raise ValueError("it is of another kind")
         return _unpack_link(letter)
