@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FrontierSpider(CrawlSpider):
-    """Follows all links that ``link_extractor`` finds to `parse`, or its ``rules`` as a `CrawlSpider`.
+    """Follows all links that ``link_extractor`` finds to `parse`; with ``rules`` it is a `CrawlSpider`.
 
     ``allowed_domains`` hold. It enables ``FRONTIER_FOLLOW`` and the add-on, unless the project sets them. A
     method ``frontier_link_score(response, url, text)`` returns the weight of a link (1: an ordinary one). See

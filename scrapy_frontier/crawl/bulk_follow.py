@@ -1,14 +1,13 @@
 """Follows the links of pages for a spider: in bulk, or with a request for each link if something must see it.
 
 With ``FRONTIER_FOLLOW`` the links of every page that reaches a callback are followed, as ``link_extractor``
-or the rules of a `CrawlSpider` say; with ``frontier_follow`` in the meta of a request, those of its page. In
-bulk means that a page is read once and its links are handed over in one call, if nothing but Scrapy's own
-parts stands on the way of requests (`RequestPath`).
+says; with ``frontier_follow`` in the meta of a request, those of its page. In bulk means that a page is read
+once and its links are handed over in one call, if nothing but Scrapy's own parts stands on the way of
+requests (`RequestPath`). A spider with rules follows these itself, as a `CrawlSpider` does.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import reprlib
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request
 from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
+from scrapy.spiders import CrawlSpider
 
 from ..core import reasons
 from ..core.frontier import Link
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
 
 # --- which links are followed -----------------------------------------------------------------------------
 
-_OWN = ("_requests_to_follow", "_build_request", "_callback", "_errback", "parse_with_rules")
-_PLAIN_RULE = Rule()
-
 
 class Extractor(Protocol):
     """A link extractor, as Scrapy's."""
@@ -69,54 +65,6 @@ def follow_all(spider: Spider | None, callback: Callable[..., Any] | None = None
     if isinstance(extractor, type) or not callable(getattr(extractor, "extract_links", None)):
         raise TypeError(f"link_extractor = {reprlib.repr(extractor)} has no extract_links to call")
     return FollowRule(PageReader(extractor), callback)
-
-
-class SpiderRules:
-    """The rules of a `CrawlSpider`, under names that are private to it; false for another spider, or none."""
-
-    def __init__(self, spider: Any) -> None:  # its class is not known
-        self._spider = spider
-        self._rules: list[Rule] = list(spider._rules) if isinstance(spider, CrawlSpider) else []
-        self.is_taken_over = False
-        self.follow_rules = tuple(
-            FollowRule(PageReader(rule.link_extractor), spider._callback, spider._errback, number)
-            for number, rule in enumerate(self._rules)
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self._rules)
-
-    def bar(self) -> str:
-        """Return why links of the rules need a request each: a function of theirs sees it. Empty if not."""
-        for name in _OWN:
-            if getattr(type(self._spider), name, None) is not getattr(CrawlSpider, name, None):
-                return f"the spider has a {name} of its own"
-        for number, rule in enumerate(self._rules):
-            for name in ("process_links", "process_request"):
-                if getattr(rule, name) is not getattr(_PLAIN_RULE, name):
-                    return f"rule {number} has {name}"
-        return ""
-
-    def take_over(self) -> None:
-        """Stop the spider from following links itself; ``is_taken_over`` if it did before."""
-        self.is_taken_over = bool(getattr(self._spider, "_follow_links", False))
-        self._spider._follow_links = False
-
-    def lead_on_from(self, request: Request) -> bool:
-        """Whether the rules follow links of the page of *request*."""
-        callback = request.callback
-        if callback is None or callback == self._spider._parse:
-            return True
-        number = request.meta.get("rule")
-        if callback != self._spider._callback or not isinstance(number, int) or number >= len(self._rules):
-            return False
-        return self._rules[number].follow
-
-    def requests(self, response: HtmlResponse) -> Iterator[Request]:
-        """Yield requests for the links of *response*, made by the spider itself."""
-        for request in self._spider._requests_to_follow(response):
-            if request is not None:
-                yield request
 
 
 # --- what a callback yields -------------------------------------------------------------------------------
@@ -138,8 +86,6 @@ async def chained(result: AsyncIterator[Any], more: Iterable[Any]) -> AsyncItera
 # --- one page ---------------------------------------------------------------------------------------------
 
 TOGETHER = 300  # new links in one call at most, 6 ms
-_TEXT = "\ufdd0"  # no character: replaced by the text of a link in a payload that all links share
-_quote = json.encoder.encode_basestring
 
 
 class Refusing(Protocol):
@@ -157,7 +103,7 @@ class Refusing(Protocol):
 
 
 class PageFollowing:
-    """Follows the links of one page by *rules* when its callback has ended. *requests* knows what Scrapy's
+    """Follows the links of one page by *rule* when its callback has ended. *requests* knows what Scrapy's
     middlewares make of them, *page_rules* refuse nofollow links, and *collector* notes what the callback
     yields."""
 
@@ -167,12 +113,12 @@ class PageFollowing:
         self,
         follow: Follow,
         active: ActiveRequest,
-        rules: tuple[FollowRule, ...],
+        rule: FollowRule,
         requests: PageRequests,
         page_rules: Refusing | None,
         collector: LinkCollector | None,
     ) -> None:
-        self._follow, self._rules, self._requests = follow, rules, requests
+        self._follow, self._rule, self._requests = follow, rule, requests
         self._page_rules, self._collector = page_rules, collector
         self._response: Any = requests.response
         self._enqueuer, self._recognize = follow.enqueuer, follow.enqueuer.recognize
@@ -223,27 +169,26 @@ class PageFollowing:
         found, has_ajax = self._found, self._follow.settings.ajax
         origin, canonical = found.origin, found.canonical
         is_open = self._is_open()
-        for rule in self._rules:
-            for link in rule.reader.read(self._response, self._longest):
-                yield
-                if link is None:
-                    continue
-                url, anchor, kind = link
-                if has_ajax:
-                    url = escaped_fragment(url) or url
-                text = url.partition("#")[0]
-                if text in self._seen:
-                    continue
-                self._seen.add(text)
-                # Most links lead within the site to known pages, and pass every other check.
-                is_usual = is_open and found.count < MOST_LINKS
-                is_usual = is_usual and url.startswith(origin) and url != canonical
-                if is_usual and self._recognize(text, self._lease, INTERNAL | kind):
-                    self._known += 1
-                    found.count += 1
-                else:
-                    self._take(url, text, rule, anchor, kind)
-                    is_open = self._is_open()
+        for link in self._rule.reader.read(self._response, self._longest):
+            yield
+            if link is None:
+                continue
+            url, anchor, kind = link
+            if has_ajax:
+                url = escaped_fragment(url) or url
+            text = url.partition("#")[0]
+            if text in self._seen:
+                continue
+            self._seen.add(text)
+            # Most links lead within the site to known pages, and pass every other check.
+            is_usual = is_open and found.count < MOST_LINKS
+            is_usual = is_usual and url.startswith(origin) and url != canonical
+            if is_usual and self._recognize(text, self._lease, INTERNAL | kind):
+                self._known += 1
+                found.count += 1
+            else:
+                self._take(url, text, anchor, kind)
+                is_open = self._is_open()
 
     def _is_open(self) -> bool:
         """Whether all links within the site pass the checks of `_take`."""
@@ -251,7 +196,7 @@ class PageFollowing:
         passes = self._offsite.is_open or self._offsite.passed.get(self._found.origin[:-1], False)
         return passes and not is_judged
 
-    def _take(self, url: str, text: str, rule: FollowRule, anchor: Anchor, kind: int) -> None:
+    def _take(self, url: str, text: str, anchor: Anchor, kind: int) -> None:
         if 0 < self._longest < len(url):
             self._too_long += 1
             return
@@ -276,17 +221,15 @@ class PageFollowing:
         if self._recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):
             self._known += not only_seen
         elif self._lease is not None or not only_seen or flags & NOFOLLOW:
-            self._add(url, rule, anchor, flags, weight, only_seen)
+            self._add(url, anchor, flags, weight, only_seen)
 
-    def _add(
-        self, url: str, rule: FollowRule, anchor: Anchor, flags: int, weight: float, only_seen: str
-    ) -> None:
+    def _add(self, url: str, anchor: Anchor, flags: int, weight: float, only_seen: str) -> None:
         """Take in a link to a page that was not met lately."""
         enqueuer = self._enqueuer
         clean = enqueuer.strip_session(url)
         identity = enqueuer.identify(clean)
         if identity is None:  # its text alone does not identify it
-            request = self._request(clean, rule, text_of(anchor))
+            request = self._request(clean)
             clean = request.url
             identity = enqueuer.identities.of(request), host_of(clean)
         fingerprint, host = identity
@@ -294,7 +237,7 @@ class PageFollowing:
             return
         is_unfiltered = fingerprint in enqueuer.unfiltered
         again = (
-            is_unfiltered and not only_seen and enqueuer.is_for_other(fingerprint, rule.callback, rule.rule)
+            is_unfiltered and not only_seen and enqueuer.is_for_other(fingerprint, self._rule.callback, None)
         )
         key = enqueuer.politeness_key_of(clean, host)
         link = Link(
@@ -310,28 +253,24 @@ class PageFollowing:
             anchor=text_of(anchor) if self._learns_words else "",
         )
         if not only_seen:
-            self._fill_in(link, rule, anchor)
+            self._fill_in(link)
         self._new.append(link)
         if len(self._new) >= TOGETHER:
             self._hand_over()
 
-    def _fill_in(self, link: Link, rule: FollowRule, anchor: Anchor) -> None:
-        """Fill in *link* what makes a request of it: made once of all that Scrapy's middlewares treat
+    def _fill_in(self, link: Link) -> None:
+        """Fills in *link* what makes a request of it: made once of all that Scrapy's middlewares treat
         alike."""
-        kind = rule.rule, *self._requests.kind_of(link.url)
+        kind = self._requests.kind_of(link.url)
         if kind not in self._made:
-            made = self._request(link.url, rule, _TEXT)
+            made = self._request(link.url)
             self._made[kind] = made, self._follow.codec.encode(made)
         made, link.payload = self._made[kind]
         link.priority = made.priority
         link.depth = made.meta.get("depth", 0) if self._enqueuer.has_depth else 0
-        if rule.rule is not None:
-            text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")
-            link.payload = link.payload.replace(_quote(_TEXT).encode(), text)
 
-    def _request(self, url: str, rule: FollowRule, text: str) -> Request:
-        meta = {} if rule.rule is None else {"rule": rule.rule, "link_text": text}  # as `CrawlSpider` has it
-        request = Request(url, rule.callback, errback=rule.errback, meta=meta)
+    def _request(self, url: str) -> Request:
+        request = Request(url, self._rule.callback)
         return request if self._is_too_deep else self._requests.through(request) or request
 
     def _keep_no_more(self) -> None:
@@ -367,7 +306,7 @@ class PageFollowing:
 class Follow:
     """Follows what the pages of a crawl link; all pages if it ``is_on``.
 
-    For each response `begin`, and behind its callback, if it has rules, `requests` if there is a ``bar``, or
+    For each response `begin`, and behind its callback, if it has a rule, `requests` if there is a ``bar``, or
     else a `PageFollowing`.
     """
 
@@ -377,73 +316,61 @@ class Follow:
     _dupefilter: DupeFilter
     enqueuer: RequestEnqueuer
     links: Outlinks | None
-    _rules_to: dict[Any, tuple[FollowRule, ...]] = field(default_factory=dict, init=False)  # by callback
+    _rules: dict[Any, FollowRule | None] = field(default_factory=dict, init=False)  # by callback
     _bar: str | None = field(default=None, init=False)  # why each link is a request; None: not known yet
 
     def __post_init__(self) -> None:
         self.is_on = self.settings.follows
         self.codec, self.reporter = self._requests.codec, self._requests.reporter
         self._spider = self.path.crawler.spider
-        self._spider_rules = SpiderRules(self._spider)
+        self._has_rules = isinstance(self._spider, CrawlSpider) and bool(self._spider.rules)
 
     def begin(self, active: ActiveRequest, response: Response, wanted: Any) -> None:
-        """Note by which rules the links of *response* are followed, before its callback runs. *wanted* is
+        """Note by which rule the links of *response* are followed, before its callback runs. *wanted* is
         true, or the name of a callback. Nothing for a response that is no HTML."""
         if is_text(response):
             if self._bar is None:
                 self._bar = self._look_for_bar()
-            active.follow_rules = self._rules_for(active.request, wanted)
+            active.follow_rule = self._rule_for(wanted)
 
     def follows_in_bulk(self, request: Request) -> bool:
         """Whether links of the page of *request* need no request each. A pattern is inherited by each."""
         return not self._bar and pattern_and_force_of(request) is None
 
-    def requests(self, rules: tuple[FollowRule, ...], response: Any) -> Iterator[Request]:
+    def requests(self, rule: FollowRule, response: Any) -> Iterator[Request]:
         """Yield a request for each link of *response*."""
-        if rules is self._spider_rules.follow_rules:
-            yield from self._spider_rules.requests(response)
-            return
         score = getattr(self._spider, LINK_SCORE, None)
-        for rule in rules:
-            for link in rule.reader.extractor.extract_links(response):
-                meta = {} if score is None else {LINK_SCORE: score(response, link.url, link.text)}
-                yield Request(link.url, rule.callback, meta=meta)
+        for link in rule.reader.extractor.extract_links(response):
+            meta = {} if score is None else {LINK_SCORE: score(response, link.url, link.text)}
+            yield Request(link.url, rule.callback, meta=meta)
 
-    def _rules_for(self, request: Request, wanted: Any) -> tuple[FollowRule, ...]:
-        """Return the rules for links of the page of *request*."""
-        if self._spider_rules and not isinstance(wanted, str):
-            is_asked = request.meta.get(FOLLOW) is not None
-            leads_on = self._spider_rules.lead_on_from(request)
-            if leads_on and not self._spider_rules.is_taken_over:
-                return ()  # the spider follows them itself
-            return self._spider_rules.follow_rules if leads_on or is_asked else ()
-        if wanted not in self._rules_to:
-            self._rules_to[wanted] = self._rules_to_callback(wanted)
-        return self._rules_to[wanted]
+    def _rule_for(self, wanted: Any) -> FollowRule | None:
+        if self._has_rules and not isinstance(wanted, str):
+            return None  # the spider follows them itself
+        if wanted not in self._rules:
+            self._rules[wanted] = self._make_rule(wanted)
+        return self._rules[wanted]
 
-    def _rules_to_callback(self, wanted: Any) -> tuple[FollowRule, ...]:
+    def _make_rule(self, wanted: Any) -> FollowRule | None:
         """Return the rule for all links, to the callback *wanted* by name, or the spider's default one."""
         try:
             callback = self.codec.callbacks.named(wanted) if isinstance(wanted, str) else None
         except Unreadable as reason:
             words = "%s = %r follows no link: %s; name a method of it"
             self.reporter.log(logging.ERROR, words, FOLLOW, wanted, reason)
-            return ()
+            return None
         try:
-            return (follow_all(self._spider, callback),)
+            return follow_all(self._spider, callback)
         except TypeError as reason:
             self.reporter.log(logging.ERROR, "No link is followed: %s; set a LinkExtractor()", reason)
-            return ()
+            return None
 
     def _look_for_bar(self) -> str:
         """Return why links cannot be followed in bulk in this crawl, which is logged; empty if they can."""
         bar = self.path.bar
         if self._dupefilter.sees_each:
             bar = "a DUPEFILTER_CLASS of the project's own, or DUPEFILTER_DEBUG, sees each"
-        bar = bar or (self._spider_rules.bar() if self._spider_rules else "")
         if bar:
             words = "Links are followed by a request each, not in bulk: %s"
             self.reporter.log(logging.INFO, words, bar)
-        elif self._spider_rules and self.is_on:
-            self._spider_rules.take_over()
         return bar

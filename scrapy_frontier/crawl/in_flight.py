@@ -80,7 +80,7 @@ class ActiveRequest:
     - ``is_sending``: its host waits to hear that it went out. ``was_given``: it, or meanwhile a side request,
       reached a download handler. ``is_cached``: Scrapy's HTTP cache answered.
     - ``fetched``, ``consequences``, ``links``: of its response, of the directives in it, and of its page;
-      ``follow_rules``: those by which the links are followed.
+      ``follow_rule``: that by which the links are followed.
     - ``digest``, ``asked_with``: of the body, and the validators that were sent, if pages come back.
     - ``errback``: removed from the request, which may be the user's own object.
     - ``page_request``: payload and facts of its page from now on.
@@ -108,7 +108,7 @@ class ActiveRequest:
     links: PageLinks | None = None
     fetched: Fetched | None = None
     consequences: Consequences = NO_CONSEQUENCES
-    follow_rules: tuple[FollowRule, ...] = ()
+    follow_rule: FollowRule | None = None
     digest: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None
@@ -165,10 +165,10 @@ class ActiveRequest:
             self.links = PageLinks(url, found.canonical, found.is_nofollow, self.lease)
         return self.links
 
-    def take_follow_rules(self) -> tuple[FollowRule, ...]:
-        """Returns the rules by which the links of its page are followed, once."""
-        rules, self.follow_rules = self.follow_rules, ()
-        return rules
+    def take_follow_rule(self) -> FollowRule | None:
+        """Returns the rule by which the links of its page are followed, once."""
+        rule, self.follow_rule = self.follow_rule, None
+        return rule
 
     def ends_silently(self, outcome: Outcome) -> Consumed:
         """Returns what to raise for the page to end with *outcome*, without callback and errback."""

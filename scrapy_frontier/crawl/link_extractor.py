@@ -344,13 +344,10 @@ class PageReader:
 
 
 class FollowRule(NamedTuple):
-    """Links that *reader* finds go to *callback* (None: the spider's own); *rule* is the number of a rule of
-    a `CrawlSpider`, None without one."""
+    """Links that *reader* finds go to *callback* (None: the spider's own)."""
 
     reader: PageReader
     callback: Callable[..., Any] | None = None
-    errback: Callable[..., Any] | None = None
-    rule: int | None = None
 
 
 # --- digests ----------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class FrontierSpiderMiddleware(Component):
         self._directive_rules = DirectiveRules(crawler)
 
     def process_spider_input(self, response: Response) -> None:
-        """Note that *response* came this far, and by which rules its links are followed."""
+        """Note that *response* came this far, and by which rule its links are followed."""
         active, request = self.active_requests.of(response), response.request
         if active is None or request is None:
             return
@@ -74,15 +74,15 @@ class FrontierSpiderMiddleware(Component):
         if crawl is not None:
             requests = PageRequests(crawl.path, response)
             hand_on = None if crawl.path.bar else crawl.output.taking(response)
-            follow_rules = () if active is None else active.take_follow_rules()
+            follow_rule = None if active is None else active.take_follow_rule()
             if crawl.links is not None and active is not None:
-                ending = None if follow_rules else self._known_ending(crawl.path, requests)
+                ending = None if follow_rule is not None else self._known_ending(crawl.path, requests)
                 collector = crawl.links.collector(response, active, ending)
-            if crawl.follow is not None and active is not None and follow_rules:
+            if crawl.follow is not None and active is not None and follow_rule is not None:
                 if crawl.follow.follows_in_bulk(active.request):
-                    following = PageFollowing(crawl.follow, active, follow_rules, requests, rules, collector)
+                    following = PageFollowing(crawl.follow, active, follow_rule, requests, rules, collector)
                 else:
-                    result = chained(result, crawl.follow.requests(follow_rules, response))
+                    result = chained(result, crawl.follow.requests(follow_rule, response))
         if rules is not None:
             result = rules.filter(result)
         taker, time_slice = following or collector, TimeSlice()
@@ -121,7 +121,7 @@ class FrontierSpiderMiddleware(Component):
         """Follow the links of a page whose callback, no generator, raised at once; then raise that again.
         None if its links are not followed, or it was refused before its callback."""
         active = self.active_requests.of(response)
-        if active is None or not active.follow_rules or isinstance(exception, IgnoreRequest):
+        if active is None or active.follow_rule is None or isinstance(exception, IgnoreRequest):
             return None
         return self.process_spider_output(response, _raising(exception))
 

@@ -51,10 +51,6 @@ class OneByOne(CrawlSpider):
         yield {"url": response.url, "rule": response.meta.get("rule"), "text": response.meta.get("link_text")}
 
 
-class InBulk(OneByOne):
-    custom_settings = {"FRONTIER_FOLLOW": True}
-
-
 class Simple(FrontierSpider):
     name = "site"
 
@@ -97,18 +93,14 @@ def graph_and_states(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     }
 
 
-WAYS = pytest.mark.parametrize("spider", [InBulk, Simple])
-
-
-@WAYS
 @pytest.mark.parametrize("domains", [[], ["127.0.0.2"]], ids=["everywhere", "one host"])
 def test_the_same_pages_links_and_states_as_by_a_request_each(
-    web: Web, run: Callable[..., Crawl], tmp_path: Path, spider: type[Spider], domains: list[str]
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, domains: list[str]
 ) -> None:
     seed = site(web)
     settings = {**ADDON, "DEPTH_LIMIT": 3, "DEPTH_PRIORITY": 1}
     found, visited, stats = [], [], []
-    for way in (OneByOne, spider):
+    for way in (OneByOne, Simple):
         directory = tmp_path / way.__name__
         crawl = run(way, {**settings, "FRONTIER_DIR": str(directory)}, urls=[seed], domains=domains)
         assert crawl.reason == "finished", crawl.log
@@ -147,65 +139,10 @@ def test_without_the_add_on_somebody_says_that_nothing_is_followed(
     assert "No link is followed" in crawl.log
 
 
-class Sections(CrawlSpider):
-    """Rules as they are usual: sections to follow, pages to parse, some left out."""
-
-    name = "sections"
-    rules = (
-        Rule(LinkExtractor(allow=r"/section/", deny="secret", restrict_css="nav")),
-        Rule(LinkExtractor(allow=r"/page-\d+"), callback="parse_page", errback="failed", cb_kwargs={"a": 1}),
-        Rule(LinkExtractor(allow="/both"), callback="parse_page", follow=True),
-    )
-
-    def __init__(self, urls: Any = ()) -> None:
-        super().__init__()
-        self.start_urls = list(urls)
-
-    def parse_start_url(self, response: Response, **arguments: Any) -> Iterator[Any]:
-        yield {"start": response.url}
-
-    def parse_page(self, response: Response, a: int = 0) -> Iterator[Any]:
-        meta = {key: response.meta[key] for key in ("rule", "link_text", "depth")}
-        referer = (response.request.headers.get("Referer") or b"").decode()
-        yield {"url": response.url, "a": a, "referer": referer, **meta}
-
-    def failed(self, failure: Any) -> Iterator[Any]:
-        yield {"failed": failure.request.url}
-
-
-class SectionsByFunction(Sections):
-    """One of its rules is told by a function."""
-
-    rules = (*Sections.rules, Rule(LinkExtractor(allow="/both"), process_links=list))
-
-
-def sections(web: Web) -> str:
-    nav = '<nav><a href="/section/{}">section</a><a href="/section/secret">no</a></nav>'
-    for number in range(4):
-        pages = "".join(f'<a href="/page-{number}{each}">page {each}</a>' for each in range(3))
-        both = f'<a href="/both/{number}">both <i>{number}</i></a><a href="/section/unlinked">no</a>'
-        body = nav.format((number + 1) % 4) + pages + both
-        web.on(f"/section/{number}", body=body)
-        web.link(f"/both/{number}", "/page-99", "/section/0")
-        for each in range(3):
-            web.link(f"/page-{number}{each}", "/page-unseen-1000")
-    web.on("/page-00", status=404)
-    return web.on("/", body=nav.format(0) + '<a href="/page-7">seven</a>')
-
-
-def test_rules_are_followed_as_they_are(web: Web, items: Callable[..., Any], tmp_path: Path) -> None:
-    dirs = [{"FRONTIER_DIR": str(tmp_path / name)} for name in ("one", "bulk")]
-    one, bulk = items(Sections, [{**ADDON, **dirs[0]}, {**FOLLOW, **dirs[1]}], urls=[sections(web)])
-    assert bulk == one
-    assert len(one) > 15
-    assert any("failed" in item for item in one)
-    assert not any("secret" in path or "unlinked" in path or "unseen" in path for path in web.paths())
-
-
-def test_rules_that_are_functions_have_requests_made(web: Web, run: Callable[..., Crawl]) -> None:
-    crawl = run(SectionsByFunction, FOLLOW, urls=[sections(web)])
-    assert "by a request each, not in bulk: rule 3 has process_links" in crawl.log
-    assert "/both/3" in web.paths()
+def test_a_spider_with_rules_follows_them_itself(web: Web, run: Callable[..., Crawl]) -> None:
+    crawl = run(OneByOne, FOLLOW, urls=[web.link("/", "/a", "/b")])
+    assert sorted(web.paths()) == ["/", "/a", "/b"], crawl.log
+    assert "dupefilter/filtered" not in crawl.stats
 
 
 class Watching:
