@@ -139,7 +139,7 @@ class SharedCrawl:
             shards.open[n].frontier.commit(is_needed=True)  # it notes which letters were taken in
         self._tell_state()
         look = process.look
-        if look is not None and look.ended and look.run == self._run:
+        if look is not None and (look.ended or look.run != self._run):  # the next may begin right behind it
             shards.is_over = True
         if touched or shards.is_over:
             scrapy_internals.wake(self._crawler)

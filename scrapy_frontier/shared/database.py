@@ -201,7 +201,8 @@ class Database:
         """Join the crawl as a new process; returns its id.
 
         A new run begins if no other process is in the crawl, or its last run has ended. The run is compared
-        as it is changed, so that of several processes that join at once one begins the run.
+        as it is changed, so that of several processes that join at once one begins the run. No shard is idle
+        in it until an owner says so: pages may have become due.
         """
         process = uuid4()
         while True:
@@ -216,13 +217,16 @@ class Database:
             begins = ended or not has_others
             joined = self._run(
                 "with joined as (update frontier_crawl set run = run + %b, seeded = seeded and not %b, "
-                "ended = false where crawl = %b and run = %b and ended = %b returning crawl) "
+                "ended = false where crawl = %b and run = %b and ended = %b returning crawl), "
+                "begun as (update frontier_shard shard set idle = false from joined "
+                "where shard.crawl = joined.crawl and %b) "
                 "insert into frontier_process (id, crawl, about) select %b, crawl, %b from joined",
                 int(begins),
                 begins,
                 self.crawl,
                 run,
                 ended,
+                begins,
                 process,
                 json.dumps(dict(about)),
             )

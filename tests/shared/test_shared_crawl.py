@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import psycopg
 import pytest
 from server import Answer, Web, links
+
+from scrapy_frontier.shared.database import Database, Flush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,6 +196,42 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
     assert "was made with shards 8, not 4" in crawl.logs()
     assert "to shard 3 is set aside" in crawl.logs()
     assert len(web.visits) == visits
+
+
+def test_no_shard_is_idle_in_a_run_that_begins(dsn: str) -> None:
+    """Pages may have become due: the run does not end before an owner of each shard has looked."""
+    database = Database(dsn, "web")
+    database.create({"shards": 2})
+    for run in (1, 2):
+        process = database.join({})
+        database.mark_seeded(run)
+        assert not database.end(run)
+        for shard in database.all_shards():
+            copy = shard.copy or uuid4()
+            assert database.take(shard, process, copy)
+            assert database.flush([Flush(shard.n, copy, 0, 0, True, "{}", b"")]) == {shard.n}
+        assert database.end(run)
+        database.leave(process)
+    database.close()
+
+
+def test_a_process_that_missed_the_end_of_its_run_ends(dsn: str, web: Web, tmp_path: Path) -> None:
+    """It stood still until others had begun the next run."""
+    crawl = Processes(dsn, web, tmp_path)
+    with crawl:
+        crawl.start(2)
+        web.wait(PAGES)
+        stopped = crawl.running.pop()
+        stopped.send_signal(signal.SIGSTOP)
+        with psycopg.connect(dsn, autocommit=True) as database:
+            database.execute("update frontier_crawl set ended = true")
+        crawl.wait()
+        crawl.start()
+        time.sleep(3)  # it has joined
+        crawl.running.append(stopped)
+        stopped.send_signal(signal.SIGCONT)
+        crawl.wait(40)
+    assert Counter(fetched(web).values()) == {1: PAGES}, crawl.logs()
 
 
 def test_the_command_shows_shards_and_a_copy_of_a_stopped_process(dsn: str, web: Web, tmp_path: Path) -> None:
