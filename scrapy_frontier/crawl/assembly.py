@@ -23,7 +23,7 @@ from scrapy.exceptions import NotConfigured
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier, FrontierOptions
 from ..core.hosts.host import FOREVER
-from ..settings import FrontierSettings, default_politeness, slot_politeness, time_of
+from ..settings import FrontierSetting, FrontierSettings, default_politeness, slot_politeness, time_of
 from . import directory as jobdirs
 from . import scrapy_internals
 from .callback_requests import CallbackOutput, RequestPath
@@ -43,6 +43,7 @@ from .timers import CommitTimer, EngineTimer, Recovery
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
@@ -271,9 +272,10 @@ class Crawl:
             if self.sitemaps is not None:
                 self.gate.sites.listed = self.sitemaps.named_by_robots
 
-    def may_send(self) -> bool:
-        """Whether a request may go out: in a shared crawl not long after its database was last heard of."""
-        return self.shared is None or self.shared.may_send()
+    def check_sending(self, request: Request) -> None:
+        """Raises what *request* ends with if it may not be sent now, see `SharedCrawl.check_sending`."""
+        if self.shared is not None:
+            self.shared.check_sending(request, self.active_requests)
 
     def close(self, reason: str) -> None:
         """Closes the frontier, and removes a temporary one. To be called once. Raises `FrontierError` if that
@@ -301,4 +303,6 @@ def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> 
         return None
     if settings.directory is None and settings.jobdir is not None:
         return str(jobdirs.home(Path(settings.jobdir), spider.name))
+    if settings.directory is None and settings.shared is not None:
+        raise FrontierSetting("FRONTIER_SHARED needs a directory for this machine's part: set FRONTIER_DIR")
     return settings.directory

@@ -57,7 +57,7 @@ class Watch:
         self._was_stopped = False  # by a callback that closed the spider
         self._in_progress = scrapy_internals.watch_in_progress(crawler, self._ended)
         scrapy_internals.watch_fetch(crawler, self._active_requests, self._fetched)
-        scrapy_internals.watch_sending(crawler, self._active_requests, self._sent, crawl.may_send)
+        scrapy_internals.watch_sending(crawler, self._active_requests, self._sent, crawl.check_sending)
         scrapy_internals.watch_spider_errors(crawler, self._raised)
         crawler.signals.connect(self._active_requests.response_downloaded, signals.response_downloaded)
         if self._follows_throttle:

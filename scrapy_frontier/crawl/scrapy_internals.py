@@ -249,8 +249,11 @@ def watch_fetch(
     downloader.fetch = watched
 
 
-# Called as soon as the request that is being downloaded has a connection to be written to.
-_connected: ContextVar[Callable[[], None] | None] = ContextVar("frontier_connected", default=None)
+# Called as soon as the request that is being downloaded has a connection to be written to: the first raises
+# if it may not be sent any more.
+_connected: ContextVar[tuple[Callable[[], None], Callable[[], None] | None] | None] = ContextVar(
+    "frontier_connected", default=None
+)
 _SENDING_TURNS = 2  # of the event loop from there to the socket; TLS takes one more
 
 
@@ -258,13 +261,13 @@ def watch_sending(
     crawler: Crawler,
     active_requests: dict[Request, Any],
     on_sent: Callable[[Request], None],
-    may_send: Callable[[], bool],
+    check: Callable[[Request], None],
 ) -> None:
     """Calls *on_sent* for each of *active_requests* that ``is_sending`` as soon as it has been written to its
     connection, and sets ``was_given`` when it reaches a download handler.
 
-    A request ends with an error where *may_send* is false when it reaches its handler or its connection.
-    A handler without Scrapy's connection pool does not show this: there it is `SENDING` seconds later.
+    A request ends with what *check* raises when it reaches its handler, or its connection. A handler without
+    Scrapy's connection pool does not show that: there a request is taken for sent `SENDING` seconds later.
     """
     handlers = engine_of(crawler).downloader.handlers
     download = handlers.download_request_async
@@ -276,31 +279,25 @@ def watch_sending(
             active_requests.values() if active is None else (active,)
         ):  # it may be any of theirs: robots.txt
             each.was_given = True
-        if not may_send():
-            raise NotSent
+        check(request)
         scheme = request.url.partition(":")[0]
         if scheme not in pools:
-            pools[scheme] = _watch_pool(crawler, handlers, scheme, may_send)
+            pools[scheme] = _watch_pool(crawler, handlers, scheme)
+        notify = None
         if active is not None and active.is_sending:
             turns = _SENDING_TURNS + (scheme == "https")
             notify = partial(_after_turns, turns, partial(on_sent, request))
-            if pools[scheme]:
-                _connected.set(notify)
-            else:
+            if not pools[scheme]:
                 call_later(SENDING, notify)
+        _connected.set((partial(check, request), notify))
         return await download(request)
 
     handlers.download_request_async = watched
 
 
-class NotSent(OSError):
-    """A request was not sent: the crawl may not send any now, see `SharedCrawl.may_send`."""
-
-
-def _watch_pool(crawler: Crawler, handlers: Any, scheme: str, may_send: Callable[[], bool]) -> bool:
-    """Makes the pool of connections for *scheme* report each one, give none while *may_send* is false, and
-    send no request a second time by itself when a kept connection breaks, at once whatever the delay; False
-    if there is no pool.
+def _watch_pool(crawler: Crawler, handlers: Any, scheme: str) -> bool:
+    """Makes the pool of connections for *scheme* report each one, and send no request a second time by itself
+    when a kept connection breaks, at once whatever the delay; False if there is no pool.
 
     It still does for a project that may stop downloads (`StopDownload`): connections that are closed for that
     go back to the pool, and a request on one of them is not sent at all.
@@ -314,7 +311,7 @@ def _watch_pool(crawler: Crawler, handlers: Any, scheme: str, may_send: Callable
     if "getConnection" not in vars(pool):
 
         def watched(*args: Any) -> Any:
-            return connect(*args).addCallback(_on_connected, _connected.get(), may_send)
+            return connect(*args).addCallback(_on_connected, _connected.get())
 
         pool.getConnection = watched
     return True
@@ -325,11 +322,12 @@ def _has_listeners_of_project(crawler: Crawler, signal: object) -> bool:
     return any(not str(each.__module__).startswith("scrapy_frontier.") for each in found)
 
 
-def _on_connected(connection: Any, notify: Callable[[], None] | None, may_send: Callable[[], bool]) -> Any:
-    if not may_send():
-        raise NotSent
-    if notify is not None:
-        notify()
+def _on_connected(connection: Any, calls: tuple[Callable[[], None], Callable[[], None] | None] | None) -> Any:
+    if calls is not None:
+        check, notify = calls
+        check()
+        if notify is not None:
+            notify()
     return connection
 
 

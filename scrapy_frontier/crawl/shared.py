@@ -12,10 +12,15 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import UsageError
+from scrapy.utils.misc import load_object
 
+from ..core import reasons
 from ..core.errors import FrontierUnreadable
+from ..core.pages.leases import Outcome
 from ..core.store.keys import FORMAT_VERSION
+from ..core.transitions import Event
 from ..settings import DOMAIN, HOST, FrontierSetting
 from ..shared.copies import Copies
 from ..shared.database import Database, SharedCrawlError
@@ -30,12 +35,14 @@ from .politeness_key import registered_domain, suffixes_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier, Link
+    from ..core.frontier import Frontier, Lease, Link
     from ..core.store.leveldb import Store
     from ..settings import FrontierSettings
     from ..shared.database import Mail
+    from .in_flight import ActiveRequests
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +50,7 @@ TICK = 0.1  # seconds
 TELL = 0.5  # seconds between two times that each shard's state is told: .5 ms for 16 shards
 ORDERS_TIME = 0.01  # seconds of a tick that orders may take, and a step more
 SEEDS_LOOK = 0.2  # seconds between two looks at which process passes the seeds on
+NOT_HEARD_OF = "the shared crawl's database did not answer, or another process has its shard"
 
 
 class SharedCrawl:
@@ -68,13 +76,13 @@ class SharedCrawl:
         self.shards = Shards(settings.shards, registered_domain)
         assert crawler.spider is not None
         crawl = settings.crawl or crawler.spider.name
-        timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+        self._timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self._process = Process(
             Database(settings.shared, crawl),
             settings.shared,
             Copies(directory / "shards", scheme),
             boot_time,
-            lease=timeout + settings.patience,
+            lease=self._timeout + settings.patience,
             patience=settings.patience,
         )
         self._process.join_crawl(
@@ -87,15 +95,37 @@ class SharedCrawl:
                 "public suffix list": suffixes_digest(),
             }
         )
-        self.shards.may_hand_out = self.may_send
+        self.shards.may_hand_out = self._is_in_time
         self._run = self._process.look.run if self._process.look is not None else 0
         self._orders: deque[tuple[Mail, Open, Iterator[object]]] = deque()  # those under way
         self._told_at = 0.0
         self._timer: Any = None
 
-    def may_send(self) -> bool:
-        """Whether a request may go out: the database was heard of lately."""
+    def _is_in_time(self) -> bool:
+        """Whether the database was heard of lately."""
         return boot_time() <= self._process.deadline
+
+    def check_sending(self, request: Request, active_requests: ActiveRequests) -> None:
+        """Raise what *request* ends with if it may not be sent: the database was not heard of lately, or the
+        shard of its page, or of the page that a robots.txt is asked for, was lost since it was handed out.
+
+        No request lasts longer than ``DOWNLOAD_TIMEOUT``: a lease does.
+        """
+        page = request.page if isinstance(request, scrapy_internals.SideRequest) else request
+        active = None if page is None else active_requests.get(page)
+        if self._is_in_time() and (active is None or self._has(active.lease)):
+            timeout = request.meta.get("download_timeout")
+            request.meta["download_timeout"] = min(timeout or self._timeout, self._timeout)
+            return
+        reason = reasons.NOT_SENT(cause=NOT_HEARD_OF)
+        if active is None or page is not request:
+            raise OSError(reason)
+        raise active.ends_silently(Outcome(Event.POSTPONED, reason=reason))
+
+    def _has(self, lease: Lease) -> bool:
+        """Whether the shard of *lease* was this process's all the time since it was handed out."""
+        shard = self.shards.open.get(lease.shard)
+        return shard is not None and self._process.may_write(lease.shard, shard.outbox)
 
     def begin(
         self,
@@ -258,8 +288,19 @@ def _refuse(settings: FrontierSettings, crawler: Crawler, directory: Path) -> No
             f"FRONTIER_POLITENESS_KEY = {settings.politeness_key!r}: a shared crawl keeps the clock of a "
             f"host in one process; set {HOST!r} or {DOMAIN!r}"
         )
+    if crawler.settings.getfloat("DOWNLOAD_TIMEOUT") <= 0:
+        raise FrontierSetting(
+            "DOWNLOAD_TIMEOUT = 0: the other processes of a shared crawl have to know how long a request may "
+            "last; set seconds"
+        )
     if settings.clock is not None:
         raise FrontierSetting("FRONTIER_CLOCK is for simulations: unset it, or unset FRONTIER_SHARED")
+    name = crawler.settings["DUPEFILTER_CLASS"]
+    if load_object(name) not in (RFPDupeFilter, BaseDupeFilter):
+        raise FrontierSetting(
+            f"DUPEFILTER_CLASS = {name!r} knows only the requests of its own process: unset it, or unset "
+            "FRONTIER_SHARED"
+        )
     if not scrapy_internals.has_middleware(crawler, "FrontierSpiderMiddleware"):
         raise FrontierSetting(
             "FRONTIER_SHARED needs the add-on, which lets one process pass the seeds on: set ADDONS = "

@@ -20,13 +20,14 @@ from uuid import UUID
 from ..core.errors import FrontierUnreadable, FrontierUnwritable
 from ..core.store import keys
 from ..core.store.leveldb import LOCK, Store
-from .database import Database
+from .database import AWAY, Database
 from .outbox import decompress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOADING = ".new"  # behind the name of a copy that is not whole
+AGAIN = 75  # exit code of a process that could not load a copy because the database was away
 ROWS_AT_A_TIME = 5000
 
 
@@ -70,7 +71,7 @@ class Copies:
     def load(self, dsn: str, crawl: str, n: int, copy: UUID) -> subprocess.Popen[bytes]:
         """Start a process that loads shard *n* of *crawl*, whose fence has turned to *copy*.
 
-        Its exit code is 0 once the copy has its name.
+        Its exit code is 0 once the copy has its name, `AGAIN` if the database was away.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         what = {"dsn": dsn, "crawl": crawl, "n": n, "path": str(self.path(n, copy)), "scheme": self.scheme}
@@ -131,3 +132,5 @@ if __name__ == "__main__":
         load(**json.load(sys.stdin))
     except (FrontierUnreadable, FrontierUnwritable) as error:
         sys.exit(str(error))
+    except AWAY:
+        sys.exit(AGAIN)

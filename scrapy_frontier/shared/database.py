@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 FORMAT = 1  # of the tables and of the packed batches
+# The database is away: to be tried again. A standby that is about to be promoted only reads.
+AWAY = psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction
 
 SCHEMA = """
 create table if not exists frontier_crawl (
@@ -155,6 +157,9 @@ class Database:
                 prepare_threshold=None,
                 connect_timeout=self._wait,
                 tcp_user_timeout=1000 * self._wait,
+                keepalives_idle=self._wait,
+                keepalives_interval=self._wait,
+                keepalives_count=2,
                 client_encoding="utf-8",
             )
         return self._connection
@@ -197,12 +202,13 @@ class Database:
                     "another crawl by FRONTIER_CRAWL"
                 )
 
-    def join(self, about: Mapping[str, object]) -> UUID:
+    def join(self, about: Mapping[str, object], again: int | None = None) -> UUID | None:
         """Join the crawl as a new process; returns its id.
 
         A new run begins if no other process is in the crawl, or its last run has ended. The run is compared
         as it is changed, so that of several processes that join at once one begins the run. No shard is idle
-        in it until an owner says so: pages may have become due.
+        in it until an owner says so: pages may have become due. A process that was in run *again* begins none:
+        it gets None if that is over.
         """
         process = uuid4()
         while True:
@@ -214,7 +220,9 @@ class Database:
             if row is None:
                 raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
             run, ended, has_others = row
-            begins = ended or not has_others
+            if again is not None and (ended or run != again):
+                return None
+            begins = again is None and (ended or not has_others)
             joined = self._run(
                 "with joined as (update frontier_crawl set run = run + %b, seeded = seeded and not %b, "
                 "ended = false where crawl = %b and run = %b and ended = %b returning crawl), "
@@ -305,16 +313,19 @@ class Database:
 
         From then on no other copy can write: the fence turns here, before *copy* is loaded.
         """
-        done = self._run(
-            "update frontier_shard set owner = %b, copy = %b where crawl = %b and n = %b "
-            "and owner is not distinct from %b::uuid and copy is not distinct from %b::uuid",
-            process,
-            copy,
-            self.crawl,
-            shard.n,
-            shard.owner,
-            shard.copy,
-        )
+        try:
+            done = self._run(
+                "update frontier_shard set owner = %b, copy = %b where crawl = %b and n = %b "
+                "and owner is not distinct from %b::uuid and copy is not distinct from %b::uuid",
+                process,
+                copy,
+                self.crawl,
+                shard.n,
+                shard.owner,
+                shard.copy,
+            )
+        except errors.ForeignKeyViolation:  # *process* was declared dead meanwhile
+            return False
         return bool(done.rowcount)
 
     def hand_over(self, n: int, process: UUID) -> None:

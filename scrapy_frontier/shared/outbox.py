@@ -143,10 +143,11 @@ class Outbox:
         self._taken.clear()
 
     def follows(self, sent: int) -> bool:
-        """Whether the outbox goes on without a gap behind the batch that was *sent* last."""
+        """Whether the outbox goes on without a gap behind the batch that was *sent* last. In any thread."""
+        last = self.last  # which may grow meanwhile
         numbers = [int.from_bytes(key, "big") for key in self.store.keys_of(OUTBOX, b"", 1 << 30)]
-        waiting = [number for number in numbers if number > sent]
-        return self.last >= sent and waiting == list(range(sent + 1, self.last + 1))
+        waiting = [number for number in numbers if sent < number <= last]
+        return last >= sent and waiting == list(range(sent + 1, last + 1))
 
     def batches(self, since: int, most: int, size: int) -> list[tuple[int, Packed]]:
         """Return the batches after number *since*, at most so many, and no more once they have *size*

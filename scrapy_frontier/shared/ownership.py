@@ -61,12 +61,14 @@ class Ownership:
         self._looked = asked_at
         self.deadline = asked_at + self._patience
         held = [shard for shard in look.shards if shard.owner == self._process]
+        # Its own that it does not work on: the load, or the copy, was in vain.
+        left = [shard for shard in held if shard.n not in mine]
         dead = self._dead(look, asked_at)
         live = 1 + sum(asked_at - since < QUIET for _, since in self._stood_still.values())
         part = -(-len(look.shards) // live)
         return Decisions(
             bury=dead,
-            take=self._wanted(look, asked_at, at_hand)[: max(part - len(held), 0)],
+            take=left + self._wanted(look, asked_at, at_hand)[: max(part - len(held), 0)],
             hand_over=[shard.n for shard in held[part:]],
             lost=set(mine) - {shard.n for shard in held},
         )

@@ -24,13 +24,15 @@ import psycopg
 
 from ..core.errors import FrontierError, FrontierLocked, FrontierUnreadable
 from ..core.store.keys import LAST_BATCH, OUTBOX
-from .database import Database, Flush, Look, Mail, Shard, SharedCrawlError
+from .copies import AGAIN
+from .database import AWAY, Database, Flush, Look, Mail, Shard, SharedCrawlError
 from .outbox import Outbox, compress, pack_rows
 from .ownership import Ownership
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from ..core.store.leveldb import Store
     from .copies import Copies
@@ -68,6 +70,7 @@ class Held:
     totals: str = "{}"
     is_finished: bool = False  # its last batch is in the outbox: to be handed over
     given: set[int] = field(default_factory=set)  # letters that the crawl has
+    repeats: int = 0  # batches up to this one may name letters of before the database was set back
     acknowledged: deque[tuple[float, int]] = field(default_factory=deque)
     looked_at: float = 0.0  # when its journal was measured
 
@@ -105,6 +108,7 @@ class Process(threading.Thread):
         self.is_away = False
         self._loading: dict[int, tuple[subprocess.Popen[bytes], UUID]] = {}
         self._closing: SimpleQueue[Store] = SimpleQueue()
+        self._closed: set[Path] = set()  # copies of lost shards, until the database names others
         self._seeds: int | None = None  # the batch of shard 0 that has the last seed
         self._is_leaving = False
         self._stopped = threading.Event()
@@ -143,6 +147,11 @@ class Process(threading.Thread):
         if held is not None:
             held.outbox = outbox
 
+    def may_write(self, n: int, outbox: Outbox) -> bool:
+        """Return whether shard *n* is still this process's, with the copy that *outbox* is of."""
+        held = self.held.get(n)
+        return held is not None and held.outbox is outbox
+
     def is_idle(self, n: int, batch: int, idle: bool, totals: str) -> None:
         """Say of shard *n* whether it is idle as of *batch*, and its totals."""
         held = self.held.get(n)
@@ -160,7 +169,7 @@ class Process(threading.Thread):
             held.is_finished = True
 
     def close_store(self, store: Store) -> None:
-        """Close and remove the copy of a lost shard, which the crawl has let go of."""
+        """Close the copy of a lost shard, which the crawl has let go of."""
         self._closing.put(store)
 
     def leave(self) -> bool:
@@ -173,7 +182,9 @@ class Process(threading.Thread):
             time.sleep(0.05)
         self._stopped.set()
         self._wake.set()
-        self.join()
+        self.join(LAST_FLUSH)
+        if self.is_alive():  # it waits for an answer: the copies are closed with the process
+            return False
         for held in self.held.values():
             held.store.close()
         self._close_stores()
@@ -193,7 +204,7 @@ class Process(threading.Thread):
                 if self.is_away:
                     logger.info("The database of the shared crawl answers again")
                 self.is_away = False
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            except AWAY as error:
                 self._database.close()
                 if not self.is_away:
                     words = (
@@ -213,7 +224,7 @@ class Process(threading.Thread):
         while not self._closing.empty():
             store = self._closing.get()
             store.close()
-            shutil.rmtree(store.directory, ignore_errors=True)
+            self._closed.add(store.directory)
 
     def _wait(self, until: float) -> None:
         """Wait until the next look, or until enough batches wait."""
@@ -229,19 +240,47 @@ class Process(threading.Thread):
 
     def _join(self) -> None:
         about = {"machine": socket.gethostname(), "pid": os.getpid()}
-        self.id = self._database.join(about)
-        self._ownership = Ownership(self.id, self._boot_time(), self._lease, self._patience)
+        joined_at = self._boot_time()
+        process = self._database.join(about, None if self.look is None else self.look.run)
+        if process is not None:
+            self.id = process
+            self._ownership = Ownership(process, joined_at, self._lease, self._patience)
+        elif self.look is not None:
+            self.look = self.look._replace(ended=True)
 
     def _look(self) -> None:
         asked_at = self._boot_time()
         look = self._database.look(self.id)
         if look is None:
-            logger.warning("Other processes took this one for dead, and may have its hosts: it joins again")
-            for n in list(self.held):
-                self._lose(n)
-            self._join()
+            self._was_declared_dead()
             return
         self.look = look
+        self._own(look, asked_at)
+        if self._seeds is not None and not look.seeded:
+            first = self.held.get(0)
+            if first is not None and first.sent >= self._seeds:
+                self._database.mark_seeded(look.run)
+        if look.seeded and not look.ended and all(shard.idle for shard in look.shards):
+            self._database.end(look.run)
+        self._fetch_mail()
+        self._maintain()
+
+    def _was_declared_dead(self) -> None:
+        for n in [*self.held, *self._loading]:
+            self._lose(n)
+        if self.look is not None and not self.look.ended:
+            words = "Other processes took this one for dead, and may have its hosts: it joins again"
+            logger.warning(words)
+            self._join()
+
+    # -- shards that come and go
+
+    def _own(self, look: Look, asked_at: float) -> None:
+        """Bury, lose, hand over and take what follows from a *look*, asked for at *asked_at*."""
+        named = {self._copies.path(shard.n, shard.copy) for shard in look.shards if shard.copy is not None}
+        for path in self._closed - named:
+            shutil.rmtree(path, ignore_errors=True)
+            self._closed.discard(path)
         mine = {*self.held, *self._loading}
         decisions = self._ownership.decide(look, asked_at, mine, self._copies.free())
         for process, beat in decisions.bury:
@@ -249,21 +288,15 @@ class Process(threading.Thread):
                 logger.info("Process %s of the shared crawl is dead: its hosts are free", process)
         for n in decisions.lost:
             self._lose(n)
+        for n, held in list(self.held.items()):
+            held.told_idle = look.shards[n].idle
+            if look.shards[n].sent < held.sent:
+                self._agree(look.shards[n], held)
         self.handing_over = set(decisions.hand_over)
         self._finish_loads()
         for shard in decisions.take:
             if not self._is_leaving and shard.n not in self._loading and shard.n not in self.held:
                 self._take(shard)
-        if self._seeds is not None and not look.seeded:
-            held = self.held.get(0)
-            if held is not None and held.sent >= self._seeds:
-                self._database.mark_seeded(look.run)
-        if look.seeded and not look.ended and all(shard.idle for shard in look.shards):
-            self._database.end(look.run)
-        self._fetch_mail()
-        self._maintain()
-
-    # -- shards that come and go
 
     def _take(self, shard: Shard) -> None:
         """Take a shard: with its copy, if that is here and goes on where the database ends; else load it."""
@@ -301,13 +334,14 @@ class Process(threading.Thread):
             said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
             if process.stderr:
                 process.stderr.close()
-            if code:
+            if code and code != AGAIN and self._database.shard(n).copy == copy:
                 raise FrontierUnreadable(f"shard {n} of the shared crawl cannot be loaded: {said}")
-            self._gain(n, copy, was_of_another=True)
+            if not code:
+                self._gain(n, copy, was_of_another=True)
 
     def _gain(self, n: int, copy: UUID, was_of_another: bool) -> None:
         """Open a copy that is whole. A process of the same directory may have found it before: then it is
-        lost, as the next look shows."""
+        lost, as the next look shows. One that is not what the database has is loaded once more."""
         with suppress(FrontierLocked):
             store = self._copies.open(n, copy)
             if Outbox(store).follows(self._database.shard(n).sent):
@@ -317,7 +351,10 @@ class Process(threading.Thread):
                 self._copies.remove(n, copy)
 
     def _begin(self, n: int, copy: UUID, store: Store, was_of_another: bool) -> None:
-        self.held[n] = Held(copy, store, self._database.shard(n).sent)
+        held = self.held[n] = Held(copy, store, self._database.shard(n).sent)
+        if store.directory in self._closed:  # this process lost it: perhaps the database was set back
+            self._closed.discard(store.directory)
+            held.repeats = Outbox(store).last
         self.gained.put(Gained(n, store, was_of_another))
 
     def _lose(self, n: int) -> None:
@@ -355,18 +392,30 @@ class Process(threading.Thread):
             if held is None:
                 continue
             if flush.n not in passed:
-                row = self._database.shard(flush.n)
-                if row.copy != held.copy or row.sent not in (flush.since, flush.upto):
-                    self._lose(flush.n)
-                    continue
-                if row.sent == flush.since:
-                    continue
+                self._agree(self._database.shard(flush.n), held)
+                continue
             held.sent, held.told_idle = flush.upto, flush.idle
             held.acknowledged.append((time.monotonic(), flush.upto))
             held.given.difference_update(flush.taken)
         return any(
             held.outbox is not None and held.outbox.last > held.sent for held in list(self.held.values())
         )
+
+    def _agree(self, row: Shard, held: Held) -> None:
+        """Go on from the batch where the database is: an answer of its did not come, or it was set back to an
+        older state. The shard is lost if the outbox does not go on from there."""
+        if held.outbox is None:
+            return
+        if row.copy != held.copy or not held.outbox.follows(row.sent):
+            self._lose(row.n)
+            return
+        if row.sent < held.sent:
+            logger.warning("The database was set back: shard %d is sent again from batch %d", row.n, row.sent)
+            # Letters may have got the numbers of others, which these batches took in.
+            held.repeats = held.outbox.last
+            held.given.clear()
+            held.acknowledged.clear()
+        held.sent = row.sent
 
     def _flushes(self) -> Iterator[Flush]:
         most, size = max(BATCHES // max(len(self.held), 1), 1), BYTES // max(len(self.held), 1)
@@ -389,7 +438,7 @@ class Process(threading.Thread):
                 held.totals,
                 compress(each.rows for each in packed) if packed else b"",
                 [letter for each in packed for letter in each.mail],
-                [letter for each in packed for letter in each.taken],
+                [letter for number, each in batches if number > held.repeats for letter in each.taken],
             )
 
     def _fetch_mail(self) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..core.store.records import Page, RequestFacts, RobotsCopy
     from .outbox import Outbox
 
+NOWHERE = -1  # the shard of a lease whose shard was lost
 NO_OWNER = "its shard is not of this process"
 IN_MEMORY = "it belongs to another shard, and its request cannot be stored"
 
@@ -82,7 +83,10 @@ class Shards:
         self.leaving.discard(n)
         for lease in [lease for lease in self._held if lease.shard == n]:
             del self._held[lease]
-        return self.open.pop(n)
+        shard = self.open.pop(n)
+        for lease in shard.frontier.leases():  # its next frontier may grant others of the same id
+            lease.shard = NOWHERE
+        return shard
 
     # -- the shard of a host, a lease, a page ----------------------------------------------------------
 
