@@ -176,8 +176,10 @@ class SharedCrawl:
 
     def _gain(self, n: int, store: Store, was_of_another: bool) -> None:
         outbox = Outbox(store)
+        if not self._process.works_on(n, outbox):  # it was lost again meanwhile
+            self._process.close_store(store)
+            return
         self.shards.add(n, Open(self._open_frontier(store, outbox, was_of_another), outbox))
-        self._process.works_on(n, outbox)
         self._loaded()
         scrapy_internals.wake(self._crawler)
 

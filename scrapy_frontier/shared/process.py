@@ -141,11 +141,13 @@ class Process(threading.Thread):
         logger.info(words, self._database.crawl, look.run, len(look.shards), where or "none")
         self.start()
 
-    def works_on(self, n: int, outbox: Outbox) -> None:
-        """Begin to send what *outbox* has."""
+    def works_on(self, n: int, outbox: Outbox) -> bool:
+        """Begin to send what *outbox* has; false if the shard was lost since it was gained."""
         held = self.held.get(n)
-        if held is not None:
-            held.outbox = outbox
+        if held is None or held.store is not outbox.store:
+            return False
+        held.outbox = outbox
+        return True
 
     def may_write(self, n: int, outbox: Outbox) -> bool:
         """Return whether shard *n* is still this process's, with the copy that *outbox* is of."""
