@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOUNTS = Path("/proc/mounts")
 TICK = 0.1  # seconds
 TELL = 0.5  # seconds between two times that each shard's state is told: .5 ms for 16 shards
 ORDERS_TIME = 0.01  # seconds of a tick that orders may take, and a step more
@@ -308,20 +309,19 @@ def _refuse(settings: FrontierSettings, crawler: Crawler, directory: Path) -> No
             "FRONTIER_SHARED needs the add-on, which lets one process pass the seeds on: set ADDONS = "
             '{"scrapy_frontier.Addon": 500}'
         )
-    if _is_on_network(directory):
+    if is_on_network(directory):
         raise FrontierSetting(
             f"{directory} is on a network file system, where a lock proves nothing: set FRONTIER_DIR to a "
             "directory of this machine"
         )
 
 
-def _is_on_network(directory: Path) -> bool:
-    """Return whether *directory*, or the nearest one above that exists, is on NFS or SMB; False if the system
-    does not say."""
+def is_on_network(directory: Path, mounts: Path = MOUNTS) -> bool:
+    """Return whether *directory*, or the nearest one above that exists, is on NFS or SMB by the list of
+    *mounts*; False if there is none."""
     path = directory.absolute()
     while not path.exists():
         path = path.parent
-    mounts = Path("/proc/mounts")
     if not mounts.exists():
         return False
     found = "", ""
