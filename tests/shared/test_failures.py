@@ -82,7 +82,7 @@ def test_a_process_that_wakes_after_its_lease_sends_nothing_of_before(
 def test_no_request_lasts_longer_than_a_lease_takes_into_account(
     dsn: str, slow_web: Web, tmp_path: Path
 ) -> None:
-    slow_web.link("/0", slow_web.url("/stop", 2), delay=20)
+    slow_web.link("/0", slow_web.url("/stop", 2), delay=300)
     for number, asked in enumerate((100, 0)):
         directory = tmp_path / str(number)
         directory.mkdir()
@@ -90,7 +90,7 @@ def test_no_request_lasts_longer_than_a_lease_takes_into_account(
         crawl = Processes(dsn, slow_web, directory, META={"download_timeout": asked}, **settings)
         with crawl:
             crawl.start()
-            crawl.wait(15)
+            crawl.wait(100)
         assert "DownloadTimeoutError" in crawl.logs()
 
 
@@ -126,7 +126,7 @@ def test_the_database_is_set_back_under_live_processes(web: Web, tmp_path: Path,
     assert set(pages) == all_pages(), crawl.logs()
     assert "was set back" in crawl.logs() or not kept
     assert (set(pages.values()) == {1}) == bool(kept), crawl.logs()
-    assert sum(pages.values()) <= PAGES + 150
+    assert max(pages.values()) <= 2
     assert "Traceback" not in crawl.logs()
 
 
