@@ -207,8 +207,8 @@ class Database:
 
         A new run begins if no other process is in the crawl, or its last run has ended. The run is compared
         as it is changed, so that of several processes that join at once one begins the run. No shard is idle
-        in it until an owner says so: pages may have become due. A process that was in run *again* begins none:
-        it gets None if that is over.
+        in it until an owner says so: pages may have become due. A process that was in run *again* begins
+        none: it gets None if that is over.
         """
         process = uuid4()
         while True:
