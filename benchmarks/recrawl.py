@@ -243,7 +243,7 @@ def records(directory: Path) -> dict[str, Any]:
     found = {}
     for page in pages:
         visits = page.visits or Visits(0, 0)
-        kept = visits.visits, visits.changes, visits.digest, visits.validators, visits.trust
+        kept = visits.visits, visits.changes, visits.digest, visits.validators, visits.unmodified
         found[page.url] = page.state, page.status, page.reason, *kept
     return found
 

@@ -70,7 +70,6 @@ ROBOTS_HOURS = Reason("robots_hours", "robots.txt of {origin} asks for other hou
 ROBOTS_UNKNOWN = Reason("robots_unknown", "robots.txt of {origin} is not known yet")
 RESTS_AFTER = Reason("rests_after", "{host} rests: {trouble}")
 RESTS = Reason("rests", "{host} rests")
-NOT_ASKED = Reason("not_asked", "answered by 304, which says nothing of what is kept")
 TO_WAIT = Reason("to_wait", "the redirect that led to it asks to wait")
 ADDRESS = Reason("address", "{host} has the address {address}")
 
@@ -125,16 +124,6 @@ def codes_in(text: str) -> list[str]:
 def has_note(text: str, *notes: str) -> bool:
     """Whether one of *notes* is among those on a page; *text* is the ``reason`` of its record."""
     return not set(notes).isdisjoint(text.split(BETWEEN))
-
-
-def new_notes(notes: Iterable[str], text: str) -> tuple[str, ...]:
-    """Those of *notes* that are not on a page yet; *text* is the ``reason`` of its record."""
-    return tuple(note for note in notes if not has_note(text, note))
-
-
-def is_alias(text: str) -> bool:
-    """Whether the notes on a page name another as its canonical; *text* is the ``reason`` of its record."""
-    return bool(text) and any(ALIAS.read(note) is not None for note in text.split(BETWEEN))
 
 
 def are_as_before(notes: Iterable[str], text: str) -> bool:

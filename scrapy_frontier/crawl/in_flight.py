@@ -269,9 +269,13 @@ def fetched_of(response: Response) -> Fetched | None:
         return None
     kind = dict.get(headers, b"Content-Type") or _NO_KIND  # as `Headers` keeps it: making it so takes 1 us
     tags, dates = dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())
-    etag, date = kept(tags, dates) if tags or dates else NOTHING
-    is_whole = _BROKEN.isdisjoint(flags)
-    return Fetched(etag, date, b"", _content_type(kind[-1]), len(response.body), is_whole)
+    etag, date = kept(tags, dates) if (tags or dates) and is_whole(response) else NOTHING
+    return Fetched(etag, date, b"", _content_type(kind[-1]), len(response.body))
+
+
+def is_whole(response: Response) -> bool:
+    """Whether the body of *response* did not break off."""
+    return _BROKEN.isdisjoint(response.flags)
 
 
 @lru_cache(maxsize=256)

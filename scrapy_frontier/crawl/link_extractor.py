@@ -352,7 +352,7 @@ class FollowRule(NamedTuple):
 
 # --- digests ----------------------------------------------------------------------------------------------
 
-DIGEST_BYTES = 5  # one change in 2**39 is missed
+DIGEST_BYTES = 5  # one change in 2**40 is missed
 MOST_DIGESTED = 1_048_576  # bytes of a page of which text or links are digested; the body of a larger one is
 CONTENT = b"content"  # the kind of a hash that a spider gives
 _HEAD = b"head"
@@ -364,10 +364,8 @@ _UNSEEN = frozenset(
 
 
 def digest_of(data: bytes, kind: bytes = b"") -> bytes:
-    """Return five bytes for *data* of one *kind*; one other in 2**39 has them too. The last bit is 0: see
-    `policy.as_given`."""
-    digest = blake2b(data, digest_size=DIGEST_BYTES, person=kind).digest()
-    return digest[:-1] + bytes((digest[-1] & 0xFE,))
+    """Return five bytes for *data* of one *kind*; one other in 2**40 has them too."""
+    return blake2b(data, digest_size=DIGEST_BYTES, person=kind).digest()
 
 
 def digest_by(setting: str | Callable[[Response], Any]) -> Callable[[Response], bytes]:

@@ -168,7 +168,7 @@ def facts_of(request: Request, is_stored: bool = True) -> RequestFacts:
     if is_stored and not (is_unsafe or request.dont_filter) and _FACTS.isdisjoint(meta):
         return NO_FACTS
     return RequestFacts(
-        is_seed=START in meta,
+        is_seed=START in meta and "depth" not in meta,  # which a callback may have copied
         insists=request.dont_filter,
         is_sitemap=meta.get(SITEMAP) not in UNSET,
         has_pattern=meta.get(PATTERN) not in UNSET,

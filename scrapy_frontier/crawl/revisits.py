@@ -90,8 +90,6 @@ class VisitReporter:
         page, result = end.was, end.result
         if result is Result.READ and outcome.fetched is None:
             return  # answered by Scrapy's HTTP cache, so no visit
-        if end.lost_host:
-            self._reporter.log_once(f"blamed {end.lost_host}", logging.WARNING, _BLAMED, end.lost_host)
         if result is Result.UNCHANGED and outcome.status == 304:
             self._tally["frontier/visits/not_modified"] += 1
             if page.visits is not None:
@@ -133,10 +131,6 @@ class VisitReporter:
         self._reporter.log(logging.INFO, "%s came back: %s%s.", f"{came:,}", ", ".join(parts), saved)
 
 
-_BLAMED = (
-    "%s: more than half of the pages that came back within an hour were gone, or redirected. None of them "
-    "ends for that: the host is to blame; see how it answers (said once)"
-)
 _STATS = {
     _UNCHANGED: "frontier/visits/unchanged",
     _CHANGED: "frontier/visits/changed",

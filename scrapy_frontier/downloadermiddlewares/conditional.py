@@ -12,23 +12,20 @@ from typing import TYPE_CHECKING
 
 from ..core.frontier import Event
 from ..core.pages.revisits import judge_304
-from ..core.parse.directives import NO_CONSEQUENCES
 from ..core.parse.headers import if_none_match, kept
-from ..core.revisits.policy import Result
+from ..core.store.records import Validators
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import CACHED
-from ..crawl.in_flight import CONDITIONAL, ActiveRequest, fetched_of, postpone
+from ..crawl.in_flight import CONDITIONAL, ActiveRequest, fetched_of, is_whole
 from ..crawl.link_extractor import LARGE_PAGE, digest_by, is_digested_by_body, of_head
-from ..crawl.meta_keys import CHANGED, SITEMAP, UNSET
+from ..crawl.meta_keys import CHANGED
 from ..crawl.revisits import calls_unchanged, end_unchanged
-from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from ..core.parse.directives import Consequences
     from ..crawl.log import Reporter
 
 logger = logging.getLogger(__name__)
@@ -42,10 +39,8 @@ class ConditionalMiddleware(Component):
     """Below redirects and retries (550 to 600), which would hand our validators on to other pages. Cookies
     and stats (700, 850) have seen every 304 by then.
 
-    A 304 to a request without validators, about other content than is kept, or that says something new of the
-    links of the page (nofollow, another canonical), is asked once more without validators. A 304 that the
-    request's own headers asked for goes to the spider. With Scrapy's HTTP cache no request is conditional:
-    the cache would take our 304 for its own.
+    A 304 that the request's own headers asked for goes to the spider. With Scrapy's HTTP cache no request is
+    conditional: the cache would take our 304 for its own.
     """
 
     def is_wanted(self) -> bool:
@@ -83,8 +78,8 @@ class ConditionalMiddleware(Component):
         )
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Raise `Consumed` for a 304 that answers us, which ends the visit; postpone the page to ask for
-        it without validators, once. These are taken off the request."""
+        """Raise `Consumed` for a 304 that answers us, which ends the visit. The validators are taken off the
+        request."""
         crawl, active = self.crawl, self.active_requests.get(request)
         if crawl is None or active is None:
             return response
@@ -92,27 +87,12 @@ class ConditionalMiddleware(Component):
         if response.status != 304 or CACHED in response.flags or _is_conditional(request):
             return response
         received = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
-        found = self._consequences_of(request, response)
-        outcome = judge_304(active.lease, active.asked_with, received, found)
-        if outcome.event is Event.POSTPONED:
-            return postpone(active, request, outcome.reason)
+        outcome = judge_304(active.lease, any(active.asked_with), Validators(*received))
         if outcome.event is Event.FETCHED:
             logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
-            if outcome.result is Result.NOINDEX:
-                self.crawler.stats.inc_value("frontier/noindex/pages")
             raise active.ends_silently(outcome)
         active.outcome = outcome
         return response
-
-    def _consequences_of(self, request: Request, response: Response) -> Consequences:
-        """What follows from the header lines of a 304. Those that it has not stand as they were (RFC 9111
-        3.2)."""
-        headers = response.headers
-        is_sitemap = request.meta.get(SITEMAP) not in UNSET
-        if is_sitemap or not (b"X-Robots-Tag" in headers or b"Link" in headers):
-            return NO_CONSEQUENCES
-        directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
-        return NO_CONSEQUENCES if directives is None else directives.consequences_of(request, response)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Take the validators off the request: what follows from it has none."""
@@ -146,7 +126,7 @@ class UnchangedMiddleware(Component):
         was, unless the spider wants to see it."""
         crawl, active = self.crawl, self.active_requests.get(request)
         fetched = fetched_of(response) if active is not None else None
-        if crawl is None or active is None or fetched is None or not fetched.is_body_whole:
+        if crawl is None or active is None or fetched is None or not is_whole(response):
             return response
         if request.method == "HEAD":
             length = response.headers.get("Content-Length") or b""

@@ -9,10 +9,10 @@ from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, fetch, link, pages, start
 
 from scrapy_frontier.commands import look as show
-from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
+from scrapy_frontier.core.admin.page_visits import what_works
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.core.revisits.policy import Fetched, after_unmodified
+from scrapy_frontier.core.revisits.policy import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import (
@@ -46,7 +46,7 @@ NEWS = Visits(
     length=12_345,
     bad=BadVisits(1, 4, LAST - 120),
     validators=Validators(b'W/"a"', b"Tue, 14 Nov 2023 00:00:00 GMT"),
-    trust=after_unmodified(0),
+    unmodified=1,
 )
 
 
@@ -108,28 +108,17 @@ def test_find_tells_what_is_new_changed_or_gone_since(frontier: Frontiers) -> No
         frontier("find")
 
 
-def test_a_rate_is_told_of_pages_without_a_history() -> None:
-    week = Visits(0, 30 * DAY, changed=29 * DAY, visits=31, changes=4)
-    assert interval(week) == pytest.approx(7.5 * DAY, rel=0.2)
-    always = interval(week._replace(changes=30))
-    assert always is not None
-    assert always < DAY
-    assert interval(week._replace(changes=0)) is None
-    assert how_often(week._replace(changes=0)) == "no change seen in 31 visits"
-
-
 @pytest.mark.parametrize(
-    ("trust", "validators", "told"),
+    ("validators", "told"),
     [
-        (0, Validators(b'"a"', b""), "ETag"),
-        (0, Validators(b"", b"then"), "Last-Modified"),
-        (0, Validators(), "none was given"),
-        (10, Validators(b'"a"', b"then"), "ETag, Last-Modified"),
-        (128, Validators(b'"a"', b""), "none is sent, because the server said"),
+        (Validators(b'"a"', b""), "ETag"),
+        (Validators(b"", b"then"), "Last-Modified"),
+        (Validators(), "none was given"),
+        (Validators(b'"a"', b"then"), "ETag, Last-Modified"),
     ],
 )
-def test_which_validators_work(trust: int, validators: Validators, told: str) -> None:
-    assert what_works(Visits(0, 1, validators=validators, trust=trust)).startswith(told)
+def test_which_validators_work(validators: Validators, told: str) -> None:
+    assert what_works(Visits(0, 1, validators=validators)) == told
 
 
 @pytest.fixture

@@ -53,7 +53,6 @@ FORBIDDEN = Outcome(
 )
 NOINDEX = READ._replace(result=Result.NOINDEX, reason=reasons.NOINDEX())
 SKIPPED = Outcome(Event.EXCLUDED, 200, reasons.SKIPPED(), result=Result.NOINDEX)
-ALIAS = READ._replace(reason="alias of http://a.example/else", result=Result.ALIAS)
 LOST = Outcome(Event.LOST)
 
 
@@ -148,7 +147,6 @@ ENDS = [
     (WEEKLY, [FORBIDDEN], EXCLUDED, 7, None, ""),
     (WEEKLY, [SKIPPED], EXCLUDED, 7, None, ""),
     (WEEKLY, [Outcome(Event.EXCLUDED, reason="offsite")], EXCLUDED, 0, None, ""),
-    (WEEKLY, [ALIAS], DONE, 45, None, "lv"),
     # one that was read
     (WEEKLY, [READ, UNMODIFIED], DONE, 7, UNCHANGED, "lv"),
     (WEEKLY, [READ, SAME], DONE, 7, UNCHANGED, "lv"),
@@ -173,7 +171,6 @@ ENDS = [
     (WEEKLY, [READ, Outcome(Event.EXCLUDED, result=Result.ERROR)], DONE, 7 / 4, UNDECIDED, "lv"),
     (WEEKLY, [READ, NOINDEX], DONE, 7, GONE_NOW, "lv"),
     (WEEKLY, [READ, SKIPPED], DONE, 7, GONE_NOW, "lv"),
-    (WEEKLY, [READ, ALIAS], DONE, 45, UNCHANGED, "lv"),
     (WEEKLY, [READ, LOST], DONE, 7, None, "lv"),
     # one that was something else
     (WEEKLY, [MISSING, MISSING], GONE, 14, STILL, ""),
@@ -188,14 +185,6 @@ ENDS = [
     (WEEKLY, [FORBIDDEN, FORBIDDEN], EXCLUDED, 7, STILL, ""),
     (WEEKLY, [FORBIDDEN, READ], DONE, 7, NEW, "lv"),
     (WEEKLY, [READ, FORBIDDEN, READ], DONE, 7, CHANGED, "lv"),
-    (WEEKLY, [ALIAS, UNMODIFIED._replace(reason=ALIAS.reason)], DONE, 45, UNCHANGED, "lv"),
-    (WEEKLY, [ALIAS, READ._replace(result=Result.READ)], DONE, 7, UNCHANGED, "lv"),
-    # hubs never end as gone or failed, and keep their span
-    (SEED_HUBS, [READ, *[MISSING] * 4], DONE, 2, UNDECIDED, "lv"),
-    (SEED_HUBS, [READ, DELETED], DONE, 1 / 4, UNDECIDED, "lv"),
-    (SEED_HUBS, [READ, RAISED], DONE, 1 / 4, UNDECIDED, "lv"),
-    (SEED_HUBS, [ALIAS], DONE, 1, None, "lv"),
-    (SEED_HUBS, [READ, ALIAS], DONE, 1, UNCHANGED, "lv"),
     # without a span only what went wrong comes back, as if its span were the ceiling
     (ONCE, [READ], DONE, 0, None, "lv"),
     (ONCE, [MISSING], GONE, 0, None, ""),
@@ -299,30 +288,6 @@ def test_not_modified_is_one_small_batch(tmp_path: Path) -> None:
         (batch,) = batches
     assert set(batch) == {keys.PAGE, keys.DUE_QUEUE, keys.DUE, keys.HOST, keys.RATES, keys.COUNTS[:1]}
     assert len(batch) <= 8
-
-
-# -- most of a host is gone at once ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("outcome", "gone"), [(MISSING, 0), (DELETED, 7)])
-def test_if_most_of_a_host_is_gone_none_of_it_is_and_the_host_is_remembered(
-    tmp_path: Path, outcome: Outcome, gone: int
-) -> None:
-    """What answers 410 is gone at once: that is those before the host was known to be to blame."""
-    with opened(tmp_path) as frontier:
-        for host in ("a.example", "b.example"):
-            find(frontier, *[f"page{number}" for number in range(30)], host=host)
-        visit_all(frontier, NOW)
-    for days in (8, 16, 24):
-        now, named = NOW + days * DAY, set()
-        with opened(tmp_path, now) as frontier:
-            while (lease := next_lease(frontier, now)) is not None:
-                ends = outcome if lease.host == "a.example" else UNMODIFIED
-                end = frontier.release(lease, ends, now).visit
-                assert end is not None
-                named.add(end.lost_host)
-            assert frontier.totals().states["gone"] == gone
-        assert named - {""} == {"a.example"}
 
 
 # -- when ------------------------------------------------------------------------------------------------
@@ -522,7 +487,7 @@ def test_seeds_are_hubs_and_so_is_where_they_lead(tmp_path: Path) -> None:
     with opened(tmp_path, rule=rule) as frontier:
         (seed,) = find(frontier, "seed")
         lease = leased(frontier, NOW)
-        (answer,) = frontier.discover([link("home", parent=seed)], NOW)
+        (answer,) = frontier.discover([link("home", parent=seed, facts=RequestFacts(is_seed=True))], NOW)
         frontier.release(lease, MOVED._replace(target=answer.page_id), NOW)
         lease = leased(frontier, NOW)
         frontier.discover([link("article")], NOW, lease)
@@ -846,18 +811,17 @@ def test_switched_on_or_by_other_settings_due_times_are_made_anew(tmp_path: Path
 
 
 @pytest.mark.usefixtures("slowly")
-def test_the_pass_over_all_pages_goes_on_after_an_interruption_and_is_made_once(
+def test_the_pass_over_all_pages_begins_again_after_an_interruption_and_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path, rule=None) as frontier:
         find(frontier, *map(str, range(9)))
         visit_all(frontier, NOW)
-    for number in range(1, 5):
-        frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(revisits=WEEKLY))
-        assert not frontier.load(NOW)
-        assert frontier.is_refilling, "the crawl does not end meanwhile"
-        assert frontier.totals().due == 2 * number
-        frontier.close()
+    frontier = Frontier(Store(tmp_path), NOW, FrontierOptions(revisits=WEEKLY))
+    assert not frontier.load(NOW)
+    assert frontier.is_refilling, "the crawl does not end meanwhile"
+    assert frontier.totals().due == 2
+    frontier.close()
     with opened(tmp_path) as frontier:
         assert frontier.totals().due == 9
     monkeypatch.delattr(RecomputeDue, "step")

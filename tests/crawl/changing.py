@@ -94,8 +94,8 @@ class Document:
 
     ``version`` by the day since `BEGIN`; one with ``visits`` changes at every so many. ``tag``: "strong",
     "weak", "none", "noise" (another at every answer), "fixed" (the same for ever); ``suffix`` is what is put
-    to it where the body is compressed, and is not known again. ``is_stale``: answers 304 to whoever asks
-    conditionally. ``answers`` by day, from the last to the first, say what it is instead of a page.
+    to it where the body is compressed, and is not known again. ``answers`` by day, from the
+    last to the first, say what it is instead of a page.
     """
 
     version: Callable[[float], int] = never
@@ -103,7 +103,6 @@ class Document:
     tag: str = "strong"
     suffix: str = ""
     has_date: bool = True
-    is_stale: bool = False
     links: Callable[[int], list[str]] = lambda version: []
     answers: list[tuple[float, Answer]] = field(default_factory=list)
     headers: Callable[[float], dict[str, str]] = lambda day: {}
@@ -178,7 +177,7 @@ class ChangingWeb(Web):
         headers = {**({"ETag": sent_tag} if sent_tag else {}), **({"Last-Modified": date} if date else {})}
         headers |= document.headers(day)
         if _is_unmodified(document, visit, tag, date):
-            return Answer(304, headers={} if document.is_stale else headers)
+            return Answer(304, headers=headers)
         body = f"<html><head>{document.head(day)}<title>{visit.path}</title></head><body>version {version}"
         body += "<!-- filler -->" * 20 + links(*document.links(version)) + "</body></html>"
         if not document.suffix:
@@ -198,8 +197,6 @@ def _validators(document: Document, version: int) -> tuple[str, str, str]:
 
 def _is_unmodified(document: Document, visit: Visit, tag: str, date: str) -> bool:
     asked, since = visit.lines.get("if-none-match"), visit.lines.get("if-modified-since")
-    if document.is_stale:
-        return bool(asked or since)
     if asked is not None:
         wanted = [each.strip().removeprefix("W/") for each in asked.split(",")]
         return bool(tag) and tag.removeprefix("W/") in wanted

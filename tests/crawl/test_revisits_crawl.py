@@ -113,25 +113,6 @@ def test_what_robots_txt_forbids_comes_back_with_that_file(site: ChangingWeb, ru
     assert asked(site, run, settings) == sorted(["/", "/page", *(f"/article{number}" for number in numbers)])
 
 
-def test_a_host_that_loses_most_of_its_pages_is_named_and_loses_none(
-    site: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
-) -> None:
-    """Twenty articles are missing from the tenth day on, and there again on the twentieth."""
-    names = [f"/article{number}" for number in range(20)]
-    site.document("/", links=lambda version: names)
-    for name in names:
-        site.document(name, Document().from_day(9.9, status=404).until_day(20))
-    for day in (0, 10, 18):
-        site.clock.jump(BEGIN + day * DAY)
-        crawl = run(Follower, INTERVAL, url=site.url("/"))
-        assert {page.state.name for page in pages().values()} == {"DONE"}
-        assert crawl.log.count("the host is to blame") == (1 if day else 0)
-        assert crawl.stats.get("frontier/visits/gone", 0) == 0
-    site.clock.jump(BEGIN + 60 * DAY)
-    assert "the host is to blame" not in run(Follower, INTERVAL, url=site.url("/")).log
-    assert site.statuses("/article3") == [200, 404, 404, 304]
-
-
 @pytest.mark.parametrize("status", [300, 301, 303])
 def test_a_redirect_that_names_no_place_is_a_bad_day(
     site: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]], status: int

@@ -86,8 +86,8 @@ def what_is_known(directory: Path) -> dict[str, Any]:
 def _essence(page: Page) -> tuple[Any, ...]:
     visits = page.visits
     assert visits is not None, page.url
-    kept = visits.visits, visits.changes, visits.digest, visits.validators, visits.trust, visits.bad.visits
-    return page.state, page.status, page.reason, page.attempts, *kept
+    kept = visits.visits, visits.changes, visits.digest, visits.validators, visits.unmodified
+    return page.state, page.status, page.reason, page.attempts, *kept, visits.bad.visits
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])

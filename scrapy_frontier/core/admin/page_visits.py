@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import moment, span
-from ..revisits.change_rates import by_counts, likeliest_rate
-from ..revisits.policy import had_false_304
+from ..revisits.change_rates import likeliest_rate
 from ..store.keys import State
 from ..store.records import Visits
 
@@ -41,12 +40,9 @@ def changed_at(page: Page) -> int:
 
 def interval(visits: Visits) -> float | None:
     """Returns the mean seconds between changes by the visits of this page alone; None if they saw none."""
-    if not visits.changes or visits.visits < 2:
+    if not visits.history.changes:
         return None
-    history = visits.history
-    if not history.changes:
-        history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
-    return 1.0 / max(likeliest_rate(history), 1e-12)
+    return 1.0 / max(likeliest_rate(visits.history), 1e-12)
 
 
 # -- in words ------------------------------------------------------------------------------------------------
@@ -61,12 +57,10 @@ def how_often(visits: Visits) -> str:
 
 
 def what_works(visits: Visits) -> str:
-    """Says which validators are sent with the next visit, and why others are not."""
+    """Says which validators are kept, to be sent with the next visit."""
     kept = visits.validators
     if not any(kept):
         return "none was given"
-    if had_false_304(visits.trust):
-        return 'none is sent, because the server said "not modified" of a page that had changed'
     return ", ".join(name for name, value in zip(("ETag", "Last-Modified"), kept, strict=True) if value)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import reasons
 from ..hosts.host import FOREVER
 from ..hosts.politeness import HostSlot
-from ..revisits.policy import differ, may_send
+from ..revisits.policy import may_send
 from ..store.keys import FIRST_VISIT, ID_BITS, NEUTRAL, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
 from ..store.records import NO_FACTS, NO_VALIDATORS, Page
@@ -189,7 +189,7 @@ class Lease(HostSlot):
         """Return whether content with this *digest* differs from that of the page; None if that is unknown,
         or if it is a first visit."""
         visits = self.page.visits if self.comes_back else None
-        return None if visits is None else differ(visits.digest, digest)
+        return None if visits is None or not visits.digest or not digest else visits.digest != digest
 
 
 class Outcome(NamedTuple):

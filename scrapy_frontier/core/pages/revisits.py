@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import reasons
 from ..errors import decode_or_none
 from ..hosts.host import host_of_page
-from ..parse.headers import answers
 from ..revisits import policy
 from ..revisits.learnt import LearntRates
 from ..revisits.plans import Plans, RevisitRule
-from ..revisits.policy import FULL_AFTER, Fetched, Result, VisitEnd, is_forbidden, may_come_back
+from ..revisits.policy import Fetched, Result, VisitEnd, is_forbidden, may_come_back
 from ..revisits.share import HubShare, RevisitShare
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, State
@@ -34,41 +33,26 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
     from ..hosts.sites import Sites
-    from ..parse.directives import Consequences
     from ..revisits.plans import Plan
     from ..revisits.policy import Ending
     from ..store.batch import Batch
     from ..store.keys import PageId
-    from ..store.records import Page
+    from ..store.records import Page, Validators
     from .leases import Lease, Link
     from .queue import Waiting
     from .scores import Scores
-
-    Pair = tuple[bytes, bytes]
 
 _AT_A_TIME = 64  # due pages that one lease queues, 30 us each
 _MINUTE = 60.0
 
 
-def judge_304(lease: Lease, sent: Pair, received: Pair, consequences: Consequences) -> Outcome:
-    """Return how a 304 ends *lease*: *sent* and *received* are the tag and date it was asked with and those
-    it has, *consequences* those of its directives.
-
-    Fetched, if it answers that. A 304 to a request without validators is an error. Any other is put back, to
-    be asked for in full: it names another content, or says something new of the links, which are on the page.
-    """
-    page = lease.page
-    if not any(sent):
+def judge_304(lease: Lease, was_conditional: bool, received: Validators) -> Outcome:
+    """Return how a 304 ends *lease*: unchanged, with the validators *received*; an error if the request was
+    not conditional."""
+    if not was_conditional:
         return Outcome(event_at(304), 304, reasons.STATUS(status=304))
-    noindex = reasons.new_notes(consequences.notes_of_items, page.reason)
-    is_settled = lease.is_last or not reasons.new_notes(consequences.notes_of_links, page.reason)
-    if is_settled and answers(sent[0], received[0]):
-        reason = reasons.BETWEEN.join(filter(None, (*noindex, page.reason)))
-        result = Result.NOINDEX if noindex else Result.UNCHANGED
-        return Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=Fetched(*received))
-    if lease.is_last:
-        return Outcome(event_at(304), 304, reasons.STATUS(status=304))
-    return Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
+    page, fetched = lease.page, Fetched(*received)
+    return Outcome(Event.FETCHED, 304, page.reason, page.target, result=Result.UNCHANGED, fetched=fetched)
 
 
 def judge_same(lease: Lease, status: int, fetched: Fetched, notes: Sequence[str] | None) -> Outcome | None:
@@ -92,7 +76,6 @@ class _Judged(NamedTuple):
     end: Ending
     plan: Plan
     result: Result | None
-    lost_host: str = ""
 
 
 class Revisits:
@@ -119,7 +102,7 @@ class Revisits:
         self.revisits_pages = rule is not None
         self.rule = rule = rule or RevisitRule()
         self._rates = LearntRates(batch, sites, rule, batch.opened_at)
-        self._plans = Plans(rule, batch.read_page)
+        self._plans = Plans(rule)
         self.share = RevisitShare(batch, hosts, rule.share) if self.revisits_pages else None
         self._hubs = HubShare(rule.hub_share)
         self._opened_at = self.looked_at = batch.opened_at
@@ -217,14 +200,14 @@ class Revisits:
         if not may_come_back(page):
             return page
         visits = visits_of(page)
-        plan = self.plan_of(lease.page_id, page, lease.host, visits, self._weight_of(lease))
+        plan = self.plan_of(page, lease.host, visits, self._weight_of(lease))
         end = self.first_end(page, plan, visits, now)
         return self.come_back(lease, page._replace(visits=visits._replace(bad=end.bad)), plan, end.after, now)
 
-    def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits, weight: int) -> Plan:
+    def plan_of(self, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """Return when a page of *host* is to come back, by settings, request, what its *visits* showed and
         its *weight* (as a due row holds it)."""
-        plan = self._plans.of(page_id, page)
+        plan = self._plans.of(page)
         if not self._rates.is_adaptive or plan.is_fixed or plan.span == inf:
             return plan
         weight_of_page = keys.score_of(weight) or 1.0
@@ -233,7 +216,6 @@ class Revisits:
     def first_end(self, page: Page, plan: Plan, visits: Visits, now: float) -> Ending:
         """Return when a page comes back that ended as it is, as if by its first visit."""
         result = policy.result_of(page)
-        result = policy.AS_HUB.get(result, result) if plan.is_hub else result
         end = policy.ending(result, None, self.rule.rests(plan), visits.bad, now)
         return end if result is Result.ERROR else end._replace(bad=visits.bad)
 
@@ -314,7 +296,7 @@ class Revisits:
         weight = keys.score_of(due.weight) or 1.0
         is_due = visits.is_scheduled and visits.due > when > visits.last
         if is_due:
-            plan = self._plans.of(page_id, page)
+            plan = self._plans.of(page)
             is_due = self._rates.is_due_by_hint(host, page, visits, plan, weight, now)
         if is_due:
             self._batch.remove_due(key)
@@ -362,8 +344,6 @@ class Revisits:
 
     def _queue_again(self, lease: Lease, host: Host, queue: Host, outcome: Outcome, now: float) -> None:
         page = _tried(lease.page, outcome)
-        if outcome.status == 304 and page.visits is not None:  # it is asked for in full
-            page = page._replace(visits=page.visits._replace(trust=max(page.visits.trust, FULL_AFTER)))
         if queue is not host:
             page = page._replace(host=queue.name)
             for its, change in ((host, -1), (queue, 1)):
@@ -385,7 +365,7 @@ class Revisits:
             has_new_links = bool(added or removed)
             told = policy.conclusion(before, page, judged.result, judged.end, has_new_links)
             old, new = (b"" if each.visits is None else each.visits.digest for each in (before, page))
-            visit = VisitEnd(told, judged.result, before, old, new, added, removed, judged.lost_host)
+            visit = VisitEnd(told, judged.result, before, old, new, added, removed)
         return Released(page.state, links=kept, visit=visit)
 
     # -- what becomes of it ----------------------------------------------------------------------------
@@ -396,26 +376,21 @@ class Revisits:
         visits, weight = visits_of(page), self._weight_of(lease)
         if outcome.request is not None:
             page = page._replace(payload=outcome.request[0], facts=outcome.request[1])
-        plan = self.plan_of(lease.page_id, page, lease.host, visits, weight)
+        plan = self.plan_of(page, lease.host, visits, weight)
         rests = self.rule.rests(plan)
         if event is Event.LOST:  # its callback may be there again
             return _Judged(page._replace(attempts=0), policy.Ending(None, rests.span), plan, None)
         result = outcome.result
         if result is None:
             result = policy.result_by(event, outcome.status, outcome.reason)
-        losses = self._rates.visited(lease.host, result, page, visits)
-        shown = policy.AS_HUB.get(result, result) if plan.is_hub else result
-        end = policy.ending(shown, page.state, rests, visits.bad, now, not losses.are_many)
+        end = policy.ending(result, page.state, rests, visits.bad, now)
         if event is Event.EXCLUDED and end.state is State.DONE is not page.state:
             end = end._replace(state=State.EXCLUDED)  # skipped: only what was read before stays done
-        if result is Result.UNCHANGED and reasons.is_alias(page.reason) and not plan.is_hub:
-            end = end._replace(after=rests.longest)
-        is_lost = losses.are_many and end.state is None and policy.state_lost(shown) is not None
-        page = _after(page, visits, shown, end, outcome, int(now))
+        page = _after(page, visits, result, end, outcome, int(now))
         if end.state is State.DONE:
-            page, plan = self._learn(lease, page, visits, plan, shown, weight, now)
+            page, plan = self._learn(lease, page, visits, plan, result, weight, now)
             end = end._replace(after=plan.span if end.after == rests.span else end.after)
-        return _Judged(page, end, plan, result, lease.host if is_lost else "")
+        return _Judged(page, end, plan, result)
 
     def _learn(
         self, lease: Lease, page: Page, before: Visits, plan: Plan, result: Result, weight: int, now: float
@@ -430,7 +405,7 @@ class Revisits:
             was = lease.page._replace(visits=before)
             after = self._rates.observed(lease.host, was, after, has_changed, now)
             page = page._replace(visits=after)
-        plan = self.plan_of(lease.page_id, page, lease.host, after, weight)
+        plan = self.plan_of(page, lease.host, after, weight)
         if self._rates.is_adaptive and not plan.is_fixed:
             weight_of_page = keys.score_of(weight) or 1.0
             self._rates.came_back(lease.host, before, after, plan.span, weight_of_page)
@@ -503,26 +478,20 @@ def _after(page: Page, visits: Visits, result: Result, end: Ending, outcome: Out
 
 class RecomputeDue:
     """Makes the due rows anew, a slice a `step`, if they were made by another rule, or none were: the only
-    pass over all pages. Then, and at the end, ``is_done``. After a kill it goes on from the last slice."""
+    pass over all pages. Then, and at the end, ``is_done``. After an interruption it begins again."""
 
     def __init__(self, batch: Batch, revisits: Revisits) -> None:
         self._batch = batch
         self._revisits = revisits
-        self._rule = rule = revisits.rule
+        self._rule = revisits.rule.name
         self._after = b""
-        self.is_done = True
-        if not revisits.revisits_pages:
-            return
-        name, after = records.decode_rule(batch.store.get(keys.REVISIT) or b"")
-        if name != rule.name:
-            self.is_done = not batch.counts.next_page
-            self._note()
-        elif after is not None:
-            self.is_done, self._after = False, after
+        self.is_done = not revisits.revisits_pages or batch.store.get(keys.REVISIT) == self._rule
+        if not batch.counts.next_page and not self.is_done:
+            self._end()
 
-    def _note(self) -> None:
-        after = None if self.is_done else self._after
-        self._batch.rows[keys.REVISIT] = records.encode_rule(self._rule.name, after)
+    def _end(self) -> None:
+        self.is_done = True
+        self._batch.rows[keys.REVISIT] = self._rule
 
     def step(self, limit: int) -> None:
         """Look at so many pages more, 10 us each, and 25 for one whose time is another; commits."""
@@ -535,9 +504,10 @@ class RecomputeDue:
             page = decode_or_none(records.decode_page, value)
             if page is not None:  # else `check` sees to it
                 self.look(page_id, page)
-        self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
-        self._after = rows[-1][0][1:] if rows else b""
-        self._note()
+        if len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT:
+            self._end()
+        else:
+            self._after = rows[-1][0][1:]
         self._batch.commit()
 
     def look(self, page_id: PageId, page: Page) -> None:
@@ -552,7 +522,7 @@ class RecomputeDue:
         if visits.is_queued or not page.changed or is_resting or revisits.is_due_by_hint(visits):
             return
         weight = self._weight(page_id, visits.due)
-        when, is_hub = self._time(page_id, page, visits, weight)
+        when, is_hub = self._time(page, visits, weight)
         if when == visits.due:
             return
         revisits.remove(page_id, page)
@@ -560,10 +530,10 @@ class RecomputeDue:
             revisits.put(Due(when, page_id, is_hub, weight))
         self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))
 
-    def _time(self, page_id: PageId, page: Page, visits: Visits, weight: int) -> tuple[int, bool]:
+    def _time(self, page: Page, visits: Visits, weight: int) -> tuple[int, bool]:
         """When the page comes back, 0 if it does not, and whether as a hub."""
         revisits, since = self._revisits, float(max(visits.last, page.changed))
-        plan = revisits.plan_of(page_id, page, host_of_page(page), visits, weight)
+        plan = revisits.plan_of(page, host_of_page(page), visits, weight)
         end = revisits.first_end(page, plan, visits, since)
         if end.after == inf or not plan.brings_back(page):
             return 0, False

@@ -258,18 +258,6 @@ def if_none_match(tag: bytes) -> bytes:
     return tag if plain == tag else tag + b", " + plain
 
 
-def is_same_tag(one: bytes, other: bytes) -> bool:
-    """Whether two tags name the same content: the weak comparison of RFC 9110 8.8.3.2, compressors
-    ignored."""
-    return opaque(one) == opaque(other)
-
-
-def answers(sent: bytes, received: bytes) -> bool:
-    """Whether a 304 with the tag *received* confirms the content with the tag *sent*; a missing tag (b"")
-    contradicts none (RFC 9111 4.3.4)."""
-    return not received or not sent or is_same_tag(sent, received)
-
-
 def opaque(tag: bytes) -> bytes:
     """Return the part of *tag* that is compared, without the weak mark and the suffix of a compressor."""
     return _COMPRESSOR.sub(b"", tag.removeprefix(b"W/"))

@@ -47,14 +47,6 @@ def after_visit(history: History, span: float, has_changed: bool, quiet: float =
     )
 
 
-def by_counts(visits: int, changes: int, seconds: float) -> History:
-    """Return what *visits*, two at least, showed in so many *seconds*, if *changes* of them found the page
-    changed and no more is known."""
-    seen, seconds = visits - 1, max(seconds, 1.0)
-    busy = seconds * min(changes / seen, 1.0)
-    return History(seen, changes, seconds - busy, busy)
-
-
 def rate(history: History, expected: float) -> float:
     """Return how often the page changes, by its visits and a few more that found what is *expected*. Positive
     and finite; *expected* without a visit."""

@@ -13,14 +13,13 @@ from ..store import keys, records
 from . import change_rates, policy
 from .change_rates import DAY, HintAccuracy, HostChangeRates, Known
 from .plans import ADAPTIVE
-from .policy import FIRST_REVISITS, FIRST_SHARE, Losses, best_span, crawl_value, due_value, next_multiplier
+from .policy import FIRST_REVISITS, FIRST_SHARE, best_span, crawl_value, due_value, next_multiplier
 
 if TYPE_CHECKING:
     from ..hosts.sites import Sites
     from ..store.batch import Batch
     from ..store.records import Page, Visits
     from .plans import Plan, RevisitRule
-    from .policy import Result
 
 _MOST_HOSTS = 10_000  # in memory
 _FADING = 30 * DAY
@@ -61,7 +60,7 @@ class LearntRates:
         self._rule = rule
         self.is_adaptive = rule.policy == ADAPTIVE
         self._shelf_life = rule.shelf_life if rule.shelf_life < inf else 7 * DAY
-        self._hosts: dict[str, tuple[HostChangeRates, Losses]] = {}
+        self._hosts: dict[str, HostChangeRates] = {}
         numbers = records.RATES_OF_ALL.read(batch.get(keys.RATES_OF_ALL)) or (0.0,) * 5
         self._everywhere = HostChangeRates(*numbers[:3])
         self._multiplier, self._revisits = numbers[3:]
@@ -72,40 +71,28 @@ class LearntRates:
             between = min(starts.between, self._shelf_life, rule.bounds.longest)
             self._bounds = rule.bounds._replace(shortest=max(rule.bounds.shortest, between))
 
-    def _of(self, host: str) -> tuple[HostChangeRates, Losses]:
+    def _of(self, host: str) -> HostChangeRates:
         found = self._hosts.get(host)
         if found is None:
-            numbers = records.RATES.read(self._batch.get(keys.rates_key(host))) or (0.0,) * 5
+            numbers = records.RATES.read(self._batch.get(keys.rates_key(host))) or ()
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
-            found = self._hosts[host] = HostChangeRates(*numbers[:3]), Losses(*numbers[3:])
+            found = self._hosts[host] = HostChangeRates(*numbers)
         return found
 
-    def _put(self, host: str, rates: HostChangeRates, losses: Losses) -> None:
-        self._hosts[host] = rates, losses
-        self._batch.rows[keys.rates_key(host)] = records.RATES.encode((*rates, *losses))
-
     # -- what visits teach -----------------------------------------------------------------------------
-
-    def visited(self, host: str, result: Result, page: Page, visits: Visits) -> Losses:
-        """Count a revisit of *page* on *host*, as it was before; return how many of its pages are gone."""
-        rates, before = self._of(host)
-        losses = before.after(result, page.state, visits.bad)
-        if losses != before:
-            self._put(host, rates, losses)
-        return losses
 
     def observed(self, host: str, page: Page, after: Visits, has_changed: bool, now: float) -> Visits:
         """Return the visits *after* a revisit that showed whether *page* has changed, with what that teaches.
         *page* is as it was before."""
         before = page.visits
         assert before is not None
-        rates, losses = self._of(host)
         hints, span = self.hints_of(page), max(now - before.last, 1.0)
-        known = Known(before.history, rates, self._everywhere, hints)
+        known = Known(before.history, self._of(host), self._everywhere, hints)
         is_listed, unknown = page.lastmod is not None, 1.0 / self._shelf_life
         found = change_rates.observed(known, span, has_changed, is_listed, before.is_hinted, unknown)
-        self._put(host, found.host, losses)
+        self._hosts[host] = found.host
+        self._batch.rows[keys.rates_key(host)] = records.RATES.encode(found.host)
         self._everywhere = found.everywhere
         if found.hints != hints:
             origin = origin_of(page.url) or ""
@@ -139,7 +126,7 @@ class LearntRates:
 
     def rate_of(self, host: str, visits: Visits) -> float:
         """Return how often a page of *host* changes, by what its *visits* showed; above 0."""
-        expected = change_rates.expected_rate(self._of(host)[0], self._everywhere, 1.0 / self._shelf_life)
+        expected = change_rates.expected_rate(self._of(host), self._everywhere, 1.0 / self._shelf_life)
         return change_rates.rate(visits.history, expected)
 
     def hints_of(self, page: Page) -> HintAccuracy:

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from w3lib.url import canonicalize_url
 
 from ..store.keys import State
-from .change_rates import DAY, by_counts, rate
+from .change_rates import DAY
 from .policy import Bounds, Rests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..store.keys import PageId
-    from ..store.records import Page, Visits
+    from ..store.records import Page
 
 INTERVAL, ADAPTIVE = "interval", "adaptive"
 DEFAULT_SHELF_LIFE = 7 * 86400.0
-HUB_SPAN = 86400.0
+HUB_SPAN = DAY
 SEEDS = "seeds"
-_SHORTEST_OF_SITEMAPS = 3600.0  # seconds
-_MOST_REDIRECTS = 5  # that a hub is followed through
 
 
 class Plan(NamedTuple):
@@ -92,31 +89,28 @@ class RevisitRule(NamedTuple):
 
 
 class Plans:
-    """When pages come back by *rule*, as far as settings and requests say; *page_of* finds a page by its
-    id."""
+    """When pages come back by *rule*, as far as settings and requests say."""
 
-    def __init__(self, rule: RevisitRule, page_of: Callable[[PageId], Page | None]) -> None:
+    def __init__(self, rule: RevisitRule) -> None:
         self.rule = rule
-        self._page_of = page_of
         self._shelf_lives = [(_matcher(pattern), span) for pattern, span in rule.shelf_lives]
         self._hubs = [(_matcher(pattern), span) for pattern, span in rule.hubs if pattern != SEEDS]
         self._seeds = dict(rule.hubs).get(SEEDS)
 
-    def of(self, page_id: PageId, page: Page) -> Plan:
+    def of(self, page: Page) -> Plan:
         """When *page* comes back: as a hub if its request or a pattern says so, or if it is a sitemap; else
         after the span that its request or a pattern names, or the shelf life of the rule.
 
         Never where only one process has its request, or where that changes something (no GET or HEAD, or a
-        body) and names no span. 1 us; a lookup for each page that leads to it, five at most, where the rule
-        has hubs.
+        body) and names no span. 1 us.
         """
         facts = page.facts
         refresh, shelf_life = facts.refresh, facts.shelf_life
         if facts.is_in_memory or (refresh is None and shelf_life is None and facts.is_unsafe):
             return NEVER
-        refresh = self._hub_span(page_id, page) if refresh is None else refresh
+        refresh = self._hub_span(page) if refresh is None else refresh
         if refresh is None and shelf_life is None and facts.is_sitemap and page.state is State.DONE:
-            refresh = sitemap_span(page.visits, self.rule.shelf_life)
+            refresh = min(HUB_SPAN, self.rule.shelf_life)
         if refresh is not None:
             return Plan(refresh, is_hub=True, is_fixed=True)
         if shelf_life is not None:
@@ -126,47 +120,23 @@ class Plans:
                 return Plan(span, is_fixed=True)
         return Plan(self.rule.shelf_life)
 
-    def _hub_span(self, page_id: PageId, page: Page) -> float | None:
-        """The span of a hub, or of the page that one leads to."""
-        if not self._hubs and self._seeds is None:
-            return None
-        for _ in range(_MOST_REDIRECTS):
-            for matches, span in self._hubs:
-                if matches(page.url):
-                    return span
-            if page.parent is None:
-                return self._seeds
-            found = self._page_of(page.parent)
-            if found is None or found.target != page_id:
-                break
-            page_id, page = page.parent, found
-        return None
-
-
-def sitemap_span(visits: Visits | None, longest: float) -> float:
-    """Seconds until a sitemap comes back: as often as it changes, which for all we know at first is once a
-    day; an hour at the least."""
-    if visits is None or visits.visits < 2:
-        return min(DAY, longest)
-    history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
-    return min(max(1 / rate(history, 1 / DAY), _SHORTEST_OF_SITEMAPS), longest)
+    def _hub_span(self, page: Page) -> float | None:
+        for matches, span in self._hubs:
+            if matches(page.url):
+                return span
+        return self._seeds if page.parent is None or page.facts.is_seed else None
 
 
 def is_url(pattern: str) -> bool:
-    """Whether *pattern* names a page, and is no expression that begins with a scheme
-    (``https://[^/]+/news``). In a query anything may stand: what has ``?name=`` as it is would be found in no
-    URL."""
+    """Whether *pattern* names a page, and is no expression: one that begins with a scheme has a backslash,
+    ``[``, ``*`` or ``$`` before its query."""
     is_http = pattern[:8].lower().startswith(("http://", "https://"))
-    if not is_http or _expression(_query.split(pattern, 1)[0]) is not None:
+    if not is_http or not set(pattern.partition("?")[0]).isdisjoint("\\[*$"):
         return False
     try:
         return bool(canonicalize_url(pattern))
     except ValueError:
         return False
-
-
-_query = re.compile(r"(?<!\()\?[\w~%][^/?#&=]*=")
-_expression = re.compile(r"[\\^{}]|[].)][*+?]|\(\?|\([^()]*\||\[\w-\w|\$$").search
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:

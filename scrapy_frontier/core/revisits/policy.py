@@ -27,7 +27,6 @@ from math import exp, expm1, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
-from ..parse.headers import is_same_tag
 from ..store.keys import FINISHED, State
 from ..store.records import NO_VALIDATORS, NOT_BAD, BadVisits, Validators, Visits
 from ..transitions import Event
@@ -42,8 +41,8 @@ class Fetched(NamedTuple):
     """What the response of a visit was.
 
     The two validators as the server sent them; ``digest`` of its content, five bytes, or none;
-    ``content_type`` without parameters, in lower case; ``length`` of the body in bytes. A body that broke off
-    is no observation.
+    ``content_type`` without parameters, in lower case; ``length`` of the body in bytes. Of a body that broke
+    off there are neither validators nor a digest.
     """
 
     etag: bytes = b""
@@ -51,7 +50,6 @@ class Fetched(NamedTuple):
     digest: bytes = b""
     content_type: str = ""
     length: int = 0
-    is_body_whole: bool = True
 
 
 class Conclusion(str, Enum):
@@ -70,7 +68,7 @@ class VisitEnd(NamedTuple):
 
     ``was`` is the record of the page until then, ``before`` and ``digest`` are the digests then and now,
     empty if there was none. ``added`` and ``removed`` are ids of pages that the page links now, or links no
-    more. ``lost_host`` is its host if that is to blame for a page that is not there.
+    more.
     """
 
     conclusion: Conclusion
@@ -80,40 +78,21 @@ class VisitEnd(NamedTuple):
     digest: bytes = b""
     added: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
-    lost_host: str = ""
-
-
-def as_given(digest: bytes) -> bytes:
-    """Return the *digest* of what the spider says is the content of a page: its last bit is 1, that of others
-    0."""
-    return digest[:-1] + bytes((digest[-1] | 1,)) if digest else b""
-
-
-def differ(one: bytes, other: bytes) -> bool | None:
-    """Return whether two digests are of different content; None if one is missing, or they are made of two
-    kinds of content (`as_given`)."""
-    return None if not one or not other or (one[-1] ^ other[-1]) & 1 else one != other
 
 
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
-    """Return what is kept of a page that was fetched at *now*: its record was *before*, None if it had none.
-
-    A body that broke off adds a visit and its time, no more; validators are kept of a whole one alone.
-    """
-    validators = NO_VALIDATORS
-    if fetched.is_body_whole:
-        validators = Validators(fetched.etag, fetched.last_modified)
+    """Return what is kept of a page that was fetched at *now*: its record was *before*, None if it had
+    none."""
+    validators = Validators(fetched.etag, fetched.last_modified)
     if before is None or not before.visits:
         return Visits(
             now,
             now,
-            digest=fetched.digest if fetched.is_body_whole else b"",
+            digest=fetched.digest,
             content_type=fetched.content_type,
             length=fetched.length,
             validators=validators,
         )
-    if not fetched.is_body_whole:
-        return before._replace(last=now, visits=before.visits + 1)
     has_changed = bool(before.digest and fetched.digest) and before.digest != fetched.digest
     return before._replace(
         last=now,
@@ -121,14 +100,14 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
         due=0,
         visits=before.visits + 1,
         changes=before.changes + has_changed,
-        digest=fetched.digest,
+        digest=fetched.digest or before.digest,
         content_type=fetched.content_type,
         length=fetched.length,
         bad=NOT_BAD,
         validators=validators,
         is_hinted=False,
         is_queued=False,
-        trust=after_content(before.trust, has_changed, before.validators, validators),
+        unmodified=0,
     )
 
 
@@ -142,45 +121,18 @@ def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
         visits=before.visits + 1,
         bad=NOT_BAD,
         validators=Validators(new.etag or old.etag, new.last_modified or old.last_modified),
-        trust=after_unmodified(before.trust),
+        unmodified=min(before.unmodified + 1, FULL_AFTER),
         is_hinted=False,
         is_queued=False,
     )
 
 
-# -- how far a server is believed that says whether its page has changed -------------------------------------
-
-# The byte `Visits.trust`: how many 304s came in a row, or that one was false.
-FULL_AFTER = 10  # 304s in a row comes a full visit
-_FALSE_304 = 0x80
+FULL_AFTER = 10  # 304s in a row comes a full visit: servers are not always right
 
 
 def may_send(visits: Visits) -> Validators:
-    """Return with which of the kept validators a page may be asked for now; none after ten 304s in a row, and
-    none any more after one that was false."""
-    return visits.validators if visits.trust < FULL_AFTER else NO_VALIDATORS
-
-
-def had_false_304(trust: int) -> bool:
-    """Return whether a 304 for the page was false, by its byte of *trust*."""
-    return trust >= _FALSE_304
-
-
-def after_unmodified(trust: int) -> int:
-    """Return the trust in a page after a 304 that answered us."""
-    return trust if had_false_304(trust) else min(trust + 1, FULL_AFTER)
-
-
-def after_content(trust: int, has_changed: bool, kept: Validators, new: Validators) -> int:
-    """Return the trust in a page after its content came. It is lost if the content *has_changed* and the
-    validators have not: a server that compares them would have answered 304."""
-    if had_false_304(trust):
-        return trust
-    if kept.etag or new.etag:
-        is_same = bool(kept.etag and new.etag) and is_same_tag(kept.etag, new.etag)
-    else:
-        is_same = bool(kept.last_modified) and kept.last_modified == new.last_modified
-    return _FALSE_304 if has_changed and is_same else 0
+    """Return with which of the kept validators a page may be asked for now; none after ten 304s in a row."""
+    return visits.validators if visits.unmodified < FULL_AFTER else NO_VALIDATORS
 
 
 # -- what a visit is worth -----------------------------------------------------------------------------------
@@ -304,14 +256,6 @@ class Result(IntEnum):
     CALLBACK_FAILED = 7
     FORBIDDEN = 8  # by robots.txt
     NOINDEX = 9
-    ALIAS = 10  # its canonical is another page
-
-
-# No visit ends a hub, nor is it put off for another canonical.
-AS_HUB = {
-    **dict.fromkeys((Result.MISSING, Result.GONE, Result.CALLBACK_FAILED), Result.ERROR),
-    Result.ALIAS: Result.READ,
-}
 
 
 def result_by(
@@ -325,9 +269,7 @@ def result_by(
     if event is Event.FETCHED:
         if 300 <= status < 400 and status != 304 and 200 <= was < 300:
             return Result.ERROR  # a redirect that names no place came where a page was
-        if reasons.has_note(notes, reasons.NOINDEX()):
-            return Result.NOINDEX
-        return Result.ALIAS if reasons.is_alias(notes) else Result.READ
+        return Result.NOINDEX if reasons.has_note(notes, reasons.NOINDEX()) else Result.READ
     if event is Event.GONE:
         return Result.GONE if status == 410 else Result.MISSING
     if event is Event.REDIRECTED:
@@ -383,21 +325,16 @@ class Rests(NamedTuple):
         return self.doubled(bad_visits - 1, _ERROR_SHARE)
 
 
-def ending(
-    result: Result, state: State | None, rests: Rests, bad: BadVisits, now: float, can_end: bool = True
-) -> Ending:
+def ending(result: Result, state: State | None, rests: Rests, bad: BadVisits, now: float) -> Ending:
     """Return what becomes of a page in *state* by a visit; of one that was visited first if *state* is None.
 
-    A 404 or a redirect where a page was has to be confirmed an hour or more later. *can_end* False: most
-    pages of its host would be gone: then 404, 410 and redirects count as errors, but for a page that was gone
-    before.
+    A 404 or a redirect where a page was has to be confirmed an hour or more later.
     """
     span, longest = rests
     settled = {
         Result.READ: Ending(State.DONE, span),
         Result.UNCHANGED: Ending(State.DONE, span, keeps_links=True, keeps_validators=True),
         Result.NOINDEX: Ending(State.DONE, span, is_gone=True),
-        Result.ALIAS: Ending(State.DONE, longest),
         Result.FORBIDDEN: Ending(State.EXCLUDED, span, is_gone=True),
         Result.CALLBACK_FAILED: Ending(
             State.FAILED,
@@ -419,12 +356,9 @@ def ending(
         Result.MOVED: min(4.0 * span, longest),
         Result.ELSEWHERE: min(span, longest),
     }[result]
-    is_sure = state is None or state is becomes or result is Result.GONE
-    if not can_end and state is not becomes:
-        return undecided
     if state is becomes:
         return Ending(becomes, after, bad)
-    if not is_sure:
+    if state is not None and result is not Result.GONE:
         if state_lost(bad.result) is not becomes:
             bad = BadVisits(bad.visits, result, int(now))
         rest = bad.since + _AGREED_AFTER - now
@@ -472,39 +406,11 @@ def conclusion(was: Page, is_now: Page, result: Result, end: Ending, has_new_lin
         return Conclusion.GONE
     if result is Result.UNCHANGED:
         return Conclusion.UNCHANGED
-    if result not in (Result.READ, Result.ALIAS):
+    if result is not Result.READ:
         return Conclusion.UNDECIDED
     if old is not None and not old.visits and is_forbidden(was):
         return Conclusion.NEW
     digest = b"" if old is None else old.digest
     is_same = bool(digest) and new is not None and digest == new.digest and not has_new_links
-    is_back = result is Result.READ and has_noindex(was.reason)  # it was told as gone
-    return Conclusion.UNCHANGED if is_same and not is_back else Conclusion.CHANGED
-
-
-# -- most of a host is gone at once --------------------------------------------------------------------------
-
-_LOSS_MEMORY = 1 - 1 / 16  # visits
-_FEW = 6.4  # of the memory of eight visits: fewer say nothing yet of a host
-
-
-class Losses(NamedTuple):
-    """Revisits of a host's pages, and how many found the page gone; both fade with each further one."""
-
-    visits: float = 0.0
-    gone: float = 0.0
-
-    @property
-    def are_many(self) -> bool:
-        """Whether more than half of the pages are gone, so that the host is to blame and none ends."""
-        return self.visits >= _FEW and 2.0 * self.gone > self.visits
-
-    def after(self, result: Result, state: State, bad: BadVisits) -> Losses:
-        """Return the losses after one more visit of a page that was in *state*. Errors say nothing, nor do
-        pages that were gone before or are in doubt."""
-        becomes = state_lost(result)
-        if result in (Result.ERROR, Result.CALLBACK_FAILED, Result.FORBIDDEN):
-            return self
-        if becomes is not None and (state in _LOST or becomes is state_lost(bad.result)):
-            return self
-        return Losses(_LOSS_MEMORY * self.visits + 1.0, _LOSS_MEMORY * self.gone + (becomes is not None))
+    was_gone = has_noindex(was.reason)  # it was told as gone
+    return Conclusion.UNCHANGED if is_same and not was_gone else Conclusion.CHANGED

@@ -93,7 +93,7 @@ def score_of(coded: int) -> float:
 
 PageId = int  # opaque to callers of the frontier
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 FORMAT = b"mformat"
 SCHEME = b"mscheme"

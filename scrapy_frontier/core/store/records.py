@@ -282,9 +282,9 @@ class Visits(NamedTuple):
     Whole POSIX seconds: ``first`` and ``last`` are visits that were answered with the page or with "not
     modified", ``changed`` is the last that found it changed (0: none). ``due`` is when it comes back, 0 where
     it does not; it ``is_queued`` once that time has come, in the due queue of its host. ``visits`` and
-    ``changes`` count. ``digest`` has five bytes, or none. ``length`` of the body is in bytes. ``trust`` is
-    how far the server is believed, see `revisits.policy.may_send`. ``is_hinted``: a sitemap has told of a
-    change since.
+    ``changes`` count. ``digest`` has five bytes, or none. ``length`` of the body is in bytes. The
+    last visits were ``unmodified``, so many, ten at most. ``is_hinted``: a sitemap has told of a change
+    since.
     """
 
     first: int
@@ -299,7 +299,7 @@ class Visits(NamedTuple):
     length: int = 0
     bad: BadVisits = NOT_BAD
     validators: Validators = NO_VALIDATORS
-    trust: int = 0
+    unmodified: int = 0
     is_hinted: bool = False
     is_queued: bool = False
 
@@ -573,8 +573,6 @@ def decode_deferred(value: bytes) -> tuple[int, int]:
 
 # -- what comes back ---------------------------------------------------------------------------------------
 
-_UNDER_WAY = b" "
-
 
 class Due(NamedTuple):
     """A page that comes back at ``when`` (POSIX seconds): whether it is a hub, and its weight, a
@@ -610,19 +608,6 @@ def decode_due(key: bytes, value: bytes) -> Due:
     return Due(due_time(key), int.from_bytes(key[5:], "big"), *about)
 
 
-def encode_rule(rule: bytes, after: bytes | None) -> bytes:
-    """The name of the *rule* that due rows are made with; while they are made anew, with the id of the page
-    looked at last, b"" for none."""
-    return rule if after is None else rule + _UNDER_WAY + (after or bytes(keys.ID_BYTES))
-
-
-def decode_rule(value: bytes) -> tuple[bytes, bytes | None]:
-    """The rule, and the id of the page looked at last: b"" for none, or the first; None where no due rows are
-    made anew."""
-    rule, is_under_way, after = value.partition(_UNDER_WAY)
-    return rule, after.removeprefix(bytes(keys.ID_BYTES)) if is_under_way else None
-
-
 def is_due_key(key: bytes) -> bool:
     """Whether a key has the length of one of a due row."""
     return len(key) == 1 + 4 + keys.ID_BYTES
@@ -632,9 +617,9 @@ def _numbers(*values: float) -> tuple[float, ...]:
     return values
 
 
-# Rates of the pages of a host (three numbers) and its losses (two); rates of all pages, what a visit has to
-# be worth and how many revisits taught that; the starts of the crawl (`revisits.learnt.Starts`).
-RATES = Row("rates", "fffff", _numbers)
+# Rates of the pages of a host; rates of all pages, what a visit has to be worth and how many revisits taught
+# that; the starts of the crawl (`revisits.learnt.Starts`).
+RATES = Row("rates", "fff", _numbers)
 RATES_OF_ALL = Row("rates of all", "ddddd", _numbers)
 STARTS = Row("starts", "ddd", _numbers)
 
