@@ -78,7 +78,6 @@ SKIPPED = Reason("noindex_skip", "noindex: the page asks to be kept nowhere")
 NOINDEX = Reason("noindex", "noindex: its items were dropped")
 NOFOLLOW = Reason("nofollow", "nofollow: its links were not followed")
 ALIAS = Reason("alias", "alias of {url}")
-REFRESH = Reason("refresh", "refreshes to {url}")
 SITEMAP = Reason("sitemap", "sitemap of {entries}")
 BROKEN_SITEMAP = Reason("sitemap_broken", "sitemap broken after {entries}: {problem}")
 

@@ -13,7 +13,6 @@ from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest
 
 from ..core import reasons
-from ..core.frontier import Event
 from ..core.parse.directives import NO_CONSEQUENCES, consequences
 from ..core.parse.headers import has_rel
 from ..core.parse.urls import escaped_fragment, host_of
@@ -58,17 +57,15 @@ class DirectiveRules(Component):
             is_refused = active is not None and not active.is_let_through
             if is_refused or is_error(self.crawler, response, request):
                 found = found._replace(drops_items=False)
-        outcome = None if active is None else active.outcome
-        leads_on = outcome is not None and outcome.event is Event.REDIRECTED
         inherits = pattern_and_force_of(request) is not None
-        is_plain = found == NO_CONSEQUENCES and not (inherits or leads_on or self.settings.ajax)
+        is_plain = found == NO_CONSEQUENCES and not (inherits or self.settings.ajax)
         has_rels = self._may_have_rels(response)
         if is_plain and not has_rels:
             return None
         as_link = None
         if crawl is not None and active is not None and crawl.may_be_called_again(active.callback):
             as_link = partial(crawl.follow_ups.as_link, active)
-        return PageRules(self, response, found, leads_on, as_link, has_rels)
+        return PageRules(self, response, found, as_link, has_rels)
 
     def _of_ended(self, response: Response) -> Consequences:
         directives = response.meta.get(DIRECTIVES) if response.request is not None else None
@@ -115,14 +112,12 @@ def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
 
 @dataclass(eq=False, repr=False)
 class PageRules:
-    """The rules for one page. Its items are dropped with ``noindex``, and if it *leads_on* to another page.
-    *as_link* turns a request for its canonical page into one as a link would be; None if the callback cannot
-    be called again."""
+    """The rules for one page. Its items are dropped with ``noindex``. *as_link* turns a request for its
+    canonical page into one as a link would be; None if the callback cannot be called again."""
 
     _rules: DirectiveRules
     _response: Any
     _found: Consequences
-    _leads_on: bool
     _as_link: Callable[[Request], Request] | None
     _has_rels: bool  # links may have types that are not followed
     _nofollow_only: frozenset[bytes] = field(default=frozenset(), init=False)
@@ -147,14 +142,10 @@ class PageRules:
     def _judge(self, output: Any) -> Any:
         if isinstance(output, Request):
             return self._link(output)
-        crawler = self._rules.crawler
-        if output is None or not (self._leads_on or self._found.drops_items):
+        if output is None or not self._found.drops_items:
             return output
-        if self._leads_on:
-            crawler.stats.inc_value("frontier/redirects/items")
-        else:
-            what = f"an item of {self._response.url}"
-            left_out_of(crawler).add("frontier/noindex/items", what, reasons.NOINDEX())
+        what = f"an item of {self._response.url}"
+        left_out_of(self._rules.crawler).add("frontier/noindex/items", what, reasons.NOINDEX())
         return None
 
     # -- links -----------------------------------------------------------------------------------------

@@ -495,13 +495,7 @@ class RequestEnqueuer:
             active.outcome = Outcome(Event.REDIRECTED, active.status, reason)
         return reason
 
-    def refusal_of_refresh(self, target: Request) -> str:
-        """Returns why *target*, to which a page refreshes, would be refused as a link, for the record of that
-        page; "" if it would not, or is known."""
-        url = self.without_session(target.url)
-        return self._refusal(target if url == target.url else copied(target, url), None)
-
-    def _refusal(self, target: Request, active: ActiveRequest | None) -> str:
+    def _refusal(self, target: Request, active: ActiveRequest) -> str:
         fingerprint, url_host = self.identities.with_host(target)
         host = self.host_key(copied(target), url_host, active)
         depth = times(target, "depth") if self.has_depth else 0

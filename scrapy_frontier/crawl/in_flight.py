@@ -184,11 +184,6 @@ class ActiveRequest:
         if self.outcome is not None:
             self.outcome = self.outcome._replace(target=target)
 
-    def note(self, words: str, led_to: Request | None = None) -> None:
-        """Adds *words* to the record of the page, if it is fetched, and the page that stands for it."""
-        self.notes += (words,)
-        self.led_to = led_to or self.led_to
-
     def obeys(self, consequences: Consequences) -> None:
         """Notes the *consequences* of the directives of the page, also for its record."""
         self.consequences = consequences
@@ -570,9 +565,8 @@ class FollowUps:
         return target
 
     def as_link(self, active: ActiveRequest, target: Request) -> Request:
-        """Returns *target*, to which the page of *active* refreshes, or its canonical page, as a link from
-        there would be. If the request of the page is only in memory, only a download slot of ours is taken
-        out."""
+        """Returns *target*, the canonical page of the page of *active*, as a link from there would be. If
+        the request of the page is only in memory, only a download slot of ours is taken out."""
         source = self._as_yielded(active)
         if source is not None:
             return as_yielded(target, source)

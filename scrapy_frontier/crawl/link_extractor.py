@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 from scrapy.http import HtmlResponse, Response
-from scrapy.utils.response import get_base_url, get_meta_refresh
+from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
-from ..core.parse.headers import Refresh, has_rel, opaque, parse_refresh
+from ..core.parse.headers import has_rel, opaque
 from ..core.parse.html import SCAN_LIMIT, Head, References, scan_head
 from ..core.parse.urls import without_session
 from ..core.store.link_rows import KINDS
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 # --- head and encoding ------------------------------------------------------------------------------------
 
-_NO_HEAD = Head()
 _heads: WeakKeyDictionary[HtmlResponse, Head] = WeakKeyDictionary()
 _encodings: WeakKeyDictionary[HtmlResponse, str] = WeakKeyDictionary()  # empty: no encoding of text
 
@@ -48,23 +47,6 @@ def head_of(response: HtmlResponse) -> Head:
         encoding = _encoding_of(response, start)
         head = _heads[response] = scan_head(start.decode(encoding, "replace"), encoding)
     return head
-
-
-def refresh_of(response: Response, ignore_tags: list[str]) -> Refresh | None:
-    """Return the refresh of *response* with an absolute URL, None if it has none. The header counts before
-    the page; tags in *ignore_tags* do not count."""
-    header = response.headers.get("Refresh")
-    found = parse_refresh(header.decode("latin-1")) if header else None
-    head = _NO_HEAD
-    if found is None and isinstance(response, HtmlResponse):
-        if ignore_tags != ["noscript"] and is_text(response):  # `scan_head` cannot do that
-            seconds, url = get_meta_refresh(response, ignore_tags=ignore_tags)
-            return Refresh(int(seconds or 0), url) if url else None
-        head = head_of(response)
-        found = head.refresh
-    if found is None or not found.url:
-        return None
-    return found._replace(url=head.absolute(found.url, response.url) or found.url)
 
 
 def is_text(response: Response) -> TypeGuard[HtmlResponse]:

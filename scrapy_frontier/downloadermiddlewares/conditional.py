@@ -138,7 +138,7 @@ class UnchangedMiddleware(Component):
         if is_changed is None:
             return response
         request.meta[CHANGED] = is_changed
-        if not is_called and active.outcome is None:  # else it leads elsewhere
+        if not is_called:
             end_unchanged(active, response.status, fetched, active.notes)
         return response
 

@@ -1,4 +1,4 @@
-"""Follows redirects and refreshes by Scrapy's own middlewares, within limits.
+"""Follows redirects and meta refreshes by Scrapy's own middlewares, within limits.
 
 Scrapy's settings (`REDIRECT_*`, `METAREFRESH_*`) and meta keys hold. The target waits in the frontier for the
 turn of its own host, under its own robots.txt.
@@ -11,36 +11,28 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares import redirect
 from scrapy.downloadermiddlewares.redirect import BaseRedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import HtmlResponse, Request, Response
+from scrapy.http import Request, Response
 
-from ..core import reasons
 from ..core.frontier import Event, Outcome
 from ..core.parse.directives import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
-from ..core.parse.headers import REDIRECTS, RefreshRole
-from ..core.parse.urls import absolute, escaped_fragment, host_of
-from ..core.reasons import LONGEST_URL
-from ..crawl import scrapy_internals
+from ..core.parse.headers import REDIRECTS
+from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl.assembly import Component
 from ..crawl.codec import copied
 from ..crawl.fingerprints import is_same_page
 from ..crawl.host_trouble import pause_in
-from ..crawl.in_flight import not_followed, redirected
-from ..crawl.left_out import left_out_of, refuse_redirect
-from ..crawl.link_extractor import is_text, refresh_of
-from ..crawl.meta_keys import LASTMOD, START
-from ..crawl.private_network import Led, is_from_private, led_to, note_led
+from ..crawl.in_flight import not_followed
+from ..crawl.left_out import refuse_redirect
+from ..crawl.link_extractor import head_of, is_text
+from ..crawl.meta_keys import LASTMOD
+from ..crawl.private_network import Led, is_from_private, note_led
 from ..settings import FrontierSettings
-from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
-
-    from ..core.parse.headers import Refresh
-    from ..crawl.assembly import Crawl
-    from ..crawl.in_flight import ActiveRequest
 
 
 class Limited(BaseRedirectMiddleware, Component):
@@ -95,32 +87,10 @@ class Limited(BaseRedirectMiddleware, Component):
             raise IgnoreRequest(self.refuse(found, target.url))
         return found
 
-    def refreshed(self, found: Refresh, request: Request, response: Response) -> Request | ChainRefusal:
-        """Return the request that a refresh leads to, or why it is not followed."""
-        if absolute(found.url) is None:
-            return NO_HTTP
-        target = self._redirect_request_using_get(request, response, found.url)
-        try:
-            target = self._redirect(target, request, "meta refresh")
-        except IgnoreRequest:
-            return TOO_LONG
-        followed = self.limited(target, request, response)
-        if isinstance(followed, Request) and not leads_back(followed):
-            followed.dont_filter = False  # a page that reloads for ever must not be fetched for ever
-            followed.meta.pop(START, None)
-        return followed
-
     def refuse(self, refusing: ChainRefusal, target: str) -> str:
         """Count a refusal; returns the reason for the record of the page."""
         refuse_redirect(self.crawler, refusing, target)
         return not_followed(target, refusing.reason)
-
-
-def leads_back(target: Request) -> bool:
-    """Whether *target* is the start of its redirects, for the first time: a site that redirects for a cookie
-    may lead back by a refresh."""
-    chain = target.meta.get("redirect_urls", ())
-    return len(chain) > 1 and target.url == chain[0] and target.url not in chain[1:]
 
 
 def was_to_be_followed(request: Request, response: Response, spider: Spider | None) -> bool:
@@ -167,70 +137,24 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
 
 
 class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
-    """Treats a meta refresh, or a Refresh header, as a link: the page goes to its callback all the same.
-
-    Scrapy's own gives the callback the target instead, and loses the links of the page. The target is queued
-    with the callback of the page, as after a redirect, and dropped if it is known. If the refresh comes
-    within a second, the links of the page count, its items do not, and it ends as redirected. Refreshes after
-    `METAREFRESH_MAXDELAY` seconds or later are ignored, as by Scrapy.
-
-    Requests that do not come from the scheduler (inline ones), or whose callback is no method of the spider
-    and may be good for one call only, are treated as by Scrapy.
-    """
+    """Scrapy's middleware, within the limits of redirects; a page that refreshes to itself is no redirect."""
 
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        """Return *response*, and queue the target of its refresh; Scrapy's own result if the callback may be
-        good for one call only."""
-        crawl, active = self.crawl, self.active_requests.get(request)
-        if active is None or crawl is None:
-            return self._followed(request, response)
-        if active.callback is not None and not crawl.may_be_called_again(active.callback):
-            return self._followed(request, response)
-        if not request.meta.get("dont_redirect") and request.method != "HEAD":
-            found = refresh_of(response, self._ignore_tags)
-            if found is not None and found.seconds < self._maxdelay:
-                self._discover(crawl, active, found, response)
-        return response
-
-    def _followed(self, request: Request, response: Response) -> Request | Response:
-        if isinstance(response, HtmlResponse) and not is_text(response):
+        """Return the request that a meta refresh leads to, or *response*. Raises `IgnoreRequest` with the
+        reason for the record of the page for one that is refused."""
+        if not is_text(response) or head_of(response).refresh is None:
             return response
-        result = super().process_response(request, response)
-        return self.to_follow(result, request, response) if isinstance(result, Request) else result
-
-    def _discover(self, crawl: Crawl, active: ActiveRequest, found: Refresh, response: Response) -> None:
-        request = active.request
-        url = self.as_asked(found.url, request)
-        if absolute(url) is not None and is_same_page(url, request.url):
-            return
-        followed = self.refreshed(found, request, response)
-        if isinstance(followed, ChainRefusal):
-            active.note(self.refuse(followed, found.url))
-            return
-        target = crawl.follow_ups.as_link(active, followed)
-        note_led(target, led_to(followed) or Led())
-        role = found.role(response.status, self._forbids_links(request, response))
-        if role is RefreshRole.FORBIDDEN:
-            reason = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
-            left_out_of(self.crawler).add("frontier/nofollow/links", target, reason)
-            crawl.enqueuer.see(target, reason)
-            return
-        if reason := crawl.enqueuer.refusal_of_refresh(target):
-            active.note(reason)
-            return
-        self.crawler.stats.inc_value("frontier/redirects/refresh")
-        scrapy_internals.engine_of(self.crawler).crawl(target)
-        if role is RefreshRole.MOVED:
-            known = crawl.enqueuer.find(target)
-            active.outcome = redirected(target, known, response.status)
-        elif role is RefreshRole.LINK:
-            active.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)
-
-    def _forbids_links(self, request: Request, response: Response) -> bool:
-        directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
-        return directives is not None and directives.consequences_of(request, response).is_nofollow
+        try:
+            result = super().process_response(request, response)
+        except IgnoreRequest:
+            raise IgnoreRequest(self.refuse(TOO_LONG, request.url)) from None
+        except ValueError:  # no request can be made of the URL
+            return response
+        if not isinstance(result, Request) or is_same_page(result.url, request.url):
+            return response
+        return self.to_follow(result, request, response)
 
 
 def _location(response: Response) -> str:

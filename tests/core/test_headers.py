@@ -15,7 +15,6 @@ from scrapy_frontier.core.parse.headers import (
     LONGEST_TAG,
     MOST_SECONDS,
     Refresh,
-    RefreshRole,
     answers,
     if_none_match,
     is_same_tag,
@@ -153,22 +152,6 @@ def test_a_location_inherits_the_fragment_of_its_request(value: str, expected: s
 )
 def test_a_refresh_is_read_as_browsers_read_it(value: str, expected: Refresh | None) -> None:
     assert parse_refresh(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("seconds", "status", "is_nofollow", "role"),
-    [
-        (1, 200, True, RefreshRole.MOVED),
-        (1, 404, True, RefreshRole.BESIDE),
-        (2, 200, False, RefreshRole.LINK),
-        (2, 404, False, RefreshRole.BESIDE),
-        (2, 200, True, RefreshRole.FORBIDDEN),
-    ],
-)
-def test_a_refresh_within_a_second_is_a_redirect(
-    seconds: int, status: int, is_nofollow: bool, role: RefreshRole
-) -> None:
-    assert Refresh(seconds, "/x").role(status, is_nofollow) is role
 
 
 # --- validators -------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ SUMMARY = "Less than Scrapy would have fetched: "
 KEPT_OR_LEFT_OUT_BY_SCRAPY_TOO = {
     "how a visit ended, and its callback or errback heard of it": (
         *(reasons.STATUS, reasons.NO_RESPONSE, reasons.CALLBACK, reasons.CANCELLED, reasons.LED),
-        *(reasons.LED_TO_DROPPED, reasons.ALIAS, reasons.REFRESH),
+        *(reasons.LED_TO_DROPPED, reasons.ALIAS),
     ),
     "it is tried again": (
         *(reasons.RETRIED, reasons.HANDED_BACK, reasons.TO_ITSELF, reasons.NOT_ASKED, reasons.EXPIRED),

@@ -15,10 +15,8 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
 import scrapy_frontier
-from scrapy_frontier.core.parse.directives import ChainRefusal
 from scrapy_frontier.core.parse.headers import timestamp
 from scrapy_frontier.crawl.fingerprints import is_same_page
-from scrapy_frontier.crawl.link_extractor import refresh_of
 from scrapy_frontier.downloadermiddlewares import directives
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
@@ -112,20 +110,3 @@ def test_scrapys_own_cases(case: dict[str, Any]) -> None:
         assert found is response
     else:
         assert_is(found, case["new_request"])
-
-
-@pytest.mark.parametrize(
-    "case", [each for each in REDIRECTS if each.values[0]["middleware"] == "MetaRefreshMiddleware"]
-)
-def test_a_refresh_that_becomes_a_link_leads_where_scrapys_own_does(case: dict[str, Any]) -> None:
-    middleware, request, response = middleware_of(case), request_of(case), response_of(case)
-    found = refresh_of(response, middleware._ignore_tags)
-    if case["result"] == "response":
-        is_left = found is None or found.seconds >= 100 or request.meta.get("dont_redirect")
-        elsewhere = not request.url.startswith("http") or isinstance(
-            middleware.refreshed(found, request, response), ChainRefusal
-        )
-        assert is_left or elsewhere or request.method == "HEAD"
-    else:
-        assert found is not None
-        assert_is(middleware.refreshed(found, request, response), case["new_request"])

@@ -195,56 +195,22 @@ def refresh(content: str, body: str = "") -> str:
     return f'<html><head><meta http-equiv="refresh" content="{content}"></head><body>{body}</body></html>'
 
 
-LINK = '<a href="/link">.</a>'
-
-
-def test_a_page_that_refreshes_at_once_leads_on_and_its_links_count(
+def test_a_refresh_is_a_redirect_within_the_same_limits(
     web: Web, run: Callable[..., Crawl], pages: Any
 ) -> None:
-    url = web.on("/stub", body=refresh("0; url=/target", LINK))
-    for _ in range(2):
-        crawl = run(RedirectSpider, start_urls=[url])
-        assert crawl.reason == "finished", crawl.log
-        assert sorted(web.paths()) == ["/link", "/stub", "/target"]
-    kept = pages()
-    assert kept[url].state is State.REDIRECTED
-    assert kept[url].reason == f"led to {web.url('/target')}"
-    assert kept[url].target is not None
-    assert kept[web.url("/target")].state is State.DONE
-
-
-def test_a_later_refresh_is_a_link(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
-    header = {"Refresh": "7;url=/from-header"}
-    urls = [
-        web.on("/meta", body=refresh("5;URL='/from-meta'", LINK)),
-        web.on("/header", headers=header, body=LINK),
-        web.on("/text", headers={**header, "Content-Type": "text/plain"}),
-        web.on("/reload", body=refresh("60")),
-        web.on("/self", body=refresh("60;url=/self")),
-        web.on("/never", body=refresh("3600;url=/late")),
-    ]
-    crawl = run(RedirectSpider, start_urls=urls)
-    targets = ["/from-header", "/from-meta", "/link"]
-    assert sorted(web.paths()) == sorted(
-        ["/meta", "/header", "/text", "/reload", "/self", "/never", *targets]
-    )
-    assert crawl.stats["item_scraped_count"] == 9
-    assert crawl.stats["frontier/redirects/refresh"] == 3
-    kept = pages()
-    assert kept[urls[0]].state is State.DONE
-    assert kept[urls[0]].reason == f"refreshes to {web.url('/from-meta')}"
-    assert kept[urls[0]].target is not None
-
-
-def test_refreshes_are_limited_like_redirects(web: Web, run: Callable[..., Crawl]) -> None:
     for step in range(12):
         web.on(f"/{step}", body=refresh(f"0;url=/{step + 1}"))
-    web.on("/file", body=refresh("0;url=file:///etc/passwd"))
-    settings = {"REDIRECT_MAX_TIMES": 5}
-    crawl = run(RedirectSpider, settings, start_urls=[web.url("/0"), web.url("/file")])
-    assert sorted(web.paths()) == sorted([*(f"/{step}" for step in range(6)), "/file"])
-    assert refused(crawl) == {"chain", "scheme"}
-    assert "/5" in called(crawl)
+    stub = web.on("/stub", body=refresh("5; url=/target"))
+    stay = [web.on("/self", body=refresh("60;url=/self")), web.on("/never", body=refresh("3600;url=/late"))]
+    stay.append(web.on("/file", body=refresh("0;url=file:///etc/passwd")))
+    urls = [web.url("/0"), stub, *stay]
+    crawl = run(RedirectSpider, {"REDIRECT_MAX_TIMES": 5}, start_urls=urls)
+    paths = [*(f"/{step}" for step in range(6)), "/stub", "/target", "/self", "/never", "/file"]
+    assert sorted(web.paths()) == sorted(paths)
+    assert called(crawl) == {"/target", "/self", "/never", "/file"}
+    assert refused(crawl) == {"chain"}
+    kept = pages()
+    assert (kept[stub].state, kept[stub].reason) == (State.REDIRECTED, f"led to {web.url('/target')}")
 
 
 def test_pages_that_refresh_to_each_other_are_fetched_once(web: Web, run: Callable[..., Crawl]) -> None:

@@ -516,7 +516,7 @@ def test_behind_a_proxy_nothing_is_looked_up(
     site, www, other = "http://site.example", "http://www.site.example", "http://other.example"
     web.on(f"{site}{ROBOTS}", status=301, headers={"Location": f"{www}{ROBOTS}"})
     web.on(f"{www}{ROBOTS}", body="User-agent: *\nDisallow: /no\n")
-    web.on(f"{site}/", headers={"Refresh": f"0; url={other}/refreshed"})
+    web.on(f"{site}/", body=f'<meta http-equiv="refresh" content="0; url={other}/refreshed">')
     settings: dict[str, Any] = {**OBEY, "TWISTED_DNS_RESOLVER": "test_robots_crawl.SilentResolver"}
     if chosen_by == "environment":
         monkeypatch.setenv("http_proxy", web.url(""))

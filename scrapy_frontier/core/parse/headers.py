@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 from email.utils import parsedate_tz
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from .urls import absolute
@@ -92,28 +91,11 @@ MOST_SECONDS = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
-class RefreshRole(Enum):
-    """What the target of a refresh is to its page: a link that must not be followed, an ordinary link, the
-    page it has moved to, or a page beside it, because the page itself is an error."""
-
-    FORBIDDEN, LINK, MOVED, BESIDE = range(4)
-
-
 class Refresh(NamedTuple):
     """Go to *url* after *seconds*, whole ones up to `MOST_SECONDS`; an empty *url* is the page itself."""
 
     seconds: int
     url: str
-
-    def role(self, status: int, is_nofollow: bool) -> RefreshRole:
-        """Return what the target is to a page with this HTTP *status*. A refresh within a second is a
-        redirect, which nofollow does not forbid."""
-        is_redirect = self.seconds <= 1
-        if is_nofollow and not is_redirect:
-            return RefreshRole.FORBIDDEN
-        if status >= 400:
-            return RefreshRole.BESIDE
-        return RefreshRole.MOVED if is_redirect else RefreshRole.LINK
 
 
 _REFRESH_TIME = re.compile(rf"[{BLANK}]*([0-9]*)([0-9.]*)")
