@@ -393,10 +393,6 @@ class Frontier:
         page = self._revisits.finished(node)
         return 0 if page is None or page.visits is None else page.visits.last
 
-    def extend_leases(self, now: float) -> None:
-        """Give all leases the deadline they would have if granted at *now*. O(leases)."""
-        self._leases.extend(now)
-
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """End a lease: the end and the links of its page in one batch. See `Leases.release`."""
         return self._leases.release(lease, outcome, now)

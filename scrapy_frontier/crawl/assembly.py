@@ -28,7 +28,7 @@ from . import directory as jobdirs
 from . import scrapy_internals
 from .callback_requests import CallbackOutput, RequestPath
 from .choose_scorer import make_scorer
-from .clock import SuspendDetector, boot_time, never_back, steady_clock
+from .clock import steady_clock
 from .directory import SYNC_INTERVAL, Upkeep, open_store
 from .dupefilters import DupeFilter
 from .enqueue import RequestEnqueuer
@@ -135,8 +135,8 @@ class Crawl:
         self.reporter = reporter
         self.is_paused = False  # by the operator: nothing is handed out
         settings = self.settings = FrontierSettings(crawler.settings)
-        clock = settings.clock
-        self.clock = steady_clock() if clock is None else never_back(clock, time_of(clock))
+        self.clock = settings.clock or steady_clock()
+        time_of(self.clock)
         self.identities = Identities(crawler.request_fingerprinter)
         self.keeps_links = settings.links != "none" and scrapy_internals.has_middleware(
             crawler, SPIDER_MIDDLEWARE
@@ -228,8 +228,6 @@ class Crawl:
         )
         self.politeness_keys = self.enqueuer.politeness_keys
         self.df = self._dupefilter.for_spiders(identities, frontier, self.enqueuer.without_session)
-        timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
-        self.suspend_detector = SuspendDetector(frontier, clock, boot_time, timeout)
         self._make_parts_for_links()
         self._make_parts_for_sites()
         self.revisits = VisitReporter(crawler, frontier, reporter)

@@ -5,7 +5,6 @@ A request is finished exactly when it leaves the engine's set of requests in pro
 
 from __future__ import annotations
 
-from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
 
     from .assembly import Crawl
 
-# Seconds without a page from the network, after which callbacks may be waiting; on the network, after which
-# a page is awaited no longer; without an end, after which the limit of pages under way doubles.
-HELD_UP, SLOW_PAGE, NO_END = 0.1, 1.0, 5.0
+NO_END = 5.0  # seconds without an end, after which the limit of pages under way doubles
 COUNT_INTERVAL = 0.1  # seconds, of `Reporter.report_requests`
 
 
@@ -50,8 +47,6 @@ class Watch:
         self._failed = failed
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
         self._ended_at = 0.0  # when the last request ended
-        self._looked = 0.0  # when a response came last, or callbacks were last seen to compute
-        self._computed = 0.0  # seconds of the processor until then
         self._counted = 0.0  # when the number of requests was reported last
         self._is_closed = False
         self._was_stopped = False  # by a callback that closed the spider
@@ -73,37 +68,16 @@ class Watch:
 
     def is_held_up(self, now: float, places: int) -> bool:
         """Whether the pages under way wait in callbacks and pipelines, perhaps for a page that is queued, so
-        that more than *places* may be handed out. The engine is woken when this may become true.
-
-        False within `HELD_UP` seconds of a response, while a request is on the network for less than
-        `SLOW_PAGE`, and while callbacks compute: they will finish. At most twice as many as *places* are
-        under way then, and twice as many again for each `NO_END` seconds in which none ended.
-        O(requests under way).
+        that more than *places* may be handed out: twice as many, and twice as many again, for each `NO_END`
+        seconds in which none ended. The engine is woken when this may become true. O(requests under way).
         """
-        until = self._looked + HELD_UP
-        if until <= now:
-            under_way = self._active_requests.values()
-            since = max(self._ended_at, min((each.lease.leased_at for each in under_way), default=now))
-            spans = max(int((now - since) / NO_END), 0)
-            if len(under_way) >= places << min(spans + 1, 20):
-                until = since + (spans + 1) * NO_END
-            elif not spans and self._computes(now):
-                until = now + HELD_UP
-            else:
-                sent = (each.lease.leased_at for each in under_way if not each.has_landed)
-                until = max(sent, default=0.0) + SLOW_PAGE
-        if until > now:
-            self._crawl.engine_timer.set(until, now)
-        return until <= now
-
-    def _computes(self, now: float) -> bool:
-        """Whether callbacks have used an eighth of the time since this was asked last, or a response came: on
-        a busy machine a thread that never waits may get no more."""
-        since, computed = now - self._looked, thread_time() - self._computed
-        if 8 * computed <= since:
-            return False
-        self._looked, self._computed = now, thread_time()
-        return True
+        under_way = self._active_requests.values()
+        since = max(self._ended_at, min((each.lease.leased_at for each in under_way), default=now))
+        spans = max(int((now - since) / NO_END), 0)
+        if len(under_way) < places << min(spans, 20):
+            return True
+        self._crawl.engine_timer.set(since + (spans + 1) * NO_END, now)
+        return False
 
     def sweep(self) -> None:
         """Ends requests that left the engine unseen. O(requests under way)."""
@@ -155,7 +129,6 @@ class Watch:
 
     def _on_response(self, active: ActiveRequest, result: Any, has_answered: bool) -> None:
         frontier, lease, now = self._frontier, active.lease, self._clock()
-        self._looked, self._computed = now, thread_time()
         if now >= self._counted + COUNT_INTERVAL:
             self._counted = now
             self._crawl.reporter.report_requests(self._crawler.stats)

@@ -125,11 +125,6 @@ class ActiveRequest:
         return self.lease.given_up is not None and not self.request.meta.get("proxy")
 
     @property
-    def has_landed(self) -> bool:
-        """Whether the downloader and its middlewares have finished with it."""
-        return self.is_fetched or self.error is not None or self.follow_up is not None
-
-    @property
     def is_forced(self) -> bool:
         """Whether the request wants its page unconditionally, and its callback called."""
         return is_forced(self.request.meta, self.lease.page)

@@ -230,7 +230,6 @@ class FrontierScheduler(BaseScheduler):
         self._show_progress(crawl)
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)
-        crawl.suspend_detector.look()
 
     def _serve(self, crawl: Crawl) -> None:
         """Has a server answer commands and show the crawl, if it is wanted and there is an asyncio loop."""
@@ -281,8 +280,6 @@ class FrontierScheduler(BaseScheduler):
         frontier, now = crawl.frontier, crawl.clock()
         if len(crawl.active_requests) >= self._most and not self._watch.is_held_up(now, self._most):
             return None
-        if now >= crawl.suspend_detector.next:
-            crawl.suspend_detector.look()
         if self._last:
             return self._hand_out_last(self._last.pop(), crawl)
         for _ in range(_MOST_PASSED_OVER):
@@ -405,7 +402,6 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None:
             return
         try:
-            crawl.suspend_detector.look()
             self._watch.sweep()
             if not self._sleeps(crawl):
                 self._report(crawl)

@@ -16,7 +16,6 @@ from ..core.parse.urls import origin_of
 from ..core.store.records import LONGEST_ASKED
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component, Crawl
-from ..crawl.clock import MEANWHILE
 from ..crawl.host_trouble import (
     CACHED,
     OWN_PAUSE,
@@ -106,8 +105,6 @@ class CooldownMiddleware(Component):
             back = self._hold(crawl, request, fault, exception)
         elif trouble is None:
             return None
-        elif crawl.suspend_detector.overlapped_suspend(None if lease is None else lease.leased_at):
-            back = postponed(active, request, reasons.NOT_SENT(cause=MEANWHILE))
         else:
             back = self._rest(crawl, request, trouble._replace(is_silent=True, failure=exception))
         if back is None or request.meta.get("dont_retry"):

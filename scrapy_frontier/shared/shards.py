@@ -406,11 +406,6 @@ class Shards:
         frontier = self._of_lease(lease)
         return 0 if frontier is None else frontier.identify(lease, fingerprint)
 
-    def extend_leases(self, now: float) -> None:
-        """As `Frontier.extend_leases`."""
-        for frontier in self._frontiers:
-            frontier.extend_leases(now)
-
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """As `Frontier.release`; the links of its page to other shards are posted with its end."""
         held, frontier = self._held.pop(lease, {}), self._of_lease(lease)

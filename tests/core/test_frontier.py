@@ -366,19 +366,6 @@ def test_a_lease_past_its_deadline_is_taken_back(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_leases_that_are_out_can_be_made_to_last_as_if_granted_now(tmp_path: Path) -> None:
-    frontier = start(tmp_path, lease_timeout=60.0, default_politeness=Politeness(0.0, 2))
-    frontier.discover([page("one"), page("two")], NOW)
-    first, second = take(frontier), take(frontier, NOW + 1)
-
-    frontier.extend_leases(NOW + 300)
-
-    assert first.deadline == second.deadline == NOW + 360
-    assert frontier.lease(NOW + 359) is None
-    assert {take(frontier, NOW + 360).page_id, take(frontier, NOW + 360).page_id} == {0, 1}
-    frontier.close()
-
-
 # -- pages whose request only one process has -----------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -280,33 +279,6 @@ def test_six_pages_at_a_delay_need_no_heartbeat(web: Web, run: Callable[..., Cra
     assert len(web.visits) == 6
     assert min(web.gaps()) >= 0.6 - TOLERANCE
     assert median(web.gaps()) < 3
-
-
-class SetBackSpider(Spider):
-    """Its clock is set back by an hour at the third page."""
-
-    name = "set back"
-    custom_settings = {"FRONTIER_CLOCK": f"{__name__}.set_back"}
-    pages = 0
-
-    def parse(self, response: Response) -> None:
-        SetBackSpider.pages += 1
-
-
-def set_back() -> float:
-    return time.time() - 3600 * (SetBackSpider.pages >= 3)
-
-
-def test_a_clock_that_is_set_back_stops_nobody(web: Web, run: Callable[..., Crawl]) -> None:
-    """Else every host waits for an hour, and so does the timer that wakes the crawl."""
-    urls = [web.url(f"/{number}", number % 2) for number in range(12)]
-    crawl = run(SetBackSpider, {"DOWNLOAD_DELAY": 0.3}, start_urls=urls)
-    assert crawl.reason == "finished"
-    assert len(web.visits) == 12
-    assert min(*web.gaps(0), *web.gaps(1)) > 0.3 - TOLERANCE
-    assert re.findall("WARNING: (FRONTIER_CLOCK.*)", crawl.log) == [
-        "FRONTIER_CLOCK went back by 60 min: the crawl goes on as if it had not; mend it (said once)"
-    ]
 
 
 RAW = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx"  # in one packet

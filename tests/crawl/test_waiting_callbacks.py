@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +61,6 @@ class LookUpSpider(Spider):
         self.prices.set()
 
 
-class SlowPipeline:
-    async def process_item(self, item: Any) -> Any:
-        await asyncio.sleep(2)
-        return item
-
-
 class OneAtATime:
     """As a pipeline with a lock, or the rate of an API."""
 
@@ -85,18 +78,6 @@ class SlowSpider(Spider):
 
     def parse(self, response: Response) -> Any:
         yield {"url": response.url}
-
-
-class BusySpider(Spider):
-    """Computes long, and waits for nothing."""
-
-    name = "busy"
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        for _ in range(3):
-            time.sleep(0.02)
-            await asyncio.sleep(0)
-        yield {"most": len(self.crawler.engine._slot.inprogress)}  # type: ignore[union-attr]
 
 
 def urls_of(web: Web, number: int) -> list[str]:
@@ -133,14 +114,6 @@ def test_no_slow_page_holds_them_up(way: str, run: Callable[..., Crawl], web: We
     assert begun["/token"] - begun["/slow"] < 15
 
 
-def test_pages_are_fetched_while_pipelines_wait(run: Callable[..., Crawl], web: Web) -> None:
-    settings = {"CONCURRENT_REQUESTS": 2, "ITEM_PIPELINES": {"test_waiting_callbacks.SlowPipeline": 1}}
-    crawl = run(SlowSpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 8))
-    assert crawl.stats["item_scraped_count"] == 8
-    seconds = [visit.begin for visit in web.visits if visit.path != "/robots.txt"]
-    assert seconds[7] - seconds[0] < 3 * 2  # two by two it takes four times two seconds
-
-
 def test_pages_wait_for_a_pipeline_that_gets_on_twice_as_many_at_most(
     start: Callable[..., Crawl], run: Callable[..., Crawl], web: Web
 ) -> None:
@@ -155,11 +128,3 @@ def test_pages_wait_for_a_pipeline_that_gets_on_twice_as_many_at_most(
     assert max(asked.values()) <= 2
     assert sum(asked[f"/{number}"] == 2 for number in range(60)) <= 2 * 3
     assert crawl.stats["frontier/pages/done"] == 60
-
-
-def test_callbacks_that_compute_take_no_further_places(run: Callable[..., Crawl], web: Web) -> None:
-    settings = {"CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "DEBUG"}
-    crawl = run(BusySpider, WAYS["add-on"] | settings, start_urls=urls_of(web, 40))
-    assert crawl.stats["item_scraped_count"] == 40
-    assert "'most': 4" in crawl.log
-    assert "'most': 8" not in crawl.log

@@ -102,11 +102,6 @@ class Leases:
         first = next(iter(self._out.values()), None)
         return None if first is None else first.deadline
 
-    def extend(self, now: float) -> None:
-        """Give all leases the deadline they would have if granted at *now*; O(leases)."""
-        for lease in self._out.values():
-            lease.deadline = now + self._timeout
-
     def touch_hosts(self) -> None:
         """Have the next batch hold the rows of the hosts of all leases, at the end of a run."""
         for lease in self._out.values():
