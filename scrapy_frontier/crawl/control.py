@@ -248,7 +248,7 @@ class RunningFrontier(FrontierEdits):
             crawl.frontier if shard is None else shard,
             crawl.settings,
             identities,
-            crawl.politeness_keys.of,
+            crawl.politeness_key_of,
             lambda page: fingerprint_of(page, identities, codec),
             crawl.clock,
         )

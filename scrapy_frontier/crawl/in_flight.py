@@ -425,18 +425,15 @@ def forget_redirects(request: Request) -> None:
             request.meta.pop(name, None)
 
 
-def postpone(
-    active: ActiveRequest, request: Request, reason: str, seconds: float = 0.0, host: str = ""
-) -> Request:
+def postpone(active: ActiveRequest, request: Request, reason: str, seconds: float = 0.0) -> Request:
     """Returns a copy of *request*, that of *active*, which a middleware hands to the engine so that the page
-    goes back to its place in the queue without a visit: not handed out again before so many *seconds*, and in
-    the queue of *host* if that is another."""
+    goes back to its place in the queue without a visit: not handed out again before so many *seconds*."""
     back = copied(request)
     back.dont_filter = True
     if active.has_automatic_slot:
         back.meta.pop(SLOT, None)
     active.postponed = back
-    active.postponed_outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds, host=host)
+    active.postponed_outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds)
     return back
 
 
