@@ -487,13 +487,6 @@ class Frontier:
         self._leases.is_ending = True
         return None
 
-    def last_lease(self, page_id: PageId, now: float) -> Lease | None:
-        """Return a lease at the end of the crawl for a page that no other run can fetch; else None."""
-        self.commit()
-        page = self._batch.read_page(page_id)
-        is_queued = page is not None and page.state is State.QUEUED
-        return self._leases.last_lease(page, page_id, now) if page is not None and is_queued else None
-
     def end_run(self) -> None:
         """Commit, and mark the end as clean; nothing but `close` may follow. Leases that are out stay queued.
         Raises `FrontierUnwritable`."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
@@ -39,10 +39,8 @@ def record_cooldown(crawler: Crawler, frontier: Frontier, host: str, trouble: Tr
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 CACHED = "cached"  # flag of a response from Scrapy's HTTP cache
-OWN_PAUSE = 10.0  # seconds after a fault of this machine until a host is asked again
-_FEWER = "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"
-_BIND = "set DOWNLOAD_BIND_ADDRESS, or bindaddress in the meta of requests, to an address of this machine"
-_OWN = {errno.EMFILE: _FEWER, errno.ENFILE: _FEWER, errno.EADDRNOTAVAIL: _BIND}
+# What this machine lacks. A network that is down is none of these: it may be the host's as well.
+_OWN = frozenset((errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL))
 
 # By the names of the classes: Scrapy's own, and those of Twisted that other handlers let through.
 _NAMES = {
@@ -110,23 +108,13 @@ def forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-class OwnFault(NamedTuple):
-    """Why this machine could not send a request: the ``cause``, in words of the operating system, and the
-    ``remedy``."""
-
-    cause: str
-    remedy: str
-
-
-def own_fault(error: BaseException | None) -> OwnFault | None:
-    """Returns the fault of this machine that *error* shows, None if it shows none. A network that is down is
-    none: it may be the host's as well.
-    """
+def _own_fault(error: BaseException | None) -> Trouble | None:
+    """Returns the trouble that is no fault of the host: *error* names a resource that this machine lacks."""
     while error is not None:
         number = getattr(error, "osError", None) or getattr(error, "errno", None)  # Twisted's, or Python's
         # An address without a route bears the same number.
         if number in _OWN and (number != errno.EADDRNOTAVAIL or "bind" in str(error)):
-            return OwnFault(os.strerror(number), _OWN[number])
+            return Trouble(reasons.NOT_SENT(cause=os.strerror(number)))
         error = error.__cause__
     return None
 
@@ -137,6 +125,8 @@ def trouble_of(error: BaseException) -> Trouble | None:
     Broken headers, a body cut short and a wrong TLS certificate are none: the host answered, and a rest does
     not help.
     """
+    if (own := _own_fault(error)) is not None:
+        return own
     if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
         return None
     found = (_TROUBLES.get(kind.__name__) for kind in type(error).__mro__)

@@ -18,9 +18,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser
-from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.misc import load_object
 from scrapy.utils.python import to_unicode
 from twisted.internet.defer import Deferred, DeferredSemaphore
 
@@ -36,12 +34,8 @@ from ..core.store.records import Verdict
 from . import scrapy_internals
 from .host_trouble import (
     CACHED,
-    OWN_PAUSE,
     REASON,
     error_of,
-    first_line,
-    forget_frames,
-    own_fault,
     pause_in,
     record_cooldown,
 )
@@ -82,22 +76,17 @@ class Site(NamedTuple):
     """What holds for the pages of one origin (scheme://host:port), for one user agent."""
 
     origin: str
-    agent: str
     status: RobotsStatus
-    parser: RobotParser | None  # of the project's choice; it then says what is allowed
     size: int  # bytes of the file
     failure: object  # with which it could not be fetched in this run
 
     def allows(self, url: str) -> bool:
-        """Return whether *url* may be fetched, by the project's parser or our rules."""
-        if self.parser is not None:
-            return self.parser.allowed(url, self.agent)
+        """Return whether *url* may be fetched."""
         return self.status.rules.allowed(url)
 
     def why(self, url: str) -> str:
         """Return what forbids *url*, for its record: the line of the file."""
-        rule = "says ROBOTSTXT_PARSER" if self.parser is not None else self.status.rules.where(url)
-        return reasons.FORBIDDEN(origin=self.origin, rule=rule)
+        return reasons.FORBIDDEN(origin=self.origin, rule=self.status.rules.where(url))
 
     @property
     def trouble(self) -> Trouble:
@@ -200,9 +189,6 @@ class KnownSites:
     listed: Callable[[str, tuple[str, ...]], None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        settings = self.crawler.settings
-        is_own = (settings.getpriority("ROBOTSTXT_PARSER") or 0) > SETTINGS_PRIORITIES["default"]
-        self._parser = load_object(settings["ROBOTSTXT_PARSER"]) if is_own else None
         self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
 
     def known(self, origin: str, agent: str) -> Site | None:
@@ -240,8 +226,7 @@ class KnownSites:
     ) -> Site:
         """Keep in memory what a *copy* says (*status*, by `read`), and tell its sitemaps. *failure* kept it
         from being fetched."""
-        parser = self._parser.from_crawler(self.crawler, copy.body) if copy.body and self._parser else None
-        site = Site(origin, agent, status, parser, len(copy.body), failure)
+        site = Site(origin, status, len(copy.body), failure)
         self._sites.keep((origin, agent), site)
         if self.listed is not None and not copy.failures:
             self.listed(origin, status.rules.sitemaps)
@@ -249,7 +234,7 @@ class KnownSites:
 
     async def send_parsed(self, body: bytes, request: Request) -> None:
         """Send Scrapy's signal for a file just fetched, and the request that asked for it first."""
-        parser = (self._parser or RulesParser).from_crawler(self.crawler, body)
+        parser = RulesParser.from_crawler(self.crawler, body)
         parsed = {"signal": signals.robots_parsed, "robotparser": parser, "request": request}
         await self.crawler.signals.send_catch_log_async(**parsed)
 
@@ -284,7 +269,7 @@ class RobotsFetch:
 
     ``held`` are hosts that the frontier holds until it has ended, ``waiting`` what requests under way wait
     for. ``was_left``: nothing was learnt, for its host has to be left alone, a public page led into a private
-    network, or this machine could not send the request (``not_sent`` says why).
+    network.
     """
 
     origin: str
@@ -293,7 +278,6 @@ class RobotsFetch:
     held: set[str] = field(default_factory=set)
     waiting: list[Deferred[None]] = field(default_factory=list)
     failure: Exception | None = None
-    not_sent: Trouble | None = None
     was_left: bool = False
 
     async def wait(self) -> None:
@@ -377,17 +361,15 @@ class RobotsFetcher:
     async def _fetch(self, fetch: RobotsFetch, before: RobotsCopy | None) -> RobotsCopy | None:
         """Return what is known of the file from now on, given what was known *before*; None if nothing was
         asked."""
-        answer = await self._ask(fetch, before)
+        answer = await self._ask(fetch, before is not None)
         if answer is None or self.is_closed:
             return None
         # Requests under way have no queue to wait in, and a temporary frontier has no next run.
         is_urgent = bool(fetch.waiting) or self._frontier.is_temporary
         soon = self._settings.retry_times if is_urgent else 0
         copy = robots_policy.learnt(before, answer, self._clock(), soon)
-        is_replay = self._settings.replays
-        if copy.failures and (answer.is_refused or is_replay):
-            if not is_replay:
-                self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
+        if copy.failures and answer.is_refused:
+            self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
             return robots_policy.unasked(before, self._clock())
         self._frontier.keep_robots_copy(fetch.origin, copy)
         if copy.failures:
@@ -409,25 +391,24 @@ class RobotsFetcher:
         told = fetch.origin, answer.words, meanwhile, span(copy.ask_at - now)
         self._reporter.log(logging.WARNING, words, *told)
 
-    async def _ask(self, fetch: RobotsFetch, before: RobotsCopy | None) -> Answer | None:
+    async def _ask(self, fetch: RobotsFetch, is_again: bool) -> Answer | None:
         """Return the answer after at most five redirects, each by the clock of its own host (RFC 9309
         2.3.1.2); None if nothing was asked.
 
-        The file kept *before* need not be sent again (RFC 9110 13.1). Validators belong to the URL itself,
-        not to the target of a redirect. No redirect leads from a public host into a private network:
-        `PrivateNetworkMiddleware` sees to it.
+        If it *is_again*, Scrapy's HTTP cache is passed by. No redirect leads from a public host into a
+        private network: `PrivateNetworkMiddleware` sees to it.
         """
-        url, host, headers = f"{fetch.origin}/robots.txt", fetch.host, _conditions(before)
+        url, host = f"{fetch.origin}/robots.txt", fetch.host
         from_public = False
         for hop in range(MAX_REDIRECTS + 1):
             if why := await self._in_vain(fetch, host):
                 fetch.was_left = not hop
                 return Answer(None, error=f"it leads to {why}") if hop else None
-            request = self._request(fetch.page, url, host, headers)
+            request = self._request(fetch.page, url, host)
             request.page = None if hop else fetch.page
             if from_public:
                 note_led(request, Led(from_public))
-            if before is not None and not self._settings.replays:
+            if is_again:
                 request.meta["dont_cache"] = True  # Scrapy's HTTP cache would say the same again
             try:
                 response = await self._download(request, host)
@@ -440,14 +421,10 @@ class RobotsFetcher:
             if from_public := host_of(target) != host_of(url):
                 from_public = not is_from_private(sent, response)
                 host = self._politeness_key_of(target)
-            url, headers = target, {}
-        etag, modified = ("" if hop else first_line(response, name) for name in ("ETag", "Last-Modified"))
-        answer = Answer(response.status, response.body, pause_in(response, self._clock()), etag, modified)
-        return answer._replace(
-            host=host,
-            was_conditional=bool(headers),
-            by_proxy=bool((response.request or request).meta.get("proxy")),
-        )
+            url = target
+        by_proxy = bool((response.request or request).meta.get("proxy"))
+        pause = pause_in(response, self._clock())
+        return Answer(response.status, response.body, pause, host=host, by_proxy=by_proxy)
 
     async def _in_vain(self, fetch: RobotsFetch, host: str) -> str:
         """Wait until *host* may be asked, its place is taken, and one of `FETCHES_AT_ONCE` is; empty then.
@@ -475,13 +452,11 @@ class RobotsFetcher:
             for host in fetch.held - {asked}:
                 self._frontier.hold(host, now, now + min(wait, LONGEST_WAIT))
 
-    def _request(self, page: Request, url: str, host: str, headers: dict[str, str]) -> SideRequest:
+    def _request(self, page: Request, url: str, host: str) -> SideRequest:
         """Return a request by the proxy that *page* names, if any: there may be no other way to the site. One
         of the environment is for Scrapy to choose."""
         meta = {**_META, SLOT: host, "download_timeout": self._settings.robots_timeout}
-        request = SideRequest(
-            url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
-        )
+        request = SideRequest(url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, meta=meta)
         if "proxy" in page.meta and "_scheme_proxy" not in page.meta:
             request.meta["proxy"] = page.meta["proxy"]
             if "Proxy-Authorization" in page.headers:  # Scrapy has taken it out of the URL
@@ -517,16 +492,9 @@ class RobotsFetcher:
                 self._private.keep(fetch.origin, private["address"])
                 fetch.was_left = True
                 return None
-            by_cache = self._settings.has_cache and "dont_cache" not in request.meta
-            is_refused = private is None and not request.reached_network and not by_cache
+            is_refused = private is None and not request.reached_network
             return Answer(None, error=words, is_refused=is_refused)
         self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
-        fault = own_fault(error)
-        if fault is not None and self._settings.cooldown:  # `CooldownMiddleware` logs it
-            fetch.not_sent = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
-            fetch.was_left = True
-            forget_frames(error)
-            return None
         return Answer(None, error=words, failure=None if hop else error)
 
     def _let_go(self, fetch: RobotsFetch) -> None:
@@ -535,9 +503,8 @@ class RobotsFetcher:
         if self.is_closed:
             return
         now = self._clock()
-        until = 0.0 if fetch.not_sent is None else now + OWN_PAUSE  # then their first page asks again
         for host in fetch.held:
-            self._frontier.hold(host, now, until, fetch.not_sent)
+            self._frontier.hold(host, now, 0.0)
         scrapy_internals.wake(self._crawler)
 
     # What is on the wire is cut at `READ`, without an error. A Content-Length beyond ``download_maxsize``
@@ -555,14 +522,6 @@ class RobotsFetcher:
             request.bytes_read += len(data)
             if request.bytes_read >= READ:
                 raise StopDownload(fail=False)
-
-
-def _conditions(before: RobotsCopy | None) -> dict[str, str]:
-    """Return headers with which only a file that differs from the one in the copy is sent."""
-    if before is None or before.verdict is not Verdict.PARSE:
-        return {}
-    given = {"If-None-Match": before.etag, "If-Modified-Since": before.modified}
-    return {name: value for name, value in given.items() if value}
 
 
 def _target(response: Response, url: str) -> str | None:

@@ -71,8 +71,6 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue: Callable[[Request], bool] = _refuse  # while the frontier is not open
         self._left = 0  # requests that were queued when it was closed
         self.df: BaseDupeFilter | None = None  # for spiders that look at it, once the frontier was opened
-        # Pages that no other run can fetch, to be handed out at the end of the crawl
-        self._last: list[Lease] = []
         self._is_sending_idle = False
         self._sweeper: Any = None
         self._server: Any = None  # answers commands and shows the crawl while it runs
@@ -162,7 +160,7 @@ class FrontierScheduler(BaseScheduler):
             crawl.log.log_waited_for(now, end, end_wait)
             self._send_idle()
             return True
-        return self._ends_in_memory(crawl, now)
+        return False
 
     def _send_idle(self) -> None:
         """Sends `spider_idle` while the crawl waits for hosts, as the engine does when nothing is pending: a
@@ -280,8 +278,6 @@ class FrontierScheduler(BaseScheduler):
         frontier, now = crawl.frontier, crawl.clock()
         if len(crawl.active_requests) >= self._most and not self._watch.is_held_up(now, self._most):
             return None
-        if self._last:
-            return self._hand_out_last(self._last.pop(), crawl)
         for _ in range(_MOST_PASSED_OVER):
             lease = frontier.lease(now)
             if lease is None:
@@ -377,22 +373,6 @@ class FrontierScheduler(BaseScheduler):
         if active.has_automatic_slot and lease.page.host:  # a politeness key that is no host
             meta[SLOT] = AutomaticSlot(lease.host)
         return request
-
-    def _ends_in_memory(self, crawl: Crawl, now: float) -> bool:
-        """Whether there are pages that no other run can fetch: they end in this one, with an error."""
-        if not self._last:
-            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.requests.in_memory)
-            self._last = [lease for lease in leases if lease is not None]
-            if self._last:
-                words = "%d requests are in memory only: they end now"
-                self._reporter.log(logging.INFO, words, len(self._last))
-                scrapy_internals.wake(self.crawler)
-        return bool(self._last)
-
-    def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:
-        request = self._request(lease, crawl)
-        crawl.requests.ended(lease.public_id)
-        return None if request is None else self._hand_out(request, lease, crawl)
 
     # -- every few seconds --------------------------------------------------------------------------------
 

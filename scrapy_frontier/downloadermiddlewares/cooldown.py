@@ -7,22 +7,17 @@ the attempt goes its usual way.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from ..core import reasons
-from ..core.hosts.host import Trouble
 from ..core.parse.urls import origin_of
 from ..core.store.records import LONGEST_ASKED
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component, Crawl
 from ..crawl.host_trouble import (
     CACHED,
-    OWN_PAUSE,
-    OwnFault,
     error_of,
     forget_frames,
-    own_fault,
     record_cooldown,
     trouble_in,
     trouble_of,
@@ -33,6 +28,8 @@ from ..crawl.scrapy_internals import SideRequest
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
+
+    from ..core.hosts.host import Trouble
 
 
 class CooldownMiddleware(Component):
@@ -101,32 +98,13 @@ class CooldownMiddleware(Component):
             return None
         is_aside = request.meta.get("proxy") or isinstance(request, SideRequest)
         trouble = None if is_aside else trouble_of(exception)
-        if (fault := own_fault(exception)) is not None:
-            back = self._hold(crawl, request, fault, exception)
-        elif trouble is None:
+        if trouble is None:
             return None
-        else:
-            back = self._rest(crawl, request, trouble._replace(is_silent=True, failure=exception))
+        back = self._rest(crawl, request, trouble._replace(is_silent=True, failure=exception))
         if back is None or request.meta.get("dont_retry"):
             return None
         forget_frames(exception)
         self.crawler.stats.inc_value("frontier/cooldown/postponed")
-        return back
-
-    def _hold(self, crawl: Crawl, request: Request, fault: OwnFault, error: Exception) -> Request | None:
-        """Holds the host for a while, without a rest, because of a *fault* of this machine. Returns the
-        request, postponed, or None if it goes its usual way."""
-        words = "This machine cannot send requests (%s): %s; the pages wait meanwhile (said once)"
-        crawl.reporter.log_once("machine", logging.ERROR, words, fault.cause, fault.remedy)
-        active, meta = self.active_requests.get(request), request.meta
-        # A request with a wrong address of its own would meet that for ever.
-        if active is None or "bindaddress" in meta or meta.get("dont_retry"):
-            return None
-        trouble = Trouble(reasons.NOT_SENT(cause=fault.cause), failure=error)
-        back = postponed(active, request, trouble.reason)
-        if back is not None:
-            now = crawl.clock()
-            crawl.frontier.hold(active.lease.host, now, now + OWN_PAUSE, trouble)
         return back
 
     def _wants(self, request: Request, status: int) -> bool:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     """Drops what robots.txt forbids, and postpones pages of sites whose file is not known.
 
-    In place of Scrapy's, whose settings (``ROBOTSTXT_OBEY``, ``ROBOTSTXT_USER_AGENT``, ``ROBOTSTXT_PARSER``),
-    meta key ``dont_obey_robotstxt``, signal, stats and exception it keeps; beside another scheduler it is
-    Scrapy's. A page of a site whose file cannot be read stays queued; a request that has no queue (a media
-    download, say) is ignored.
+    In place of Scrapy's, whose settings (``ROBOTSTXT_OBEY``, ``ROBOTSTXT_USER_AGENT``), meta key
+    ``dont_obey_robotstxt``, signal, stats and exception it keeps; ``ROBOTSTXT_PARSER`` is not asked. Beside
+    another scheduler it is Scrapy's. A page of a site whose file cannot be read stays queued; a request that
+    has no queue (a media download, say) is ignored.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -69,4 +69,4 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             return await super().robot_parser(request)
         origin = origin_of(request.url)
         site = await self._gate.site_of(origin, request) if origin is not None else None
-        return None if site is None else site.parser or RulesParser(lambda _: site.status.rules)
+        return None if site is None else RulesParser(lambda _: site.status.rules)

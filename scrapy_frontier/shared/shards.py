@@ -418,14 +418,6 @@ class Shards:
             outcome = outcome._replace(target=outcome.target & MAX_ID if is_here else None)
         return frontier.release(lease, outcome, now)
 
-    def last_lease(self, page_id: PageId, now: float) -> Lease | None:
-        """As `Frontier.last_lease`."""
-        frontier, local = self._of_page(page_id)
-        lease = None if frontier is None else frontier.last_lease(local, now)
-        if lease is not None:
-            lease.shard = page_id >> ID_BITS
-        return lease
-
     def ends_at(self, now: float, patience: float) -> float | None:
         """None until the whole crawl is over: other processes may send links at any time."""
         return now if self.is_over else None

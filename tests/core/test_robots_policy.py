@@ -25,7 +25,7 @@ from scrapy_frontier.core.store.records import RobotsCopy, Verdict
 DAY = 86_400.0
 NOW = 1_700_000_000.0 // DAY * DAY  # a midnight
 FILE = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\n"
-OLD = learnt(None, Answer(200, FILE, etag='"one"', modified="then"), NOW - 2 * DAY)
+OLD = learnt(None, Answer(200, FILE), NOW - 2 * DAY)
 
 
 def failing(
@@ -67,14 +67,6 @@ def test_2_4_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
     found = robots_status(copy, NOW, "mybot")
     assert not found.rules.allowed("http://a.example/private/x")
     assert (found.held_until(NOW), found.delay(NOW)) == (0.0, 2.0)
-
-
-def test_a_304_renews_the_copy_and_its_age() -> None:
-    renewed = learnt(failing(3, OLD), Answer(304, was_conditional=True), NOW)
-    assert renewed == OLD._replace(status=304, fetched=NOW, ask_at=NOW + FRESH_FOR)
-    assert learnt(OLD, Answer(304, etag='"two"', was_conditional=True), NOW).etag == '"two"'
-    assert learnt(OLD, Answer(200, b""), NOW).etag == ""
-    assert learnt(None, Answer(200, FILE, etag="x" * 100_000), NOW).etag == "", "too long to keep"
 
 
 @pytest.mark.parametrize(

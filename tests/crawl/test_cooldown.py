@@ -16,16 +16,15 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import default_settings
 from server import TOLERANCE, Answer
-from twisted.internet.error import ConnectBindError, ConnectError, NoRouteError
+from twisted.internet.error import ConnectBindError, ConnectError
 
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.crawl.host_trouble import own_fault
+from scrapy_frontier.crawl.host_trouble import trouble_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conftest import Crawl
-    from scrapy.crawler import Crawler
     from server import Web
 
     from scrapy_frontier.core.store.records import Page
@@ -224,53 +223,17 @@ def test_what_this_machine_lacks_is_no_trouble_of_a_host(
     assert all_done(pages())
 
 
-class FewFilesMiddleware:
-    """This machine has no file descriptor for the request of one URL."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> FewFilesMiddleware:
-        return cls(crawler.settings["LACKING"])
-
-    def process_request(self, request: Request) -> None:
-        if request.url == self._url:
-            raise ConnectBindError(errno.EMFILE, "Too many open files")
-
-
-@pytest.mark.parametrize("asked", [0, 1], ids=["its own", "where it leads"])
-def test_nothing_is_learnt_of_a_robots_txt_that_this_machine_cannot_ask_for(
-    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], asked: int
-) -> None:
-    """Its pages wait for the machine, and the next run asks at once."""
-    web.on("/robots.txt", status=301, headers={"Location": web.url("/robots.txt", 1)})
-    few = {
-        "DOWNLOADER_MIDDLEWARES": {"test_cooldown.FewFilesMiddleware": 990},
-        "LACKING": web.url("/robots.txt", asked),
-    }
-    settings = {"ADDONS": ADDONS, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 0}
-    crawl = run(LinkSpider, {**settings, **few}, start_urls=[web.url("/")])
-    assert_closed(crawl, "finished", "Too many open files", "ulimit -n")
-    assert "waiting until this machine can send requests again); they stay queued" in crawl.log
-    assert "robots.txt of" not in crawl.log
-    assert {"frontier/robots/unreachable", "frontier/cooldown/strikes"}.isdisjoint(crawl.stats)
-    assert [(page.state, page.attempts) for page in pages().values()] == [(State.QUEUED, 0)]
-    assert run(LinkSpider, settings, start_urls=[web.url("/")]).reason == "finished"
-    assert web.paths() == [*["/robots.txt"] * asked, "/robots.txt", "/robots.txt", "/"]
-    assert all_done(pages())
-
-
 def test_what_this_machine_lacks_is_told_from_what_a_host_does() -> None:
-    """Whoever wrapped it; an address that nobody has a route to bears a number of ours."""
+    """Also if it is wrapped; an address that has no route bears the same number."""
     wrapped = Exception("download failed")
     wrapped.__cause__ = OSError(errno.ENFILE, "")
     for error in (ConnectBindError(errno.EMFILE, "Too many open files"), wrapped):
-        fault = own_fault(error)
-        assert fault is not None
-        assert "CONCURRENT_REQUESTS" in fault.remedy
-    assert own_fault(ConnectError(errno.EADDRNOTAVAIL, "Cannot assign requested address")) is None
-    assert own_fault(NoRouteError(errno.ENETUNREACH, "Network is unreachable")) is None
+        trouble = trouble_of(error)
+        assert trouble is not None
+        assert "open files" in trouble.reason
+    no_route = trouble_of(ConnectError(errno.EADDRNOTAVAIL, "Cannot assign requested address"))
+    assert no_route is not None
+    assert "this machine" not in no_route.reason
 
 
 class RotatingMiddleware:

@@ -17,7 +17,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from server import Answer
 from test_cooldown import closed_port
 
-from scrapy_frontier.core.store.keys import State, orders_key
+from scrapy_frontier.core.store.keys import orders_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import ORDERS, Orders
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.store.records import Page
 
 # Scrapy 2.14 hands on the exceptions of Twisted.
 IS_NAMED = hasattr(exceptions, "DownloadFailedError")
@@ -226,31 +225,6 @@ class ProxySpider(TellSpider):
 
 
 # -- with a directory ----------------------------------------------------------------------------------
-
-
-class LambdaSpider(TellSpider):
-    """Every other request cannot be stored, for its callback is no method."""
-
-    name = "lambda"
-
-    async def start(self) -> Any:
-        for number, url in enumerate(self.start_urls):
-            callback = self.parse if number % 2 else lambda response: self.parse(response)
-            yield Request(url, callback, errback=self.failed)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_with_a_directory_what_could_not_be_stored_ends(
-    web: Web, tell: Callable[..., list[Told]], pages: Callable[[], dict[str, Page]], way: str, tmp_path: Path
-) -> None:
-    """The next run could not make these requests: their errbacks are called; the others stay queued."""
-    web.default = Answer(500) if way == "alone" else Answer(429, headers={"Retry-After": "7000"})
-    directory = {"FRONTIER_DIR": str(tmp_path / "frontier"), "FRONTIER_END_WAIT": 5}
-    pauses = {"FIRST_BACKOFF": 7000}
-    urls = [web.url(f"/{number}") for number in range(6)]
-    (ours,) = tell(urls, {**WAYS[way], **directory, **pauses}, spider=LambdaSpider)
-    assert ours == [(url, "HTTP 500" if way == "alone" else "HTTP 429") for url in urls[::2]]
-    assert {pages()[url].state for url in urls[1::2]} == {State.QUEUED}
 
 
 def test_with_a_directory_each_kind_of_page_that_is_left_is_told(

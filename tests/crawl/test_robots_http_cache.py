@@ -85,14 +85,13 @@ def test_a_crawl_is_run_again_from_the_cache(
 def test_a_copy_that_is_a_day_old_is_asked_for_anew_past_the_cache(
     web: Web, run: Run, clock: JumpingClock, cached: dict[str, Any]
 ) -> None:
-    """With its validators, though the cache goes on having the old file."""
+    """Though the cache goes on having the old file."""
     web.on(ROBOTS, Answer(200, FILE, TAG), Answer(200, "User-agent: *\nDisallow: /open"))
     run(PagesSpider, cached, start_urls=[web.url("/")])
     clock.jump(clock() + 2 * DAY)
     for _ in range(2):
         run(PagesSpider, cached, start_urls=[web.url("/open")])
         assert web.paths() == [ROBOTS, "/", ROBOTS]
-    assert [visit.lines.get("if-none-match") for visit in web.visits if visit.path == ROBOTS] == [None, '"1"']
 
 
 HURRIED = {"FRONTIER_CLOCK": "test_robots_crawl.hurried", "FRONTIER_END_WAIT": 9000}
@@ -124,20 +123,3 @@ def test_where_the_cache_itself_asks_the_web_its_answer_costs_a_delay(
     assert crawl.stats["robotstxt/forbidden"] == 1
     assert web.paths().count(ROBOTS) == 2
     assert min(web.gaps()[2:]) >= 0.5 - TOLERANCE
-
-
-@pytest.mark.parametrize("answer", [None, Answer(503), Answer(304)], ids=["none", "503", "304"])
-def test_where_the_cache_stands_for_the_web_what_it_does_not_have_is_no_file(
-    web: Web, run: Run, cached: dict[str, Any], anew: dict[str, Any], tmp_path: Path, answer: Answer | None
-) -> None:
-    """As with Scrapy's own middleware; but a run that asks the web learns the file."""
-    web.on(ROBOTS, *filter(None, (answer, Answer(200, FILE))))
-    robots_too = {**cached, **STOCK, "ROBOTSTXT_OBEY": answer is not None, "RETRY_ENABLED": False}
-    run(PagesSpider, robots_too, start_urls=[web.url("/a")])
-    before = len(web.visits)
-    crawl = run(PagesSpider, {**anew, "HTTPCACHE_IGNORE_MISSING": True}, start_urls=[web.url("/a")])
-    assert crawl.stats["httpcache/hit"] == 1 + (answer is not None)
-    assert states(tmp_path) == {"/a": State.DONE}
-    assert len(web.visits) == before
-    run(PagesSpider, {**anew, **HURRIED}, start_urls=[web.url("/private")])
-    assert web.paths()[before:] == [ROBOTS]

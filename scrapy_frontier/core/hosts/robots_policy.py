@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .. import reasons
 from ..parse.headers import TOO_BUSY
 from ..parse.robots_txt import Rules, counted_part, parse
-from ..store.records import LONGEST_VALIDATOR, RobotsCopy, Verdict
+from ..store.records import RobotsCopy, Verdict
 from .host import FOREVER, Trouble
 
 MAX_REDIRECTS = 5  # hops to follow before the file counts as unavailable (RFC 9309 2.3.1.2)
@@ -29,12 +29,9 @@ class Answer(NamedTuple):
     status: int | None  # None: there was none
     body: bytes = b""
     retry_after: float = 0.0  # seconds
-    etag: str = ""
-    modified: str = ""
     error: str = ""  # why there was no answer
     host: str = ""  # the politeness key that it came from
     failure: Exception | None = None  # what was raised, by the site itself or by this machine
-    was_conditional: bool = False  # the request had validators
     by_proxy: bool = False
     is_refused: bool = False  # the project's middlewares refused the request
 
@@ -50,8 +47,7 @@ def verdict(status: int | None, by_proxy: bool = False) -> Verdict:
     2xx is a file, 4xx is none, 5xx and network errors are "unreachable" (RFC 9309 2.3.1). 429 counts as
     unreachable, as with Google: the RFC is silent and the host has just asked for less. So does 407, which
     only a proxy sends, and what a proxy may refuse by itself (401, 403). A 3xx is left over after
-    `MAX_REDIRECTS` hops or without a usable Location: no file. A 304 says only that a copy still holds, see
-    `learnt`.
+    `MAX_REDIRECTS` hops or without a usable Location: no file. A 304, which nobody asked for, is no answer.
     """
     if status is None or status in (304, 407, 429) or (by_proxy and status in (401, 403)):
         return Verdict.POSTPONE
@@ -63,20 +59,14 @@ def verdict(status: int | None, by_proxy: bool = False) -> Verdict:
 def learnt(before: RobotsCopy | None, answer: Answer, now: float, soon: int = 0) -> RobotsCopy:
     """Return what is known after an *answer*, given what was known *before*.
 
-    A 304 to a conditional request says that the copy holds (RFC 9110 15.4.5), and its age starts anew. An
-    answer that says nothing leaves the old copy as it is; the pause until the next request doubles, and a
+    An answer that says nothing leaves the old copy as it is; the pause until the next request doubles, and a
     longer ``retry_after`` wins, up to a day. The first *soon* pauses are of seconds, unless an old copy
     serves, or the site asks for less (429) and does not say for how long.
     """
     status, meaning = answer.status, verdict(answer.status, answer.by_proxy)
-    given = answer.etag, answer.modified
-    etag, modified = (text if len(text) <= LONGEST_VALIDATOR else "" for text in given)
-    if status == 304 and answer.was_conditional and before is not None and before.verdict is Verdict.PARSE:
-        validators = etag or before.etag, modified or before.modified
-        return RobotsCopy(Verdict.PARSE, 304, now, now + FRESH_FOR, 0.0, 0, before.body, *validators)
     if meaning is Verdict.PARSE:
         body = counted_part(answer.body)
-        return RobotsCopy(meaning, status or 0, now, now + FRESH_FOR, 0.0, 0, body, etag, modified)
+        return RobotsCopy(meaning, status or 0, now, now + FRESH_FOR, 0.0, 0, body)
     if meaning is Verdict.ALLOW_ALL:
         return RobotsCopy(meaning, status or 0, now, now + FRESH_FOR)
     before = before or RobotsCopy()

@@ -26,7 +26,6 @@ from .. import reasons
 from ..errors import span
 from ..parse.headers import TOO_BUSY, retry_after
 from ..parse.urls import origin_of
-from ..reasons import NOT_SENT
 from ..store import keys, records
 from ..store.records import COOLDOWN, LONGEST_ASKED, Cooldown
 from .host import FOREVER, NO_SITES, GivenUpOrigin, Host, Trouble, deciding
@@ -318,8 +317,6 @@ def _what_shuts(host: Host, now: float) -> tuple[str, Trouble]:
         )
     if until and host.held_until == until:
         trouble = host.held_for or Trouble(reasons.PAUSE_TOO_LONG())
-        if NOT_SENT.read(trouble.reason) is not None:
-            return "waiting until this machine can send requests again", trouble
         return "waiting for robots.txt or the hours it names", trouble
     if until:
         return _PAUSE, Trouble(reasons.DELAY(source=asked.source, span=span(asked.seconds)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .. import reasons
 from ..errors import UnreadableRow
-from ..hosts.trouble import trouble_at_the_end, why_given_up
+from ..hosts.trouble import why_given_up
 from ..revisits.policy import read
 from ..store import keys, queue_keys, records
 from ..store.keys import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
@@ -182,17 +182,6 @@ class Leases:
         if host.given_up:
             lease.given_up = why_given_up(host, page, now)
         self._out[lease.id] = lease
-        return lease
-
-    def last_lease(self, page: Page, page_id: PageId, now: float) -> Lease:
-        """Return a lease at the end of the crawl for a queued page whose request no other run can make.
-
-        It is not counted as out: the queue row stays, and nothing has to release it.
-        """
-        host = self._hosts.of_page(page)
-        lease = self._lease_of(page_id, page, host, now, is_on_wire=False)
-        lease.given_up = trouble_at_the_end(host, page, now)
-        lease.is_last = lease.is_last_attempt = True
         return lease
 
     def _lease_of(

@@ -785,15 +785,13 @@ class Verdict(IntEnum):
     POSTPONE = 2  # unknown: ask again, fetch nothing
 
 
-LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; a longer one is not sent back
 _LARGEST_BODY = 2_048_000  # bytes of robots.txt, unpacked: four times what a crawl keeps
 
 
 class RobotsCopy(NamedTuple):
     """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
     ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
-    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds.
-    ``etag`` and ``modified`` are the validators of the file, as the site wrote them."""
+    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds."""
 
     verdict: Verdict = Verdict.POSTPONE
     status: int = 0
@@ -802,8 +800,6 @@ class RobotsCopy(NamedTuple):
     failing_since: float = 0.0
     failures: int = 0
     body: bytes = b""
-    etag: str = ""
-    modified: str = ""
 
 
 def _robots_copy(number: int, *fields: Any) -> RobotsCopy:
@@ -821,7 +817,7 @@ def _fields_of_copy(copy: RobotsCopy) -> RobotsCopy:
     return copy._replace(body=zlib.compress(copy.body) if copy.body else b"")
 
 
-ROBOTS = Row("robots", "BHdddIbtt", _robots_copy, _fields_of_copy)
+ROBOTS = Row("robots", "BHdddIb", _robots_copy, _fields_of_copy)
 
 
 class SiteSitemaps(NamedTuple):
