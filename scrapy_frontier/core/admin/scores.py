@@ -2,14 +2,14 @@
 
 `scores` reads or computes the scores of all pages: about 1 for an average page, an array over page ids.
 `upcoming` plays a crawl over virtual time; responses count as immediate, so its times are the earliest
-possible. It takes about a kilobyte a host.
+possible. It takes about a kilobyte a host, and half of one for each page that waits for a retry.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -165,63 +165,42 @@ def _sort_keys(store: Store, host: str) -> Iterator[bytes]:
             cursor = some[-1]
 
 
-if TYPE_CHECKING:
-    # A heap: whether the page is due, its sort key, and what yields the next one of the same queue.
-    Heads = list[tuple[bool, bytes, Iterator[bytes]]]
-
-
-def _put_next(heads: Heads, rest: Iterator[bytes]) -> None:
-    if (sort_key := next(rest, None)) is not None:
-        heappush(heads, (queue_keys.is_due_key(sort_key), sort_key, rest))
-
-
-def _score(heads: Heads) -> tuple[bool, bytes]:
-    """Returns whether the best page is due, then its priority and score, as keys of a queue order them."""
-    return heads[0][0], heads[0][1][: queue_keys.SCORE_BYTES]
-
-
 def upcoming(store: Store, now: float, pause_of: PauseOf, only: str | None = None) -> Iterator[Turn]:
     """Yields the pages in the order in which a crawl that starts *now* hands them out; a lookup each.
 
-    The best page of the hosts that may be visited comes first, of equals that of the host that waits longest;
-    then its host waits for its delay. Pages of blocked hosts do not come. With *only* just pages of that
-    host, in whatever queue, which takes a pass over all pages.
+    The best page of the hosts that may be visited comes first; then its host waits for its delay. Pages of
+    blocked hosts do not come. With *only* just pages of that host, in whatever queue, which takes a pass over
+    all pages.
     """
     names = None if only is None else {only} | facts.queues_of(store, only)
     views: dict[str, facts.HostView] = {}
-    heads: dict[str, Heads] = {}
-    later: list[tuple[float, str]] = []  # heap: when a host with pages may be visited
-    ready: list[tuple[tuple[bool, bytes], float, str]] = []  # heap: the hosts that may be, by their best page
+    ready_at: dict[str, float] = {}
+    # When, whether it comes back, priority and score, then what tells equals apart; and what yields the next
+    # of the same queue.
+    heads: list[tuple[float, bool, bytes, int, str, bytes, Iterator[bytes]]] = []
+    numbers = count()
+
+    def put_next(name: str, when: float, rest: Iterator[bytes]) -> None:
+        if (sort_key := next(rest, None)) is not None:
+            rank = queue_keys.is_due_key(sort_key), sort_key[: queue_keys.SCORE_BYTES]
+            heappush(heads, (when, *rank, next(numbers), name, sort_key, rest))
+
     for view in facts.hosts(store, pause_of, now):
         has_pages = view.queued or view.queued_again
         if has_pages and view.blocked is None and (names is None or view.host in names):
-            views[view.host], heads[view.host] = view, []
-            _put_next(heads[view.host], _sort_keys(store, view.host))
-            if heads[view.host]:
-                heappush(later, (view.ready_at, view.host))
-    backoffs = (place for place in queue_keys.waiting_places(store) if place.host in heads)
-    backoff = next(backoffs, None)
-    ready_at = {name: view.ready_at for name, view in views.items()}
-    while later or ready or backoff:
-        while backoff is not None and (backoff.waits_until or 0.0) <= now:
-            if not heads[backoff.host]:
-                heappush(later, (ready_at[backoff.host], backoff.host))
-            _put_next(heads[backoff.host], iter([backoff.sort_key]))
-            backoff = next(backoffs, None)
-        while later and later[0][0] <= now:
-            since, name = heappop(later)
-            heappush(ready, (_score(heads[name]), since, name))
-        if not ready:
-            times = [later[0][0]] if later else []
-            now = min(times + ([backoff.waits_until or 0.0] if backoff else []), default=now)
+            views[view.host], ready_at[view.host] = view, max(view.ready_at, now)
+            put_next(view.host, ready_at[view.host], _sort_keys(store, view.host))
+    for place in queue_keys.waiting_places(store):
+        if place.host in views:
+            put_next(place.host, max(place.waits_until or 0.0, now), iter([place.sort_key]))
+    while heads:
+        when, is_due, score, number, name, sort_key, rest = heappop(heads)
+        if when < ready_at[name]:  # another page of its host came meanwhile
+            heappush(heads, (ready_at[name], is_due, score, number, name, sort_key, rest))
             continue
-        _, _, name = heappop(ready)
-        _, sort_key, rest = heappop(heads[name])
-        _put_next(heads[name], rest)
-        ready_at[name] = now + views[name].delay
-        if heads[name]:
-            heappush(later, (ready_at[name], name))
+        ready_at[name] = when + views[name].delay
+        put_next(name, ready_at[name], rest)
         page_id = queue_keys.sort_key_id(sort_key)
         page = facts.legible_page(store, page_id)
         if page is not None and (only is None or is_of_host(page, only)):
-            yield Turn(now, page_id, page)
+            yield Turn(when, page_id, page)

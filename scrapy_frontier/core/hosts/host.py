@@ -450,8 +450,3 @@ def host_of_page(page: Page) -> str:
 def is_of_host(page: Page, name: str) -> bool:
     """Whether *page* belongs to the queue of *name*, or its URL has that host, whatever its queue."""
     return name in (host_of_page(page), host_of(page.url))
-
-
-def queues_with(pages: Iterable[Page], name: str) -> set[str]:
-    """The names of the queues that those *pages* belong to whose URL has the host *name*."""
-    return {host_of_page(page) for page in pages if host_of(page.url) == name}

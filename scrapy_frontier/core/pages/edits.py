@@ -6,19 +6,20 @@ thousand at a time, so that memory stays flat and an interruption leaves a sound
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import decode_or_none
-from ..hosts.host import host_of_page, is_of_host, queues_with
+from ..hosts.host import host_of_page, is_of_host
 from ..store import keys, queue_keys, records
 from ..store.keys import State
 from ..store.records import NO_FACTS, HostRow
 from ..transitions import TABLE, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
@@ -168,14 +169,9 @@ class Edits:
         but for a page that still has the *place* that was read before.
         Raises `FrontierUnwritable`, and `UnreadableRow` if its row does not decode.
         """
-        page = self._page_index.page(page_id)
-        if page is None or page_id in self._leases.pages():
+        doomed = self._doomed(page_id, fingerprint_of, place)
+        if doomed is None:
             return False
-        if place is not None:
-            place = self._place_now(place, page_id)
-        elif page.state is State.QUEUED or page.is_due:
-            place = queue_keys.find_place(self._batch.store, page_id, host_of_page(page))
-        doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         if doomed.fingerprint is None:
             self._forget_by_index([doomed], now)
         else:
@@ -188,82 +184,69 @@ class Edits:
 
         Yields the number forgotten so far, after some milliseconds each: the crawl may go on in between. They
         are done even if it raises later. The host row stays if the host was visited, so that its delay holds
-        if it is added again. O(pages).
+        if it is added again. O(pages); memory for the queues of the host.
         """
         self._batch.commit()
-        count, names = 0, {name}
-        without_index: list[_Doomed] = []
-        store = self._batch.store
-        for number, (_, value) in enumerate(store.scan(keys.PAGE), 1):
+        store, count = self._batch.store, 0
+        names, found = {name}, array("Q")
+        for number, (key, value) in enumerate(store.scan(keys.PAGE), 1):
             page = decode_or_none(records.decode_page, value)
-            if page is not None:
-                names |= queues_with((page,), name)
+            if page is not None and is_of_host(page, name):
+                names.add(host_of_page(page))
+                found.append(keys.key_id(key))
             if not number % _AT_A_TIME:
                 yield count
-        for number, doomed in enumerate(self._pages_of(name, names, fingerprint_of, now), 1):
-            if doomed is not None and doomed.page_id not in self._leases.pages():
-                if doomed.fingerprint is None and doomed.page_id < keys.FIRST_VISIT:
-                    without_index.append(doomed)
-                else:
-                    self._forget(doomed, now)
-                    count += 1
+        places: dict[PageId, QueuePlace] = {}
+        queued = (queue_keys.queued_places(store, each) for each in sorted(names))
+        for number, place in enumerate(chain(*queued, queue_keys.waiting_places(store)), 1):
+            if place.host in names:
+                places[queue_keys.sort_key_id(place.sort_key)] = place
+            if not number % _AT_A_TIME:
+                yield count
+        without_index: list[_Doomed] = []
+        for number, page_id in enumerate(found, 1):
+            doomed = self._doomed(page_id, fingerprint_of, places.get(page_id))
+            if doomed is not None and doomed.fingerprint is None and page_id < keys.FIRST_VISIT:
+                without_index.append(doomed)
+            elif doomed is not None:
+                self._forget(doomed, now)
+                count += 1
             if not number % _AT_A_TIME:
                 self._write(now)
                 yield count
         leased = self._leases.pages()
         self._forget_by_index([doomed for doomed in without_index if doomed.page_id not in leased], now)
         self._write(now)
-        for each in names:
-            # one that was never visited is not worth keeping
-            if store.get(keys.host_key(each)) is not None and self._hosts.row_of(each) == HostRow():
-                self._batch.forget_host(each)
-                self._batch.commit()
+        self._forget_never_visited(names)
         yield count + len(without_index)
 
-    def _pages_of(
-        self, name: str, names: set[str], fingerprint_of: FingerprintOf, now: float
-    ) -> Iterator[_Doomed | None]:
-        """Yield the queued pages by their rows in the queues of *names*, then the finished ones; None for any
-        other row."""
-        store = self._batch.store
-        queued = (queue_keys.queued_places(store, each) for each in sorted(names))
-        waiting = (place for place in queue_keys.waiting_places(store) if place.host in names)
-        for place in chain(chain.from_iterable(queued), waiting):
-            page_id = queue_keys.sort_key_id(place.sort_key)
-            page = decode_or_none(self._page_index.page, page_id)
-            here = None
-            if page is not None and is_of_host(page, name):
-                here = self._place_now(place, page_id)
-            if page is None or here is None:
-                yield None
-            else:
-                yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
-        self._write(now)
-        for key, value in self._batch.store.scan(keys.PAGE):
-            page_id, page = keys.key_id(key), decode_or_none(records.decode_page, value)
-            if page is None or not is_of_host(page, name):
-                yield None
-                continue
-            page = self._batch.read_page(page_id)  # the scan shows what was there when it began
-            if page is None or page.state is State.QUEUED or not is_of_host(page, name):
-                yield None
-            else:
-                here = queue_keys.find_place(store, page_id, host_of_page(page)) if page.is_due else None
-                yield _Doomed(page_id, page, here, self._index_of(page_id, page, fingerprint_of))
+    def _forget_never_visited(self, names: Iterable[str]) -> None:
+        for name in names:
+            if (
+                self._batch.store.get(keys.host_key(name)) is not None
+                and self._hosts.row_of(name) == HostRow()
+            ):
+                self._batch.forget_host(name)
+                self._batch.commit()
 
-    def _place_now(self, place: QueuePlace, page_id: PageId) -> QueuePlace | None:
-        """Return where the page of a *place* read a while ago stands now; None if it left the queues.
-
-        Call it with nothing open.
-        """
-        is_there = self._batch.store.get(place.key) is not None
-        return place if is_there else queue_keys.find_place(self._batch.store, page_id, place.host)
-
-    def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
-        """Return the fingerprint that leads to the page; None if its record makes another one."""
+    def _doomed(
+        self, page_id: PageId, fingerprint_of: FingerprintOf, place: QueuePlace | None
+    ) -> _Doomed | None:
+        """Return what to forget of a page, which may have left the *place* that was read before; None if it
+        is leased or unknown."""
+        page, store = self._page_index.page(page_id), self._batch.store
+        if page is None or page_id in self._leases.pages():
+            return None
+        if not (page.state is State.QUEUED or page.is_due):
+            place = None
+        elif place is None or store.get(place.key) is None:
+            place = queue_keys.find_place(store, page_id, host_of_page(page))
+        # None if its record makes another request than the one that leads to it
         fingerprint = fingerprint_of(page)
-        stored = None if fingerprint is None else self._batch.store.get(keys.INDEX + fingerprint)
-        return fingerprint if stored is not None and keys.id_in(stored) == page_id else None
+        stored = None if fingerprint is None else store.get(keys.INDEX + fingerprint)
+        if stored is None or keys.id_in(stored) != page_id:
+            fingerprint = None
+        return _Doomed(page_id, page, place, fingerprint)
 
     def _forget_by_index(self, doomed: list[_Doomed], now: float) -> None:
         """Forget pages whose record no longer makes the request they were discovered by: one index scan."""
