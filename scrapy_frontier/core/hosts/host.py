@@ -255,8 +255,7 @@ class Host(KeptHost, QueueHeads):
         self.name = name
         self.prefix = queue_keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row.queued, row.done, row.failed, row.visited
-        self.deferred, self.excluded, self.answered = row.deferred, row.excluded, row.answered
-        self.queued_again = row.queued_again
+        self.deferred, self.excluded, self.queued_again = row.deferred, row.excluded, row.queued_again
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency
         self.asked = by_settings(self.delay)

@@ -398,13 +398,11 @@ _HAS_HOST, _HAS_ENDING, _IS_DEFERRED, _HAS_VISITS, _HAS_FACTS = 0x08, 0x10, 0x20
 _STATE_MASK = 0x07
 _HOST_PART = Layout("t")
 _ENDING = Layout("HIQt")  # status, changed, target + 1, reason
-_READ = Layout("?wIss")  # whether visits follow; content type, length, two validators
-_VISITS = Layout("IIIIIIffffsHBIB??")  # the other fields of `Visits`, in order
-_FACTS = Layout("Hb")  # flags, visit payload; then numbers, `>d` each, that a flag names
+_VISITS = Layout("IIIIIIffffswIHBIssB??")  # the fields of `Visits`, in order
+_FACTS = Layout("Hdddddb")  # flags, the numbers of which there are those that a flag names, visit payload
 
 _STATES = tuple(State)
 _MAX_PRIORITY = (1 << 31) - 1
-_ONCE = Visits(0, 0)[2:8]  # what a first visit has behind its times
 
 
 def encode_page(page: Page) -> bytes:
@@ -418,7 +416,7 @@ def encode_page(page: Page) -> bytes:
         tail = _facts(page.facts, page.lastmod, page.visit_payload) + tail
     if page.visits is not None:
         flags |= _HAS_VISITS
-        tail = _encode_visits(page.visits, page.changed) + tail
+        tail = _encode_visits(page.visits) + tail
     if page.changed:
         flags |= _HAS_ENDING
         target = 0 if page.target is None else page.target + 1
@@ -450,51 +448,34 @@ def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
     return _ENDING.encode((min(status, 0xFFFF), changed, target, reason))
 
 
-def _encode_visits(visits: Visits, ended: int) -> bytes:
-    is_first = visits[:8] == (ended, ended, *_ONCE) and visits[10] == NOT_BAD and not any(visits[12:])
-    document = _READ.encode((not is_first, *visits[8:10], *visits.validators))
-    if is_first:
-        return document
-    seen = (*visits[:6], *visits.history, visits.digest, *visits.bad, *visits[12:])
-    return document + _VISITS.encode(seen)
+def _encode_visits(visits: Visits) -> bytes:
+    read = visits.digest, visits.content_type, visits.length
+    kept = *visits.bad, *visits.validators, *visits[12:]
+    return _VISITS.encode((*visits[:6], *visits.history, *read, *kept))
 
 
-def _decode_visits(row: bytes, offset: int, ended: int) -> tuple[Visits, int]:
-    (is_more, content_type, length, *validators), offset = _READ.decode(row, offset)
-    about, kept = (content_type, length), Validators(*validators)
-    if not is_more:
-        return Visits(ended, ended, *_ONCE, *about, NOT_BAD, kept), offset
+def _decode_visits(row: bytes, offset: int) -> tuple[Visits, int]:
     seen, offset = _VISITS.decode(row, offset)
-    history, bad = History(*seen[6:10]), BadVisits(*seen[11:14])
-    return Visits._make((*seen[:6], history, seen[10], *about, bad, kept, *seen[14:])), offset
+    bad, validators = BadVisits(*seen[13:16]), Validators(*seen[16:18])
+    fields = *seen[:6], History(*seen[6:10]), *seen[10:13], bad, validators, *seen[18:]
+    return Visits._make(fields), offset
 
 
 @lru_cache(maxsize=256)
 def _facts(facts: RequestFacts, lastmod: int | None, visit_payload: bytes) -> bytes:
     fields = (*facts, lastmod)
     flags = sum(1 << place for place, value in enumerate(fields) if value is not None and value is not False)
-    numbers = [value for value in fields[_SWITCHES:] if value is not None]
-    return _FACTS.encode((flags, visit_payload)) + struct.pack(f">{len(numbers)}d", *numbers)
-
-
-@lru_cache(maxsize=256)
-def _fields_of_facts(flags: int) -> tuple[tuple[bool, ...], struct.Struct, tuple[bool, ...]]:
-    """The switches that are on, the layout of the numbers that are there, and which these are."""
-    is_on = tuple(bool(flags >> place & 1) for place in range(len(NO_FACTS) + 1))
-    numbers = is_on[_SWITCHES:]
-    return is_on[:_SWITCHES], struct.Struct(f">{sum(numbers)}d"), numbers
+    return _FACTS.encode((flags, *(value or 0.0 for value in fields[_SWITCHES:]), visit_payload))
 
 
 def _decode_facts(row: bytes, offset: int) -> tuple[RequestFacts, int | None, bytes, int]:
     """The facts, the ``lastmod`` and the payload of the next attempt at *offset*, and where they end."""
-    (flags, visit_payload), offset = _FACTS.decode(row, offset)
-    switches, layout, is_there = _fields_of_facts(flags)
-    given = iter(layout.unpack_from(row, offset))
-    *spans, lastmod = [next(given) if each else None for each in is_there]
-    if any(number != number for number in (*spans, lastmod)):
-        raise ValueError("a number is none")
-    last = None if lastmod is None else int(lastmod)
-    return RequestFacts(*switches, *spans), last, visit_payload, offset + layout.size
+    (flags, *numbers, visit_payload), offset = _FACTS.decode(row, offset)
+    is_there = [bool(flags >> place & 1) for place in range(_SWITCHES + len(numbers))]
+    given = zip(numbers, is_there[_SWITCHES:], strict=True)
+    *spans, lastmod = [number if each else None for number, each in given]
+    facts = RequestFacts(*is_there[:_SWITCHES], *spans)
+    return facts, None if lastmod is None else int(lastmod), visit_payload, offset
 
 
 def decode_page(row: bytes) -> Page:
@@ -512,7 +493,7 @@ def decode_page(row: bytes) -> Page:
             (status, changed, target, reason), offset = _ENDING.decode(row, offset)
         visits = None
         if flags & _HAS_VISITS:
-            visits, offset = _decode_visits(row, offset, changed)
+            visits, offset = _decode_visits(row, offset)
         facts, lastmod, visit_payload = NO_FACTS, None, b""
         if flags & _HAS_FACTS:
             facts, lastmod, visit_payload, offset = _decode_facts(row, offset)
@@ -625,15 +606,15 @@ STARTS = Row("starts", "ddd", _numbers)
 
 # -- hosts -------------------------------------------------------------------------------------------------
 
-HOST_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_again")  # of its pages
+HOST_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "queued_again")  # of its pages
 _LAST_SECOND = 1e12  # what is later is no time
 
 
 @dataclass(slots=True)
 class HostRow:
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
-    wait for room in a budget, how many of those done are excluded ones, how many of those excluded were
-    answered all the same, and how many finished pages stand in its due queue (``queued_again``)."""
+    wait for room in a budget, how many of those done were excluded before they were answered, and how many
+    finished pages stand in its due queue (``queued_again``)."""
 
     queued: int = 0
     done: int = 0
@@ -641,7 +622,6 @@ class HostRow:
     visited: float = 0.0
     deferred: int = 0
     excluded: int = 0
-    answered: int = 0
     queued_again: int = 0
 
     def count_ended(self, state: State, change: int = 1, status: int = 0) -> None:
@@ -651,15 +631,14 @@ class HostRow:
             self.failed += change
             return
         self.done += change
-        if state is EXCLUDED:
+        if state is EXCLUDED and not status:
             self.excluded += change
-            self.answered += change if status else 0
 
     @property
     def fetched(self) -> int:
         """Pages that count against a budget of pages: those that ended, but what was excluded before it was
         answered."""
-        return self.done + self.failed - self.excluded + self.answered
+        return self.done + self.failed - self.excluded
 
     @property
     def pending(self) -> int:
@@ -695,7 +674,7 @@ def _host(*numbers: Any) -> HostRow:
     return row
 
 
-HOST = Row("host", "IIIdIIII", _host, attrgetter(*HostRow.__slots__))
+HOST = Row("host", "IIIdIII", _host, attrgetter(*HostRow.__slots__))
 
 
 class Orders(NamedTuple):
