@@ -6,18 +6,16 @@ import contextlib
 import keyword
 import os
 import sys
-from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import UsageError
-from w3lib.url import safe_url_string
 
 from ..core.admin import facts
 from ..core.errors import FrontierError, UnreadableRow
-from ..core.parse.urls import clean_host, host_of
+from ..core.parse.urls import clean_host
 from .output import Output
-from .project import Project
+from .project import Project, host_in
 
 if TYPE_CHECKING:
     import argparse
@@ -124,7 +122,7 @@ def host_argument(project: Project, store: Store, text: str) -> str:
     If a function of the *project* gives politeness keys, a name stays as it is written. Raises `UsageError`
     if there is no host in it.
     """
-    written, name = clean_host(text), _host_in(text)
+    written, name = clean_host(text), host_in(text)
     if written and facts.has_queue(store, written):
         return written
     is_url = "://" in text
@@ -135,16 +133,3 @@ def host_argument(project: Project, store: Store, text: str) -> str:
     if not name:
         raise UsageError(f"{text!r} names no host: write the name of a host, as www.example.com")
     return name
-
-
-def _host_in(text: str) -> str:
-    """Returns the host in a host name, an address or a URL; empty if there is none."""
-    url = text
-    if "://" not in text:
-        bare = text.strip()
-        is_bare_address = bare.count(":") > 1 and not bare.startswith("[")
-        url = f"http://[{bare}]/" if is_bare_address else f"http://{bare}/"
-    if not text.isascii():
-        with suppress(ValueError):
-            url = safe_url_string(url)  # which writes bücher.example as xn--bcher-kva.example
-    return host_of(url)

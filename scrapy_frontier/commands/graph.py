@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import heapq
 import time
 from itertools import islice, repeat
 from pathlib import Path
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..core.frontier import PageId
+    from ..core.ranking.scorer import Floats
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
     from .call import Call
+    from .project import Part
 
 _TOP_COLUMNS = [Column("SCORE", 8, True), Column("STATE", 10), Column("URL", 0)]
 _LINK_COLUMNS = [Column("STATE", 10), Column("FLAGS", 18), Column("WEIGHT", 6, True), Column("URL", 0)]
@@ -48,7 +51,7 @@ def links(call: Call) -> int:
         _write_graph(call, Path(call.options.graph))
         return 0
     wants_in, wants_out = (bool(getattr(call.options, name)) for name in ("in", "out"))
-    with call.project.open(identified=True) as store:
+    with call.project.joined(identified=True) as [(_, store)]:
         known = find_or_fail(call, store)
         if known is None:
             return MISSING
@@ -107,18 +110,25 @@ def top(call: Call) -> None:
     def row(leader: scores.Leader) -> tuple[object, ...]:
         return f"{leader.score:.4g}", leader.page.state.name.lower(), leader.page.url
 
-    with call.project.open() as store:
-        host = call.host(store)
-        found = scores.scores(store, by, time.perf_counter)
-        leaders = islice(scores.leaders(store, found.values, host), limit_of(call, LINES))
-        call.output.listing(leaders, document, _TOP_COLUMNS, row)
-    if found.ranking is None:
+    def best(part: Part, values: Floats) -> Iterator[scores.Leader]:
+        for score, page_id, page in scores.leaders(part.store, values, call.host(part.store)):
+            yield scores.Leader(score, *part.public(page_id, page))
+
+    is_kept = by in scores.KEPT
+    with call.project.parts(call.options.host) if is_kept else call.project.joined() as parts:
+        found = [scores.scores(part.store, by, time.perf_counter) for part in parts]
+        leaders = heapq.merge(
+            *map(best, parts, (each.values for each in found)), key=lambda best: -best.score
+        )
+        call.output.listing(islice(leaders, limit_of(call, LINES)), document, _TOP_COLUMNS, row)
+    ranked = found[0]
+    if ranked.ranking is None:
         units = {"cash": "what a seed begins with", "focus": "a page that is good for certain"}
         call.output.text(f"{by}, as the crawl kept it; 1 is {units.get(by, 'an average page')}.")
     else:
         call.output.text(
-            f"{by} of {len(found.values):,} pages by {found.links:,} links, times the average: "
-            f"{found.ranking.iterations} iterations, error {found.ranking.error}, {found.seconds:.2f} s."
+            f"{by} of {len(ranked.values):,} pages by {ranked.links:,} links, times the average: "
+            f"{ranked.ranking.iterations} iterations, error {ranked.ranking.error}, {ranked.seconds:.2f} s."
         )
 
 
@@ -144,7 +154,7 @@ def _write_graph(call: Call, target: Path) -> None:
         raise UsageError(f"which format is {target.name}? Write FILE with one of {', '.join(WRITERS)}")
     beside = None if write is write_graphml else target.with_name(f"{target.name}.urls.gz")
     call.output.make_way_for(target)
-    with call.project.open() as store, replacing(target) as partial_file:
+    with call.project.joined() as [(_, store)], replacing(target) as partial_file:
         if beside is not None:
             with replacing(beside) as urls_file, gzip.open(urls_file, "wt", _LEVEL, encoding="utf-8") as out:
                 out.writelines(f"{url}\n" for url, _ in _nodes(store))

@@ -7,7 +7,7 @@ import heapq
 import re
 import sys
 from collections import Counter
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..core.store.leveldb import Store
     from ..core.store.records import Due, LastRanking, Page
     from .call import Call
-    from .project import Project
+    from .project import Part, Project
 
 LINES = 20
 MISSING = 1  # exit code for a page that is not known
@@ -54,8 +54,8 @@ _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
 
 def stats(call: Call) -> None:
     """Prints what the frontier holds, by kept counters: some lookups, however large it is."""
-    with call.project.open() as store:
-        found = facts.summary(store)
+    with call.project.parts() as parts:
+        found = facts.sum_of([facts.summary(part.store) for part in parts])
     links = "not counted: nothing was ranked"
     call.output.document({"directory": str(call.project.directory), **found._asdict()})
     call.output.fields(
@@ -75,6 +75,8 @@ def stats(call: Call) -> None:
 
 
 def _last_stop(project: Project, found: facts.Summary) -> str:
+    if project.shared is not None:
+        return project.shared.state()
     if project.running is not None:
         return f"none: it is running, in process {project.running.process}"
     return "clean" if found.is_clean else "killed, or never run"
@@ -111,8 +113,8 @@ def hosts(call: Call) -> None:
     each."""
     limit, out, now = limit_of(call, LINES), call.output, call.project.now
     totals: Counter[str] = Counter()
-    with call.project.open() as store:
-        views = facts.hosts(store, call.project.pauses(store), now)
+    with call.project.parts() as parts:
+        views = chain.from_iterable(facts.hosts(store, call.project.pauses(store), now) for _, store in parts)
         found: Iterable[facts.HostView] = _summed(views, totals)
         if limit is not None:
             found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.ok))
@@ -197,10 +199,15 @@ def queue(call: Call) -> None:
     def row(turn: scores.Turn) -> tuple[object, ...]:
         return _until(turn.when, now), turn.page.priority, turn.page.url
 
-    with project.open() as store:
-        turns = scores.upcoming(store, now, project.pauses(store), call.host(store))
-        turns = (turn for turn in turns if project.leased_at(turn.page_id) is None)
-        call.output.listing(islice(turns, limit), document, _QUEUE_COLUMNS, row)
+    def turns(part: Part) -> Iterator[scores.Turn]:
+        store = part.store
+        for when, page_id, page in scores.upcoming(store, now, project.pauses(store), call.host(store)):
+            if project.leased_at(page_id) is None:
+                yield scores.Turn(when, *part.public(page_id, page))
+
+    with project.parts(call.options.host) as parts:
+        merged = heapq.merge(*map(turns, parts), key=lambda turn: (turn.when, -turn.page.priority))
+        call.output.listing(islice(merged, limit), document, _QUEUE_COLUMNS, row)
 
 
 def _due(call: Call, limit: int | None) -> None:
@@ -212,9 +219,14 @@ def _due(call: Call, limit: int | None) -> None:
         due, page = found
         return _until(due.when, call.project.now), due.is_hub * "hub", page.url
 
-    with call.project.open() as store:
-        found = islice(facts.coming_back(store, call.host(store)), limit)
-        call.output.listing(found, document, _DUE_COLUMNS, row)
+    def coming_back(part: Part) -> Iterator[tuple[Due, Page]]:
+        for due, page in facts.coming_back(part.store, call.host(part.store)):
+            page_id, page = part.public(due.page_id, page)
+            yield due._replace(page_id=page_id), page
+
+    with call.project.parts(call.options.host) as parts:
+        merged = heapq.merge(*map(coming_back, parts), key=lambda found: found[0].when)
+        call.output.listing(islice(merged, limit), document, _DUE_COLUMNS, row)
 
 
 def _until(when: float, now: float) -> str:
@@ -229,8 +241,9 @@ def find(call: Call) -> int:
         raise UsageError("write a REGEXP, or --changed-since SPAN")
     pattern = compiled(call.arguments[0] if call.arguments else None)
     limit = limit_of(call, 0)
-    with call.project.open() as store:
-        pages = progress(facts.pages(store), "pages searched", facts.known(store))
+    with call.project.parts() as parts:
+        every = (part.public(*each) for part in parts for each in facts.pages(part.store))
+        pages = progress(every, "pages searched", sum(facts.known(store) for _, store in parts))
         found = islice(facts.matching(pages, pattern, changed_since=since), limit)
         count = call.output.listing(found, lambda each: facts.describe(*each), _FIND_COLUMNS, _find_row)
     return 0 if count else MISSING
@@ -250,7 +263,8 @@ def why(call: Call) -> int:
     Walks the queue of its host, and counts the links to it if there are no more than two million in all. Exit
     code 1 if the page is not known.
     """
-    with call.project.open(identified=True) as store:
+    with call.project.parts(call.arguments[0], identified=True) as [part]:
+        store = part.store
         known = find_or_fail(call, store, is_lenient=True)
         if known is None:
             return MISSING
@@ -263,7 +277,7 @@ def why(call: Call) -> int:
             sentence = about + explain.why_unreadable(store, page_id)
             call.output.answer({"url": url, "state": "unreadable", "why": sentence}, sentence)
             return 0
-        answer = {"why": "", **facts.describe(page_id, found), **_weight(store, page_id)}
+        answer = {"why": "", **facts.describe(*part.public(page_id, found)), **_weight(store, page_id)}
         answer |= _surroundings(call, store, page_id, found)
     answer["why"] = about + str(answer["why"])
     call.output.answer(answer, str(answer["why"]))

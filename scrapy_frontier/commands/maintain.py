@@ -16,7 +16,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import database_files
 from ..core.admin.check import KINDS, Check
-from ..core.admin.export import NO_EXPORT, BadExport, export_lines, import_lines
+from ..core.admin.export import NO_EXPORT, BadExport, export_lines, import_lines, joined_lines
 from ..core.errors import FrontierDamaged, size
 from ..core.store import keys
 from ..crawl.directory import open_store
@@ -86,16 +86,20 @@ def _examine(project: Project, repair: bool, is_salvaged: bool = False) -> _Exam
     found: Counter[str] = Counter()
     shown: list[Finding] = []
     mended = 0
-    with project.open(restore=repair) as store:
-        checking = Check(store, _fingerprint_of(project, store), project.now, repair)
-        for finding in progress(checking.run(), "things found"):
-            found[finding.kind] += 1
-            mended += finding.is_mended
-            if found[finding.kind] <= _SHOWN:
-                shown.append(finding)
-        if is_salvaged:  # last visits may be lost: the next crawl takes every host for visited just now
-            store.write({keys.CLEAN: None}, sync=True)
-    return _Examined(checking.rows, found, mended, shown)
+    rows = 0
+    with project.parts(restore=repair) as parts:
+        for n, store in parts:
+            checking = Check(store, _fingerprint_of(project, store), project.now, repair)
+            for finding in progress(checking.run(), "things found"):
+                found[finding.kind] += 1
+                mended += finding.is_mended
+                if found[finding.kind] <= _SHOWN:
+                    of_shard = f" of shard {n}" if project.shared else ""
+                    shown.append(finding._replace(subject=finding.subject + of_shard))
+            rows += checking.rows
+            if is_salvaged:  # last visits may be lost: the next crawl takes every host for visited just now
+                store.write({keys.CLEAN: None}, sync=True)
+    return _Examined(rows, found, mended, shown)
 
 
 def _fingerprint_of(project: Project, store: Store) -> FingerprintOf | None:
@@ -134,13 +138,16 @@ def export(call: Call) -> None:
     target, pages = Path(call.arguments[0]), 0
     call.output.make_way_for(target)
     with (
-        call.project.open() as store,
+        call.project.parts(call.options.host) as parts,
         replacing(target) as partial,
         CountedFile(partial, "w") as counted,
         BufferedWriter(counted) as out,
         gzip.open(out, "wt", _LEVEL, encoding="ascii") as file,
     ):
-        lines = export_lines(store, call.project.now, call.host(store))
+        store, now, shared = parts[0].store, call.project.now, call.project.shared
+        lines = export_lines(store, now, call.host(store))
+        if shared is not None and len(parts) > 1:
+            lines = joined_lines([part.store for part in parts], shared.shard_of, now)
         for line in progress(lines, "lines written"):
             file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
             pages += "page" in line
@@ -159,6 +166,7 @@ def import_(call: Call) -> int | None:
     if is_old_queue:
         return take_along(call)
     source, project = Path(call.arguments[0]), call.project
+    project.refuse_shared()
     if project.exists:
         database_files.refuse_held(project.directory, project.user)
         raise BadExport(

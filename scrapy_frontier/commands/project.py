@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+import tempfile
 import time
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -19,12 +20,15 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import inside_project
+from w3lib.url import safe_url_string
 
 from .. import addon
 from ..core.admin import database_files, facts
+from ..core.admin.export import import_lines, joined_lines
 from ..core.errors import FrontierError, FrontierLocked
 from ..core.frontier import Frontier
 from ..core.parse.urls import host_of
+from ..core.store import keys
 from ..crawl import control
 from ..crawl import directory as jobdirs
 from ..crawl.codec import Codec
@@ -33,7 +37,7 @@ from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities
 from ..crawl.log import queue_of_scrapy
 from ..crawl.politeness_key import politeness_key_by, registered_domain
-from ..live.client import NoAnswer, RunningCrawl
+from ..live.client import NoAnswer, Orders, RunningCrawl
 from ..settings import DOMAIN, FrontierSettings, function, has_our_scheduler, time_of
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from ..core.frontier import PageId
     from ..core.store.leveldb import Store
     from ..core.store.records import Page
+    from .shared_frontier import SharedFrontier
 
 _CODEC = Codec(Spider("frontier"))  # only used to rebuild requests for their fingerprints
 
@@ -63,12 +68,6 @@ _ADDON_FAILS = (
 )
 
 
-_SHARED = (
-    "; its crawl is a shared one (FRONTIER_SHARED): see `scrapy frontier shards`, or look at a copy of a "
-    "stopped process with --dir .../shards/NUMBER-COPY"
-)
-
-
 class NoFrontier(FrontierError):
     """There is no frontier in the directory; none was made there."""
 
@@ -79,6 +78,23 @@ class NoCrawl(FrontierError):
     """An order is for a running crawl, and none is running."""
 
     reason = "frontier_no_crawl"
+
+
+class Part(NamedTuple):
+    """A shard of a shared crawl, or shard 0: all of a frontier that is not shared."""
+
+    n: int
+    store: Store
+
+    @property
+    def first(self) -> PageId:
+        """The bits in an id that name the shard."""
+        return self.n << keys.ID_BITS
+
+    def public(self, page_id: PageId, page: Page) -> tuple[PageId, Page]:
+        """Returns a page with ids that name the shard."""
+        parent, target = (None if each is None else self.first | each for each in (page.parent, page.target))
+        return self.first | page_id, page._replace(parent=parent, target=target)
 
 
 class Project:
@@ -94,6 +110,7 @@ class Project:
     ) -> None:
         self.user = user
         self.running: RunningCrawl | None = None
+        self._is_named = directory is not None
         self.settings = settings.copy()
         self.spider: type[Spider] = Spider
         self._has_imported_spiders = spider is not None
@@ -108,6 +125,16 @@ class Project:
         self.frontier_settings = FrontierSettings(self.settings)
         self.directory = self._find(directory or self.frontier_settings.directory, spider)
         self.now = time_of(self.frontier_settings.clock or time.time)
+
+    @cached_property
+    def shared(self) -> SharedFrontier | None:
+        """The shared crawl of the project, which --dir leaves aside. Raises `SharedCrawlError`."""
+        if self.frontier_settings.shared is None or self._is_named:
+            return None
+        from .shared_frontier import SharedFrontier  # loads psycopg
+
+        name = getattr(self.spider, "name", None) or ""
+        return SharedFrontier(self.frontier_settings, name, self.directory, self.politeness_key_of, self.user)
 
     # -- the store -------------------------------------------------------------------------------------
 
@@ -143,20 +170,61 @@ class Project:
         return has_database(self.directory)
 
     @contextmanager
+    def parts(
+        self, of: str | None = None, identified: bool = False, restore: bool = False
+    ) -> Iterator[list[Part]]:
+        """Yields the shards of a shared crawl, copied as they are now, or that one alone that has the host
+        *of*, a host or a URL; any other frontier is one part. Raises what `open` does."""
+        if self.shared is None or restore:
+            with self.open(identified, restore=restore) as store:
+                yield [Part(0, store)]
+            return
+        scheme = self._scheme(identified)
+        which = range(self.shared.shards) if of is None else [self.shared.shard_of(host_in(of))]
+        with contextlib.ExitStack() as stack:
+            yield [Part(n, stack.enter_context(self.shared.open(n, scheme))) for n in which]
+
+    @contextmanager
+    def joined(self, identified: bool = False) -> Iterator[list[Part]]:
+        """Yields the frontier as one part, for what needs all links; of a shared crawl a new one that its
+        shards are imported into, which takes some 0.1 ms a page. Raises what `open` does."""
+        if self.shared is None:
+            with self.parts(identified=identified) as parts:
+                yield parts
+            return
+        with self.parts() as parts, tempfile.TemporaryDirectory() as directory:
+            lines = joined_lines([part.store for part in parts], self.shared.shard_of, self.now)
+            with closing(open_store(Path(directory), self.own_scheme(), user=self.user)) as store:
+                import_lines(store, lines, self.fingerprint_of, self.now)
+                yield [Part(0, store)]
+
+    def refuse_shared(self) -> None:
+        """Raises `UsageError` in a shared crawl."""
+        if self.shared is not None:
+            raise UsageError(f"{self.user} is not for a crawl of several processes (FRONTIER_SHARED)")
+
+    def _scheme(self, identified: bool) -> str:
+        """Returns the key scheme that a store must have; empty for any."""
+        scheme = self.identities.named_scheme if identified else ""
+        if identified and scheme != self.identities.scheme:
+            print(_NOTE.format(scheme), file=sys.stderr)
+        return scheme
+
+    @contextmanager
     def open(self, identified: bool = False, create: bool = False, restore: bool = False) -> Iterator[Store]:
         """Yields the store, which is closed when the block ends; a copy if a ``running`` crawl has it.
 
         *identified*: the project must identify pages as the store does. *create* makes a new store if there
-        is none; *restore* writes lost format rows anew. Raises `NoFrontier` and what `Store` raises.
+        is none; *restore* writes lost format rows anew. Raises `NoFrontier` and what `Store` raises, and
+        `UsageError` in a shared crawl, which has no one store.
         """
+        self.refuse_shared()
         if not create and not self.exists:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
-                + (_SHARED if self.frontier_settings.shared else self._what_crawls_use())
+                + self._what_crawls_use()
             )
-        scheme = self.own_scheme() if create else self.identities.named_scheme if identified else ""
-        if identified and scheme != self.identities.scheme:
-            print(_NOTE.format(scheme), file=sys.stderr)
+        scheme = self.own_scheme() if create else self._scheme(identified)
         anew = self.identities.named_scheme if restore else ""
         try:
             store = open_store(self.directory, scheme, anew, self.user)
@@ -228,10 +296,11 @@ class Project:
         return loader.load(names[0]) if len(names) == 1 else None
 
     @contextmanager
-    def edits(self, store: Store) -> Iterator[FrontierEdits | RunningCrawl]:
-        """Yields what changes the frontier: the crawl that is running, or the `frontier` in *store*."""
-        if self.running is not None:
-            yield self.running
+    def edits(self, store: Store) -> Iterator[FrontierEdits | Orders]:
+        """Yields what changes the frontier: letters to a shared crawl, the crawl that is running, or the
+        `frontier` in *store*."""
+        if (orders := self.shared or self.running) is not None:
+            yield orders
             return
         settings, key_of = self.frontier_settings, self.politeness_key_of
         with self.frontier(store) as frontier:
@@ -330,6 +399,19 @@ class Project:
     def leased_at(self, page_id: PageId) -> float | None:
         """Returns since when a ``running`` crawl fetches a page (POSIX seconds); None: it does not."""
         return None if self.running is None else self.running.under_way.get(page_id)
+
+
+def host_in(text: str) -> str:
+    """Returns the host in a host name, an address or a URL; empty if there is none."""
+    url = text
+    if "://" not in text:
+        bare = text.strip()
+        is_bare_address = bare.count(":") > 1 and not bare.startswith("[")
+        url = f"http://[{bare}]/" if is_bare_address else f"http://{bare}/"
+    if not text.isascii():
+        with contextlib.suppress(ValueError):
+            url = safe_url_string(url)  # which writes bücher.example as xn--bcher-kva.example
+    return host_of(url)
 
 
 def _run_addons(crawler: Crawler) -> None:

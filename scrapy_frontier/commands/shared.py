@@ -1,7 +1,8 @@
-"""The command that looks at a crawl of several processes: shards."""
+"""The command that shows which process of a shared crawl has what: shards."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import UsageError
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
 _COLUMNS = [
     Column("shard", 5, is_number=True),
+    Column("queued", 9, is_number=True),
+    Column("done", 9, is_number=True),
     Column("batches", 9, is_number=True),
-    Column("bytes", 13, is_number=True),
-    Column("mail", 7, is_number=True),
+    Column("bytes", 12, is_number=True),
+    Column("mail", 6, is_number=True),
     Column("idle", 4),
-    Column("owner", 40),
+    Column("owner", 0),
 ]
 
 
@@ -42,49 +45,25 @@ class _Row(NamedTuple):
             "idle": shard.idle,
             "owner": self.owner or None,
             "copy": None if shard.copy is None else str(shard.copy),
+            "totals": json.loads(shard.totals),
         }
 
     def cells(self) -> tuple[object, ...]:
         shard, owner = self.shard, self.owner or ("none" if self.shard.copy is None else "none now")
-        return shard.n, shard.sent, self.size, self.letters, "yes" if shard.idle else "", owner
+        states = json.loads(shard.totals).get("states", {})
+        counts = states.get("queued", 0), states.get("done", 0), shard.sent, self.size, self.letters
+        return shard.n, *counts, "yes" if shard.idle else "", owner
 
 
 def shards(call: Call) -> None:
-    """Prints which process has which shard, and how far the database has it."""
-    settings = call.project.frontier_settings
-    if settings.shared is None:
+    """Prints which process has which shard, what it held lately, and how far the database has it."""
+    shared = call.project.shared
+    if shared is None:
         raise UsageError("shards is for a crawl of several processes: set FRONTIER_SHARED")
-    import psycopg
-
-    from ..shared.database import Database, SharedCrawlError
-
-    try:
-        database = Database(settings.shared, settings.crawl or "")
-        database.crawl = _crawl_of(call, database)
+    with shared.asking() as database:
         rows = _rows(database)
-        run, seeded, ended = database.run_of()
-    except psycopg.Error as error:
-        words = f"cannot read the database of the shared crawl ({str(error).strip()}): check FRONTIER_SHARED"
-        raise SharedCrawlError(words) from error
-    finally:
-        database.close()
-    state = "has ended" if ended else "goes on" if seeded else "has not all its seeds yet"
-    call.output.line(f"{database.crawl}: run {run} {state}")
+    call.output.line(f"{database.crawl}: {shared.state()}")
     call.output.listing(rows, _Row.document, _COLUMNS, _Row.cells)
-
-
-def _crawl_of(call: Call, database: Database) -> str:
-    """Returns the name of the crawl: that of the settings, of the spider, or of the only one there is."""
-    name = database.crawl or (call.project.spider.name if call.options.spider else "")
-    crawls = database.crawls()
-    if not name and len(crawls) == 1:
-        return crawls[0]
-    if name not in crawls:
-        there = ", ".join(crawls) or "none"
-        raise UsageError(
-            f"which shared crawl? Write --spider NAME, or set FRONTIER_CRAWL; there are: {there}"
-        )
-    return name
 
 
 def _rows(database: Database) -> list[_Row]:

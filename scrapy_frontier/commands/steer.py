@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ..core.store.keys import State
     from ..core.store.leveldb import Store
     from ..crawl.control import FrontierEdits
-    from ..live.client import RunningCrawl
+    from ..live.client import Orders
     from .call import Call
-    from .project import Project
+    from .project import Part, Project
 
 _AT_A_TIME = 500  # pages of one call
 # How a file of URLs is read: bytes that are no UTF-8 make a line that is refused, not another URL.
@@ -39,6 +39,18 @@ class UnknownHost(FrontierError):
     ordered."""
 
     reason = "frontier_unknown_host"
+
+
+def _answer(call: Call, document: dict[str, object], text: str, order: str) -> None:
+    """Prints the answer of an order: *text* if it is done, and *order* if it was posted."""
+    if call.project.shared is not None:
+        document = {**document, "posted": True}
+        text = f"Posted: {order}. The processes of the crawl take it in, now or in the next run."
+    call.output.answer(document, text)
+
+
+def _pages(count: int) -> str:
+    return f"{count:,} page{'' if count == 1 else 's'}"
 
 
 # -- pages -------------------------------------------------------------------------------------------------
@@ -58,25 +70,35 @@ def add(call: Call) -> int:
     compiled(options.pattern)
     priority, force = options.priority or 0, bool(options.force)
     new, known, refused = 0, 0, list[str]()
-    with _open_lines(options.file) as lines, project.open(create=True) as store:
-        with project.edits(store) as edits:
-            rest = chain(urls, _urls_in(lines))
-            while some := list(islice(rest, _AT_A_TIME)):
-                added = edits.add(some, priority, options.pattern, force)
-                new, known, refused = new + added.new, known + added.known, refused + added.refused
+    with _open_lines(options.file) as lines, _adding(project) as edits:
+        rest = chain(urls, _urls_in(lines))
+        while some := list(islice(rest, _AT_A_TIME)):
+            added = edits.add(some, priority, options.pattern, force)
+            new, known, refused = new + added.new, known + added.known, refused + added.refused
         _end_second(project, force)
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
-    call.output.answer({**answer, "refused_lines": refused[:100]}, text)
+    order = f"add {_pages(new)} ({len(refused):,} refused)"
+    _answer(call, {**answer, "refused_lines": refused[:100]}, text, order)
     for line in refused[:10]:
         print(f"scrapy frontier: no URL: {line[:60]!r}", file=sys.stderr)
     return 1 if refused else 0
 
 
+@contextmanager
+def _adding(project: Project) -> Iterator[FrontierEdits | Orders]:
+    """Yields what pages are added to, a new frontier if there is none."""
+    if project.shared is not None:
+        yield project.shared
+        return
+    with project.open(create=True) as store, project.edits(store) as edits:
+        yield edits
+
+
 def _end_second(project: Project, force: bool) -> None:
     """Keeps a stopped frontier open until the second ends by which pages are forced: what a crawl visited in
     the rest of it would be forced once more by each link."""
-    if force and project.running is None:
+    if force and project.running is None and project.shared is None:
         time.sleep(int(project.now) + 1 - project.now)
 
 
@@ -102,14 +124,15 @@ def requeue(call: Call) -> None:
     ``--match``. Reads all pages."""
     project, options, count = call.project, call.options, 0
     states, pattern, force = _states(options.state or "failed"), compiled(options.match), bool(options.force)
-    with project.open() as store:
-        found = facts.matching(facts.pages(store), pattern, call.host(store), states)
-        with project.edits(store) as edits:
-            page_ids = (page_id for page_id, _ in progress(found, "pages that match"))
-            while some := list(islice(page_ids, _AT_A_TIME)):
-                count += edits.requeue(some, force)
+    with project.parts(options.host) as parts:
+        for part in parts:
+            pages = facts.matching(facts.pages(part.store), pattern, call.host(part.store), states)
+            found = (part.public(*each)[0] for each in progress(pages, "pages that match"))
+            with project.edits(part.store) as edits:
+                while some := list(islice(found, _AT_A_TIME)):
+                    count += edits.requeue(some, force)
         _end_second(project, force)
-    call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
+    _answer(call, {"requeued": count}, f"Queued {count:,} pages again.", f"queue {_pages(count)} again")
 
 
 def _states(text: str) -> frozenset[State]:
@@ -127,34 +150,45 @@ def forget(call: Call) -> int:
         raise UsageError("write the URL of a page, or --host HOST")
     project, count = call.project, 0
     project.own_scheme()
-    with project.open(identified=True) as store, project.edits(store) as edits:
-        host = call.host(store)
-        page_id = project.find(store, call.arguments[0]) if host is None else None
-        if host is None:
-            count = page_id is not None and edits.forget(page_id, facts.place_of(store, page_id))
-        else:
-            for count in progress(edits.forget_host(host), "pages forgotten", reached=int):  # noqa: B007
-                pass
+    with project.parts(identified=True) as parts:  # shards that only lead to a page forget it, too
+        host = call.host(parts[0].store)
+        for part in parts if host is None else parts[:1]:
+            with project.edits(part.store) as edits:
+                count += _forget(call, part, edits, host)
     is_unknown = not count and host is None
-    text = f"Forgot {count:,} page{'' if count == 1 else 's'}."
+    text = f"Forgot {_pages(count)}."
     if is_unknown:
         text += f" No plain GET of the URL is known. {explain.BY_FIND}"
-    call.output.answer({"forgotten": count}, text)
-    return 1 if is_unknown else 0
+        call.output.answer({"forgotten": count}, text)
+        return 1
+    _answer(call, {"forgotten": count}, text, f"forget {call.arguments[0] if host is None else host}")
+    return 0
+
+
+def _forget(call: Call, part: Part, edits: FrontierEdits | Orders, host: str | None) -> int:
+    """Forgets a *host*, or the page that the first argument names; returns how many pages are gone."""
+    if host is None:
+        page_id, count = call.project.find(part.store, call.arguments[0]), 0
+        if page_id is not None:
+            count = edits.forget(part.first | page_id, facts.place_of(part.store, page_id))
+        return count
+    for count in progress(edits.forget_host(host), "pages forgotten", reached=int):  # noqa: B007
+        pass
+    return count
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _ordering(call: Call) -> Iterator[tuple[str, Store, FrontierEdits | RunningCrawl]]:
+def _ordering(call: Call) -> Iterator[tuple[str, Store, FrontierEdits | Orders]]:
     """Yields the queue that the first argument names, for an order, with its store and what takes the order.
 
     Raises `UnknownHost` for a name that no queue has, unless ``--yes`` says that it is meant: most are
     misspelt, or their pages are in the queue of another politeness key.
     """
     project = call.project
-    with project.open() as store:
+    with project.parts(call.arguments[0]) as [(_, store)]:
         name = host_argument(project, store, call.arguments[0])
         if not facts.has_queue(store, name):
             queues = facts.queues_of(store, name)
@@ -200,7 +234,8 @@ def delay(call: Call) -> None:
     if seconds is None:
         seconds, setting = call.project.delay_of(name)
         source = f"by {setting}"
-    call.output.answer({"host": name, "delay": seconds}, f"{name}: {seconds:g} s, {source}.")
+    order = f"leave {seconds:g} s between visits of {name}, {source}"
+    _answer(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, {source}.", order)
 
 
 def block(call: Call) -> None:
@@ -210,7 +245,8 @@ def block(call: Call) -> None:
         queued = facts.host_row(store, name).pending
         edits.block(name)
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
-    call.output.answer({"host": name, "blocked": int(call.project.now), "queued": queued}, text)
+    document = {"host": name, "blocked": int(call.project.now), "queued": queued}
+    _answer(call, document, text, f"visit {name} no more; {_pages(queued)} of it stay queued")
 
 
 def unblock(call: Call) -> None:
@@ -218,7 +254,7 @@ def unblock(call: Call) -> None:
     with _ordering(call) as (name, _, edits):
         was_shut = edits.unblock(name)
     text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
-    call.output.answer({"host": name, "blocked": None}, text)
+    _answer(call, {"host": name, "blocked": None}, text, f"visit {name} again")
 
 
 # -- a running crawl ---------------------------------------------------------------------------------------

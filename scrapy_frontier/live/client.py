@@ -35,8 +35,54 @@ class NoAnswer(FrontierError):
     reason = "frontier_no_answer"
 
 
-class RunningCrawl:
-    """The crawl that has the frontier in *directory* open. Changes it as `FrontierEdits` does.
+def told_place(place: QueuePlace | None) -> list[str] | None:
+    """Returns the place of a page in a queue as JSON has it."""
+    return None if place is None else [place.key.hex(), place.sort_key.hex(), place.host]
+
+
+class Orders:
+    """Changes a frontier as `FrontierEdits` does, by orders that others carry out."""
+
+    def call(self, name: str, **arguments: object) -> Any:
+        """Orders *name* of `crawl.orders`, and returns the answer."""
+        raise NotImplementedError
+
+    def add(
+        self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False
+    ) -> Added:
+        """Queues the pages of *urls*."""
+        return Added(*self.call("add", urls=list(urls), priority=priority, pattern=pattern, force=force))
+
+    def requeue(self, page_ids: Iterable[PageId], force: bool = False) -> int:
+        """Queues finished pages again; returns how many."""
+        count, rest = 0, iter(page_ids)
+        while pages := list(islice(rest, _AT_A_TIME)):
+            count += self.call("requeue", pages=pages, force=force)
+        return count
+
+    def forget(self, page_id: PageId, place: QueuePlace | None = None) -> bool:
+        """Removes all that is known of a page; false if it is being fetched, or unknown."""
+        return bool(self.call("forget", page=page_id, place=told_place(place)))
+
+    def forget_host(self, host: str) -> Iterator[int]:
+        """Removes all pages of a host; yields how many."""
+        yield self.call("forget_host", host=host)
+
+    def block(self, host: str) -> None:
+        """Has no more pages of a host handed out."""
+        self.call("block", host=host)
+
+    def unblock(self, host: str) -> bool:
+        """Ends a block, or a rest after trouble; false if there was none."""
+        return bool(self.call("unblock", host=host))
+
+    def delay(self, host: str, seconds: float | None) -> None:
+        """Has so many seconds kept between two requests to a host; None ends that."""
+        self.call("delay", host=host, seconds=seconds)
+
+
+class RunningCrawl(Orders):
+    """The crawl that has the frontier in *directory* open.
 
     All methods raise `NoAnswer`, `UsageError` for what the crawl takes for nonsense, or `FrontierError`.
     """
@@ -82,39 +128,3 @@ class RunningCrawl:
         self.clocks = {host: HostClock(*clock) for host, clock in answer["clocks"].items()}
         self.under_way = {int(page_id): since for page_id, since in answer["under_way"].items()}
         return str(answer["copy"])
-
-    # -- as `FrontierEdits` ----------------------------------------------------------------------------
-
-    def add(
-        self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False
-    ) -> Added:
-        """Queues the pages of *urls*."""
-        return Added(*self.call("add", urls=list(urls), priority=priority, pattern=pattern, force=force))
-
-    def requeue(self, page_ids: Iterable[PageId], force: bool = False) -> int:
-        """Queues finished pages again; returns how many."""
-        count, rest = 0, iter(page_ids)
-        while pages := list(islice(rest, _AT_A_TIME)):
-            count += self.call("requeue", pages=pages, force=force)
-        return count
-
-    def forget(self, page_id: PageId, place: QueuePlace | None = None) -> bool:
-        """Removes all that is known of a page; false if it is being fetched, or unknown."""
-        where = None if place is None else [place.key.hex(), place.sort_key.hex(), place.host]
-        return bool(self.call("forget", page=page_id, place=where))
-
-    def forget_host(self, host: str) -> Iterator[int]:
-        """Removes all pages of a host; yields how many."""
-        yield self.call("forget_host", host=host)
-
-    def block(self, host: str) -> None:
-        """Has no more pages of a host handed out."""
-        self.call("block", host=host)
-
-    def unblock(self, host: str) -> bool:
-        """Ends a block, or a rest after trouble; false if there was none."""
-        return bool(self.call("unblock", host=host))
-
-    def delay(self, host: str, seconds: float | None) -> None:
-        """Has so many seconds kept between two requests to a host; None ends that."""
-        self.call("delay", host=host, seconds=seconds)

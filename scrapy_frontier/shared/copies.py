@@ -105,26 +105,41 @@ def load(dsn: str, crawl: str, n: int, path: str, scheme: str) -> None:
     loading = target.with_name(target.name + LOADING)
     shutil.rmtree(loading, ignore_errors=True)
     store = Store(loading, scheme)
+    follow(database, n, store)
+    store.write({keys.CLEAN: None}, sync=True)  # hosts may have been asked since the last batch
+    store.close()
+    database.close()
+    loading.rename(target)
+
+
+def follow(database: Database, n: int, store: Store) -> bool:
+    """Write into *store*, which is empty or followed shard *n* before, what the journal has since.
+
+    False if it cannot go on from there, as the journal was compacted: begin with an empty one.
+    """
+    stored, sent = store.get(keys.LAST_BATCH), database.shard(n).sent
+    since = upto = int.from_bytes(stored or b"", "big")
+    if stored is None:
+        store.write({keys.LAST_BATCH: bytes(8)})  # begun
+    elif not 0 < since <= sent:
+        return False
     rows: dict[bytes, bytes | None] = {}
-    upto = 0
-    for number, logged in database.journal(n):
+    for upto, part, logged in database.journal(n, since or -1):  # noqa: B007
+        if part and since:
+            return False
         for key, value in decompress(logged):
             rows[key] = value
             if len(rows) >= ROWS_AT_A_TIME:
                 store.write(rows)
                 rows.clear()
-        upto = number
-    if upto != database.shard(n).sent:
+    if upto < sent:
         raise FrontierUnreadable(
-            f"the journal of shard {n} of {crawl!r} ends at batch {upto}, not {database.shard(n).sent}: "
+            f"the journal of shard {n} of {database.crawl!r} ends at batch {upto}, not {sent}: "
             "restore the database from a backup"
         )
-    rows[keys.CLEAN] = None  # hosts may have been asked since the last batch
     rows[keys.LAST_BATCH] = upto.to_bytes(8, "big")
-    store.write(rows, sync=True)
-    store.close()
-    database.close()
-    loading.rename(target)
+    store.write(rows)
+    return True
 
 
 if __name__ == "__main__":

@@ -192,8 +192,7 @@ class Database:
                 self.crawl,
                 about["shards"],
             )
-            stored = self._run("select about from frontier_crawl where crawl = %b", self.crawl).fetchone()
-            there = json.loads(stored[0]) if stored else {}
+            there = self.about()
             differing = sorted(name for name in wanted | there if wanted.get(name) != there.get(name))
             if differing:
                 was = ", ".join(f"{name} {there.get(name)!r}, not {wanted.get(name)!r}" for name in differing)
@@ -201,6 +200,11 @@ class Database:
                     f"the shared crawl {self.crawl!r} was made with {was}: set the same here, or name "
                     "another crawl by FRONTIER_CRAWL"
                 )
+
+    def about(self) -> dict[str, object]:
+        """What all processes of the crawl agree on; empty if there is no such crawl."""
+        row = self._run("select about from frontier_crawl where crawl = %b", self.crawl).fetchone()
+        return json.loads(row[0]) if row else {}
 
     def join(self, about: Mapping[str, object], again: int | None = None) -> UUID | None:
         """Join the crawl as a new process; returns its id.
@@ -380,11 +384,12 @@ class Database:
         )
         return {n for (n,) in rows}
 
-    def journal(self, n: int, since: int = -1) -> Iterator[tuple[int, bytes]]:
-        """Yield number and rows of what shard *n* logged after batch *since*, in order, as of one moment."""
+    def journal(self, n: int, since: int = -1) -> Iterator[tuple[int, int, bytes]]:
+        """Yield what shard *n* logged after batch *since*, in order, as of one moment: the number of its last
+        batch, which part it is of a journal that was compacted (0: of none), and the rows."""
         cursor = self._connect().cursor()
         yield from cursor.stream(
-            b"select upto, rows from frontier_journal where crawl = %b and n = %b and upto > %b "
+            b"select upto, part, rows from frontier_journal where crawl = %b and n = %b and upto > %b "
             b"order by upto, part",
             (self.crawl, n, since),
             binary=True,

@@ -248,9 +248,10 @@ class Said(NamedTuple):
 
 
 class Frontiers:
-    """``scrapy frontier ... --dir`` *directory*, in this process. Time stands still at NOW."""
+    """``scrapy frontier ... --dir`` *directory*, in this process; None for that of the settings. Time stands
+    still at NOW."""
 
-    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str], **settings: Any) -> None:
+    def __init__(self, directory: Path | None, capsys: pytest.CaptureFixture[str], **settings: Any) -> None:
         self.directory = directory
         self._capsys = capsys
         self._settings = {**CLOCK, **settings}
@@ -261,7 +262,7 @@ class Frontiers:
         command.settings.setdict(command.default_settings, priority="command")
         command.add_options(parser)
         line = [str(argument) for argument in arguments]
-        if "--dir" not in line:
+        if "--dir" not in line and self.directory is not None:
             line += ["--dir", str(self.directory)]
         options, args = parser.parse_known_args(line)
         command.process_options(args, options)

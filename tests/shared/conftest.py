@@ -6,6 +6,7 @@ import pytest
 from postgres import OLDEST, Server
 
 sys.path.append(str(Path(__file__).parent.parent / "crawl"))  # its server
+sys.path.append(str(Path(__file__).parent.parent / "commands"))  # its Frontiers
 
 
 @pytest.fixture(scope="session")

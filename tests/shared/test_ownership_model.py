@@ -76,7 +76,7 @@ class SharedShard(RuleBasedStateMachine):
         assert database.take(database.shard(SHARD), self.processes[who], copy)
         self.current = copy
         rows: dict[bytes, bytes] = {}
-        for _, logged in database.journal(SHARD):
+        for _, _, logged in database.journal(SHARD):
             rows.update((key, value) for key, value in decompress(logged) if value is not None)
         assert rows == self.accepted
         return Copy(copy, rows, database.shard(SHARD).sent)
@@ -158,7 +158,7 @@ class SharedShard(RuleBasedStateMachine):
         database = self.databases[0]
         logged: dict[bytes, bytes] = {}
         numbers = []
-        for number, entry in database.journal(SHARD):
+        for number, _, entry in database.journal(SHARD):
             numbers.append(number)
             logged.update((key, value) for key, value in decompress(entry) if value is not None)
         assert logged == self.accepted

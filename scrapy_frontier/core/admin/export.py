@@ -16,8 +16,10 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..errors import FrontierError, UnreadableRow
-from ..hosts.host import is_of_host
+from ..hosts.host import host_of_page, is_of_host
 from ..parse.urls import host_of
 from ..ranking import graph
 from ..store import keys, records
@@ -26,12 +28,16 @@ from . import facts
 from .check import READERS, Check, read_page, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
+    from .check import Readers
 
     Line = dict[str, Any]  # as JSON has it
+    Numbers = NDArray[np.int64]  # by page id
 
 EXPORT_VERSION = 3
 _ROWS_AT_A_TIME = 1000
@@ -39,6 +45,8 @@ _ANEW = "export it again, or copy it again"
 NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier export` wrote"
 # Rows that travel, by the prefix of their keys: their name in a line, and what reads them.
 _ROWS = {keys.PAGE: ("page", read_page), keys.HOST: ("host", records.HOST.decode), **READERS}
+_NUMBERED = {keys.PAGE, keys.COLUMN, keys.CONTENT}  # by the ids of pages
+_OF_ALL = {*_NUMBERED, keys.RATES_OF_ALL, keys.STARTS}  # and those that a frontier has once
 _OF_HOSTS = {keys.HOST, keys.ORDERS, keys.COOLDOWN, keys.ROBOTS, keys.SITEMAPS, keys.RATES}
 
 
@@ -91,9 +99,9 @@ def export_lines(store: Store, now: float, host: str | None = None) -> Iterator[
     yield {"end": count}
 
 
-def _rows(store: Store, host: str | None, pages: set[int]) -> Iterator[Line]:
-    """Yields rows of `_ROWS`; adds the ids of exported pages to *pages* if only those of a *host* are."""
-    for prefix, (kind, read) in _ROWS.items():
+def _rows(store: Store, host: str | None, pages: set[int], kinds: Readers = _ROWS) -> Iterator[Line]:
+    """Yields rows of *kinds*; adds the ids of exported pages to *pages* if only those of a *host* are."""
+    for prefix, (kind, read) in kinds.items():
         for key, value in store.scan(prefix):
             if why := unreadable(key, value, _ROWS):
                 raise UnreadableRow(why)
@@ -128,14 +136,95 @@ def _as_bytes(key: bytes, value: bytes) -> Line:
     return {"key": key.hex(), "value": b64encode(value).decode()}
 
 
-def _links(store: Store, host: str | None, pages: set[int]) -> Iterator[Line]:
+def _links(store: Store, host: str | None, pages: set[int], numbers: Numbers | None = None) -> Iterator[Line]:
     for links in facts.every_link(store):
         rows = zip(*(part.tolist() for part in links), strict=True)
         for source, group in groupby(rows, itemgetter(0)):
-            if host is None or source in pages:
+            if source in pages if host is not None else numbers is None or numbers[source] >= 0:
                 edges = [Edge(*more) for _, *more in group]
+                if numbers is not None:
+                    renamed = (edge._replace(target=int(numbers[edge.target])) for edge in edges)
+                    source, edges = int(numbers[source]), sorted(each for each in renamed if each.target >= 0)
                 row = _as_bytes(keys.link_key(source), encode_row(source, edges))
                 yield {"links": source, "to": [edge.target for edge in edges], **row}
+
+
+# -- out of shards -----------------------------------------------------------------------------------------
+
+
+def joined_lines(shards: Sequence[Store], shard_of: Callable[[str], int], now: float) -> Iterator[Line]:
+    """Yields the lines of an export at *now* of all the *shards* of a crawl, as of one frontier; *shard_of*
+    names the shard of a host. Raises `UnreadableRow`.
+
+    Pages are numbered anew, so the scores by their numbers do not travel. A page that other shards lead to
+    is that of its own shard. Memory: eight bytes a page.
+    """
+    every = [records.read_counts(store) for store in shards]
+    numbers, own, pages = _numbered(shards, shard_of)
+    header = Header(
+        frontier=EXPORT_VERSION,
+        format=keys.FORMAT_VERSION,
+        scheme=(shards[0].get(keys.SCHEME) or b"").decode(errors="replace"),
+        exported=now,
+        host="",
+        is_clean=all(store.get(keys.CLEAN) is not None for store in shards),
+        next_page=pages,
+        next_visit=sum(counts.next_visit for counts in every),
+        attempts=sum(counts.attempts for counts in every),
+    )
+    yield header._asdict()
+    count, visits = 1, 0
+    for n, store in enumerate(shards):
+        kinds = {
+            prefix: kind for prefix, kind in _ROWS.items() if prefix not in (_OF_ALL if n else _NUMBERED)
+        }
+        others = chain(_rows(store, None, set(), kinds), _links(store, None, set(), numbers[n]))
+        for line in chain(_renumbered(store, numbers[n], own, visits), others):
+            count += 1
+            yield line
+        visits += every[n].next_visit
+    yield {"end": count}
+
+
+def _numbered(shards: Sequence[Store], shard_of: Callable[[str], int]) -> tuple[list[Numbers], int, int]:
+    """Returns the number of each page of each shard, -1 for none; how many pages have rows of their own in
+    their own shard, which are numbered first; and how many there are in all."""
+    numbers, count = [np.full(facts.known(store), -1, np.int64) for store in shards], 0
+    for store, of_shard in zip(shards, numbers, strict=True):
+        for page_id, page in facts.pages(store, with_visits=False):
+            if not facts.is_elsewhere(page):
+                of_shard[page_id], count = count, count + 1
+    own = count
+    for store, of_shard in zip(shards, numbers, strict=True):
+        for key, value in store.scan(keys.INDEX):
+            page_id = keys.id_in(value)
+            seen = facts.legible_page(store, page_id) if of_shard[page_id] < 0 else None
+            if seen is None:
+                continue
+            there = shard_of(host_of_page(seen))
+            found = facts.find_page(shards[there], key[1:])
+            of_shard[page_id] = -1 if found is None else numbers[there][found]
+            if of_shard[page_id] < 0:  # its letter is on the way, or was refused
+                of_shard[page_id], count = count, count + 1
+    return numbers, own, count
+
+
+def _renumbered(store: Store, numbers: Numbers, own: int, visits: int) -> Iterator[Line]:
+    """Yields the pages of a shard, but those that another has, and their content scores."""
+
+    def number_of(page_id: int | None) -> int | None:
+        return None if page_id is None or numbers[page_id] < 0 else int(numbers[page_id])
+
+    for page_id, page in facts.pages(store):
+        number = page_id + visits if page_id >= keys.FIRST_VISIT else number_of(page_id)
+        if number is None or (facts.is_elsewhere(page) and number < own):
+            continue
+        page = page._replace(parent=number_of(page.parent), target=number_of(page.target))
+        row = _as_bytes(keys.page_key(number), records.encode_page(page))
+        yield {"page": number, **_page_fields(number, page), **row}
+    for key, value in store.scan(keys.CONTENT):
+        if (number := number_of(keys.key_id(key))) is not None:
+            yield {"content score": number, **_as_bytes(keys.content_key(number), value)}
 
 
 # -- in ----------------------------------------------------------------------------------------------------

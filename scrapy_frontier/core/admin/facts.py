@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .. import reasons
 from ..errors import UnreadableRow, decode_or_none
 from ..hosts.host import FROM_SETTINGS, OPERATOR, ROBOTS_TXT, deciding, host_of_page, is_of_host
 from ..hosts.robots_policy import robots_status
@@ -29,7 +30,7 @@ from . import page_visits
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..hosts.host import HostClock
     from ..store.keys import PageId
@@ -96,6 +97,30 @@ def summary(store: Store) -> Summary:
         queued_again=totals.queued_again,
         first_due=next((records.due_time(key) for key, _ in store.scan(keys.DUE, limit=1)), None),
     )
+
+
+def sum_of(parts: Sequence[Summary]) -> Summary:
+    """Returns what shards hold together: all counts added up, their last ranking, and the first page that
+    comes back."""
+    states: Counter[str] = Counter()
+    for part in parts:
+        states.update(part.states)
+    links = [part.links for part in parts if part.links is not None]
+    return parts[0]._replace(
+        **{name: sum(getattr(part, name) for part in parts) for name in _ADDED},
+        states=dict(states),
+        links=sum(links) if links else None,
+        is_clean=all(part.is_clean for part in parts),
+        ranking=max((part.ranking for part in parts if part.ranking), key=_ranked_at, default=None),
+        first_due=min((part.first_due for part in parts if part.first_due), default=None),
+    )
+
+
+_ADDED = "ok", "errors", "known", "attempts", "hosts", "bytes", "due", "queued_again"
+
+
+def _ranked_at(ranking: records.LastRanking) -> float:
+    return ranking.get("at", 0)
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
@@ -292,6 +317,11 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, reco
             yield page_id, page
 
 
+def is_elsewhere(page: records.Page) -> bool:
+    """Tells whether a page of a shard is one that another shard has, and this one only leads to."""
+    return page.reason == reasons.FOREIGN()
+
+
 def matching(
     pages: Iterable[tuple[PageId, records.Page]],
     pattern: re.Pattern[str] | None = None,
@@ -300,8 +330,10 @@ def matching(
     changed_since: float | None = None,
 ) -> Iterator[tuple[PageId, records.Page]]:
     """Yields those *pages* whose URL *pattern* is found in, of *host*, in one of *states*, new or changed
-    since *changed_since* (POSIX seconds); None stands for all."""
+    since *changed_since* (POSIX seconds); None stands for all. Pages of other shards never match."""
     for page_id, page in pages:
+        if is_elsewhere(page):
+            continue
         if states is not None and page.state not in states:
             continue
         if host is not None and not is_of_host(page, host):
@@ -355,7 +387,7 @@ def describe(page_id: PageId, page: records.Page) -> dict[str, object]:
         "changed": page.changed or None,
         "target": page.target,
         "reason": page.reason or None,
-        "is_further_visit": page_id >= keys.FIRST_VISIT,
+        "is_further_visit": page_id & keys.MAX_ID >= keys.FIRST_VISIT,
         **page_visits.named(page.visits),
     }
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .facts import PauseOf
 
 _HITS_TOLERANCE = 1e-4
+KEPT = "cash", "score", "focus"
 _ROWS_AT_A_TIME = 16  # of a host's queue
 
 
@@ -59,7 +60,7 @@ def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
     """Returns the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they are kept;
     ``pagerank``, ``authority`` or ``hub`` computed now, in seconds for millions of links, timed by *clock*.
     Zeros for what is not kept. Raises `UnreadableRow`."""
-    if by not in ("cash", "score", "focus"):
+    if by not in KEPT:
         return _ranked(store, by, clock)
     pages = facts.known(store)
     if by == "score":
@@ -75,7 +76,9 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
         if not score > 0:
             return
         page = facts.legible_page(store, page_id)
-        if page is not None and (host is None or is_of_host(page, host)):
+        if page is None or facts.is_elsewhere(page):
+            continue
+        if host is None or is_of_host(page, host):
             yield Leader(score, page_id, page)
 
 

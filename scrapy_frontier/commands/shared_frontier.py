@@ -1,0 +1,159 @@
+"""A shared crawl as commands see it: copies of its shards to look at, and letters to steer it by."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import psycopg
+from scrapy.exceptions import UsageError
+
+from ..core.store.keys import ID_BITS, MAX_ID, PageId
+from ..crawl.control import Added, request_of_host
+from ..crawl.directory import open_store
+from ..crawl.politeness_key import registered_domain
+from ..live.client import Orders, told_place
+from ..shared.copies import Copies, follow
+from ..shared.database import Database, SharedCrawlError
+from ..shared.letters import Order, pack_order
+from ..shared.shards import shard_of_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from ..core.store.leveldb import Store
+    from ..core.store.queue_keys import QueuePlace
+    from ..settings import FrontierSettings
+
+
+class SharedFrontier(Orders):
+    """The shared crawl that *settings* name, or else *spider*: its shards are read from the journal, into
+    copies below *directory*, and changed by letters to their owners. The ids of its pages name their shards.
+
+    *politeness_key_of* returns the name of the queue of a URL; *user* is what uses the frontier, in words.
+    All methods raise `SharedCrawlError` if the database cannot be asked.
+    """
+
+    def __init__(
+        self,
+        settings: FrontierSettings,
+        spider: str,
+        directory: Path,
+        politeness_key_of: Callable[[str], str],
+        user: str,
+    ) -> None:
+        assert settings.shared is not None
+        self._settings, self._politeness_key_of, self._user = settings, politeness_key_of, user
+        self._database = Database(settings.shared, settings.crawl or spider)
+        with self.asking() as database:
+            database.crawl = _crawl_of(database)
+            about = database.about()
+            named = {shard.copy for shard in database.all_shards() if shard.copy is not None}
+        self.shards, self._scheme = int(str(about["shards"])), str(about["key scheme"])
+        self._copies = Copies(directory / "read", self._scheme)
+        self._copies.remove_others(named)
+
+    @contextmanager
+    def asking(self) -> Iterator[Database]:
+        """Yields the database; the connection is closed when the block ends."""
+        try:
+            yield self._database
+        except psycopg.Error as error:
+            words = (
+                f"cannot ask the database of the shared crawl ({str(error).strip()}): check FRONTIER_SHARED"
+            )
+            raise SharedCrawlError(words) from error
+        finally:
+            self._database.close()
+
+    def shard_of(self, host: str) -> int:
+        """Returns the shard of a host."""
+        return shard_of_domain(registered_domain(host), self.shards)
+
+    def state(self) -> str:
+        """Returns in words how far the crawl is."""
+        with self.asking() as database:
+            (run, seeded, ended), count = database.run_of(), len(database.processes())
+        state = "has ended" if ended else "goes on" if seeded else "has not all its seeds yet"
+        return f"run {run} {state}, {count or 'no'} process{'' if count == 1 else 'es'} in it"
+
+    @contextmanager
+    def open(self, n: int, scheme: str) -> Iterator[Store]:
+        """Yields a copy of shard *n* as the database has it now. A first one takes 5 to 10 s for a million
+        URLs; it stays, and only what came since is read by the next command.
+
+        *scheme* as for `Store`. Raises what that does, `FrontierLocked` while another command reads the same
+        copy.
+        """
+        with closing(open_store(self._follow(n), scheme, user=self._user)) as store:
+            yield store
+
+    def _follow(self, n: int) -> Path:
+        with self.asking() as database:
+            copy = database.shard(n).copy or UUID(int=0)
+            path, is_whole = self._copies.path(n, copy), False
+            while not is_whole:
+                with closing(open_store(path, self._scheme, user=self._user)) as store:
+                    is_whole = follow(database, n, store)
+                if not is_whole:
+                    self._copies.remove(n, copy)
+        return path
+
+    # -- orders ----------------------------------------------------------------------------------------
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Orders something of the shard of a ``host``; all shards forget its pages, as they may lead to
+        some."""
+        is_for_all, own = name == "forget_host", self.shard_of(arguments["host"])
+        self._post(name, dict.fromkeys(range(self.shards) if is_for_all else [own], arguments))
+        return 0
+
+    def _post(self, name: str, orders: dict[int, dict[str, Any]]) -> None:
+        """Posts an order to shards, with the arguments for each; all or none."""
+        with self.asking() as database:
+            database.post((n, pack_order(Order(name, arguments))) for n, arguments in orders.items())
+
+    def add(
+        self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False
+    ) -> Added:
+        """Has the pages of *urls* queued; counts all as new."""
+        wanted, refused = defaultdict[int, list[str]](list), list[str]()
+        for url in urls:
+            try:
+                url.encode()  # bytes that are no UTF-8
+                seen = request_of_host(url, self._settings).url
+                wanted[self.shard_of(self._politeness_key_of(seen))].append(url)
+            except (UsageError, UnicodeEncodeError):  # noqa: PERF203 - a line of a file each
+                refused.append(url)
+        how = {"priority": priority, "pattern": pattern, "force": force}
+        self._post("add", {n: {"urls": some, **how} for n, some in wanted.items()})
+        return Added(sum(map(len, wanted.values())), 0, refused)
+
+    def requeue(self, page_ids: Iterable[PageId], force: bool = False) -> int:
+        """Has pages queued again; returns how many."""
+        wanted = defaultdict[int, list[PageId]](list)
+        for page_id in page_ids:
+            wanted[page_id >> ID_BITS].append(page_id & MAX_ID)
+        self._post("requeue", {n: {"pages": some, "force": force} for n, some in wanted.items()})
+        return sum(map(len, wanted.values()))
+
+    def forget(self, page_id: PageId, place: QueuePlace | None = None) -> bool:
+        """Has all that is known of a page removed."""
+        self._post("forget", {page_id >> ID_BITS: {"page": page_id & MAX_ID, "place": told_place(place)}})
+        return True
+
+
+def _crawl_of(database: Database) -> str:
+    """Returns the name of the crawl: the one that *database* was given, or the only one there is."""
+    name, crawls = database.crawl, database.crawls()
+    if not name and len(crawls) == 1:
+        return crawls[0]
+    if name not in crawls:
+        there = ", ".join(crawls) or "none"
+        raise UsageError(
+            f"which shared crawl? Write --spider NAME, or set FRONTIER_CRAWL; there are: {there}"
+        )
+    return name
