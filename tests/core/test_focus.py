@@ -85,21 +85,6 @@ def test_equal_scores_teach_nothing() -> None:
     assert focus.has_learned
 
 
-@pytest.mark.parametrize(
-    ("expected", "score", "pages", "is_surprised"),
-    [(0.9, 0, 3, True), (0.1, 1, 3, True), (0, 1, 6, True), (0.95, 1, 20, False), (0.05, 0, 20, False)],
-)
-def test_being_wrong_calls_for_a_ranking(
-    expected: float, score: float, pages: int, is_surprised: bool
-) -> None:
-    """Of about 20 good pages, two; 0 is what is expected of any page."""
-    focus = taught(0, 1)
-    focus.surprise = 0.0
-    for _ in range(pages):
-        focus.learn(focus.keep(codes_of(["good"])), score, expected)
-    assert focus.is_surprised == is_surprised
-
-
 @given(st.lists(any_score, max_size=40))
 def test_whatever_the_scores_a_model_stays_sound(found: list[float]) -> None:
     focus = Focus()

@@ -149,7 +149,7 @@ class Rescoring(Scores):
             had_learned = focus.has_learned
             score = 1.0 if content_score is None else clamped(content_score)
             self.scorer.rewarded(page_id, None if is_gone else score)
-            self._is_stale |= focus.is_surprised or (focus.has_learned and not had_learned)
+            self._is_stale |= focus.has_learned and not had_learned
 
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
         """Tell the scorer of all links that pay: not those with nofollow, nor those of weight 0."""
@@ -249,8 +249,6 @@ class Rescoring(Scores):
     def rank_now(self) -> RankRun:
         """As `Scores.rank_now`; also has the words read of queued pages whose links are not kept."""
         run, self._is_stale = super().rank_now(), False
-        if self.scorer.focus is not None:
-            self.scorer.focus.surprise = 0.0
         queued = np.flatnonzero(np.frombuffer(self._buckets[:], np.uint16) >= LEAST_BUCKET)
         run.without_codes = self.scorer.without_codes(queued).tolist()
         return run

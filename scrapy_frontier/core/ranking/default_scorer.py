@@ -117,7 +117,7 @@ class Mixed(PageRank):
         """Learn what the words of the link that found the page are worth."""
         if self.focus is not None:
             score = self.focus.lowest if content_score is None else content_score
-            self.focus.learn(int(self._place[node]), score, float(self._expected[node]))
+            self.focus.learn(int(self._place[node]), score)
 
     def linked(self, node: int, codes: bytes) -> None:
         """Keep the codes of the link that found a page, while it is queued."""

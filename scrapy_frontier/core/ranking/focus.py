@@ -38,8 +38,6 @@ _LONGEST = 1000  # characters of a URL
 _RATE = 0.3
 _MOST = 30.0  # a weight
 _STEADY = 0.1  # what the squares of AdaGrad begin with
-_SURPRISE = 0.1  # of the good pages
-_LEAST_SURPRISE = 0.5  # pages
 _ROOM = 1 << 12  # rows at first
 _AT_A_TIME = 8192  # links scored in 1 ms
 # Also the words of CamelCase; numbers are no words.
@@ -97,7 +95,6 @@ class Focus:
         self.scored = self.lowest_scored = 0
         self.lowest, self.total = 0.0, 0.0
         self.good = 0  # of the pages scored
-        self.surprise = 0.0  # by how much pages since the last ranking were better or worse than expected
         self._lately = np.zeros(self.latest, np.bool_)
         self._rows: Codes = np.zeros((_ROOM, WORDS), np.uint16)
         self._free: list[int] = []
@@ -144,12 +141,6 @@ class Focus:
         """The logarithm of the odds of a page without words: words only have to learn what differs."""
         return log((self.good + 0.5) / (self.scored - self.good + 0.5))
 
-    @property
-    def is_surprised(self) -> bool:
-        """Whether the queued pages should be scored anew: what was expected of those read since the last
-        ranking was wrong by a tenth of all good pages."""
-        return self.surprise > max(_LEAST_SURPRISE, _SURPRISE * self.good)
-
     def is_good(self, score: float) -> bool:
         """Return whether *score* is above the mean of all so far."""
         return score * self.scored > self.total
@@ -167,15 +158,13 @@ class Focus:
             found[first : first + _AT_A_TIME] = 1 / (1 + np.exp(-(sums + self.bias)))
         return found
 
-    def learn(self, place: int, score: float, expected: float = 0.0) -> None:
-        """Learn from a page that was read what the words at *place* are worth (0: none), and how far it is
-        from what was *expected* when it was queued (0: unknown); 7 us."""
+    def learn(self, place: int, score: float) -> None:
+        """Learn from a page that was read what the words at *place* are worth (0: none); 7 us."""
         self._count(score)
         if not self.has_learned or not place:
             return
         high = (self.total - self.lowest * self.lowest_scored) / (self.scored - self.lowest_scored)
         truth = min((score - self.lowest) / (high - self.lowest), 1.0)
-        self.surprise += abs(truth - (expected or self.unknown))
         codes = self._rows[place]
         codes = codes[codes > 0]
         weights = self.weights[codes]
