@@ -264,9 +264,8 @@ class SharedCrawl:
     def seeds_ended(self) -> None:
         """Say that all seeds have been passed on."""
         if 0 in self.shards.open:
-            frontier, outbox = self.shards.open[0]
-            frontier.commit()
-            self._process.seeds_in(outbox.last)
+            self.shards.commit()
+            self._process.seeds_in({n: outbox.last for n, (_, outbox) in self.shards.open.items()})
 
     # -- the end ---------------------------------------------------------------------------------------
 

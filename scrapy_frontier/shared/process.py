@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
@@ -109,7 +109,7 @@ class Process(threading.Thread):
         self._loading: dict[int, tuple[subprocess.Popen[bytes], UUID]] = {}
         self._closing: SimpleQueue[Store] = SimpleQueue()
         self._closed: set[Path] = set()  # copies of lost shards, until the database names others
-        self._seeds: int | None = None  # the batch of shard 0 that has the last seed
+        self._seeds: dict[int, int] | None = None  # by shard, the last batch that has seeds
         self._is_leaving = False
         self._stopped = threading.Event()
         self._wake = threading.Event()
@@ -160,9 +160,9 @@ class Process(threading.Thread):
         if held is not None:
             held.idle, held.totals = (batch, idle), totals
 
-    def seeds_in(self, batch: int) -> None:
-        """Say that all seeds are known as of this *batch* of shard 0."""
-        self._seeds = batch
+    def seeds_in(self, batches: dict[int, int]) -> None:
+        """Say that all seeds are known, or posted, as of these *batches*, by shard."""
+        self._seeds = batches
 
     def finished(self, n: int) -> None:
         """Say that the crawl writes shard *n* no more: it is handed over when all is sent."""
@@ -258,14 +258,16 @@ class Process(threading.Thread):
             return
         self.look = look
         self._own(look, asked_at)
-        if self._seeds is not None and not look.seeded:
-            first = self.held.get(0)
-            if first is not None and first.sent >= self._seeds:
-                self._database.mark_seeded(look.run)
+        if self._seeds is not None and not look.seeded and self._are_sent(self._seeds):
+            self._database.mark_seeded(look.run)
         if look.seeded and not look.ended and all(shard.idle for shard in look.shards):
             self._database.end(look.run)
         self._fetch_mail()
         self._maintain()
+
+    def _are_sent(self, batches: dict[int, int]) -> bool:
+        """Whether the database has the shards up to these batches; what was handed over was sent before."""
+        return all(n not in self.held or self.held[n].sent >= upto for n, upto in batches.items())
 
     def _was_declared_dead(self) -> None:
         for n in [*self.held, *self._loading]:
@@ -311,13 +313,14 @@ class Process(threading.Thread):
                 logger.warning("Cannot use a copy of shard %d (%s): it is loaded anew", shard.n, error)
                 self._copies.remove(shard.n, shard.copy)
             else:
-                if Outbox(store).follows(self._database.shard(shard.n).sent):
-                    if self._database.take(shard, self.id, shard.copy):
-                        self._begin(shard.n, shard.copy, store, was_of_another=False)
-                    else:
-                        store.close()
-                    return
-                store.close()
+                with ExitStack() as undo:
+                    undo.callback(store.close)  # or this process itself would keep it from being taken again
+                    sent = self._database.shard(shard.n).sent
+                    if Outbox(store).follows(sent):
+                        if self._database.take(shard, self.id, shard.copy):
+                            undo.pop_all()
+                            self._begin(shard.n, Held(shard.copy, store, sent), was_of_another=False)
+                        return
                 self._copies.remove(shard.n, shard.copy)
         copy = uuid4()
         if not self._database.take(shard, self.id, copy):
@@ -344,16 +347,17 @@ class Process(threading.Thread):
     def _gain(self, n: int, copy: UUID, was_of_another: bool) -> None:
         """Open a copy that is whole. A process of the same directory may have found it before: then it is
         lost, as the next look shows. One that is not what the database has is loaded once more."""
+        sent = self._database.shard(n).sent
         with suppress(FrontierLocked):
             store = self._copies.open(n, copy)
-            if Outbox(store).follows(self._database.shard(n).sent):
-                self._begin(n, copy, store, was_of_another)
+            if Outbox(store).follows(sent):
+                self._begin(n, Held(copy, store, sent), was_of_another)
             else:
                 store.close()
                 self._copies.remove(n, copy)
 
-    def _begin(self, n: int, copy: UUID, store: Store, was_of_another: bool) -> None:
-        held = self.held[n] = Held(copy, store, self._database.shard(n).sent)
+    def _begin(self, n: int, held: Held, was_of_another: bool) -> None:
+        self.held[n], store = held, held.store
         if store.directory in self._closed:  # this process lost it: perhaps the database was set back
             self._closed.discard(store.directory)
             held.repeats = Outbox(store).last
