@@ -282,13 +282,13 @@ HONEST = SiteSitemaps(("http://a.example/s.xml",), True, ("http://b.example/t.xm
             RobotsCopy(Verdict.PARSE, body=b"x"),
             "01" + "00" * 30 + "00000009" + zlib.compress(b"x").hex(),
         ),
-        (records.ORDERS, Orders(), b"{}".hex()),
-        (records.ORDERS, Orders(2.5, 1_700_000_000), b'{"delay":2.5,"blocked":1700000000}'.hex()),
+        (records.ORDERS, Orders(), "00" * 14),
+        (records.ORDERS, Orders(2.5, 1_700_000_000), "01 4004000000000000 01 6553f100"),
         (
             records.SITEMAPS,
             HONEST,
-            b'{"listed":["http://a.example/s.xml"],"is_contacted":true,'
-            b'"refused":["http://b.example/t.xml"],"hints":[1.5,0.25,3.0,1.0]}'.hex(),
+            "00000016 01 00000016 3ff8000000000000 3fd0000000000000 4008000000000000 3ff0000000000000"
+            + b"http://a.example/s.xmlhttp://b.example/t.xml".hex(),
         ),
     ],
 )
@@ -303,7 +303,7 @@ def plain(value: Any) -> Any:
 
 # Of each kind of row: values, and changed ones that are refused.
 SECONDS = st.floats(0, 1e11)
-URLS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3).map(tuple)
+URLS = st.lists(st.text(st.characters(categories=["L", "P"]), min_size=1), max_size=3).map(tuple)
 KINDS = {
     "host": (records.HOST, st.builds(HostRow, U32, U32, U32, st.floats(-1e11, 1e11), U32, U32, U32)),
     "counts": (
@@ -337,7 +337,7 @@ KINDS = {
     "orders": (records.ORDERS, st.builds(Orders, st.none() | SECONDS, st.none() | U32)),
     "sitemaps": (
         records.SITEMAPS,
-        st.builds(SiteSitemaps, URLS, st.booleans(), URLS, st.just(()) | st.tuples(*[SINGLE] * 4)),
+        st.builds(SiteSitemaps, URLS, st.booleans(), URLS, st.tuples(*[SINGLE] * 4)),
     ),
 }
 
@@ -375,13 +375,8 @@ def test_a_row_comes_back_whole_and_other_bytes_are_refused_by_name(
         (records.COOLDOWN, records.COOLDOWN.encode(RESTS._replace(until=1e300)), "the end of the rest"),
         (records.ROBOTS, records.ROBOTS.encode(RobotsCopy(body=bytes(50_000_000))), "the file ends early"),
         (records.ROBOTS, b"\x07" + records.ROBOTS.encode(RobotsCopy())[1:], "7 is not a valid Verdict"),
-        (records.ORDERS, b'{"delay":-1.0}', "the delay"),
-        (records.ORDERS, b'{"delay":1e999}', "delay is inf"),
-        (records.ORDERS, b'{"delay":true}', "delay is True"),
-        (records.ORDERS, b'{"color":1}', "no field 'color'"),
-        (records.ORDERS, b"[" * 100_000, "recursion"),
-        (records.SITEMAPS, b'{"listed":[1]}', "listed is 1"),
-        (records.SITEMAPS, b'{"hints":[1.0]}', "1 hints"),
+        (records.ORDERS, records.ORDERS.encode(Orders(-1.0)), "the delay"),
+        (records.ORDERS, records.ORDERS.encode(Orders(float("inf"))), "a number is inf"),
     ],
 )
 def test_what_no_crawl_writes_is_refused(row: Row[Any], stored: bytes, why: str) -> None:

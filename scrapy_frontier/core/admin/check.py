@@ -44,7 +44,7 @@ KINDS = {
     "missing row": "it is made from the page",
     "stray row": "it is removed: no page has it, or not there, or not twice",
     "wrong row": "it is made anew from the pages",
-    "page twice": "the one that is worth less is removed",
+    "page twice": "the one in the index is removed if it is only seen or a redirect, else the other",
     "lost format": "the rows that say what the database is are written anew",
 }
 
@@ -176,8 +176,8 @@ def unreadable(key: bytes, value: bytes, readers: Readers = READERS) -> str:
 
 _ROWS_AT_A_TIME = 1000  # rows in one batch of a repair
 _PIECE = 4096  # pages
-KNOWN, PLACED, INDEXED, MARKED, TO_PLACE = 1, 2, 4, 8, 16
-_FLAGS = 31
+KNOWN, PLACED, INDEXED, TO_PLACE = 1, 2, 4, 8
+_FLAGS = 15
 
 
 class PageNotes:
@@ -329,8 +329,6 @@ class Check:
             note |= TO_PLACE
         if page_id >= keys.FIRST_VISIT:
             note |= INDEXED  # it needs no index row
-        elif page.is_in_memory:
-            note |= MARKED
         self._notes[page_id] = note
         self._count(page, 1)
 
@@ -359,20 +357,12 @@ class Check:
     def _read_index(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.INDEX):
             page_id = keys.id_in(value)
-            is_marked = value == keys.index_value(page_id, is_seen=True)
-            note = self._notes[page_id] if is_marked or value == keys.index_value(page_id) else 0
-            if not note or page_id >= keys.FIRST_VISIT or (note & INDEXED and not self._is_own(key, page_id)):
+            is_one = value in (keys.index_value(page_id), keys.index_value(page_id, is_seen=True))
+            note = self._notes[page_id] if is_one else 0
+            if not note or note & INDEXED:
                 yield self._remove(key, "stray row", f"index row of page {page_id}", key[1:].hex())
-                continue
-            self._notes[page_id] = note | INDEXED
-            if note & MARKED and not is_marked:
-                self._put(key, keys.index_value(page_id, is_seen=True))
-                yield self._found("wrong row", f"index row of page {page_id}", "its request is in memory")
-
-    def _is_own(self, key: bytes, page_id: PageId) -> bool:
-        """Tells whether a second index row of a page is that of its request."""
-        page = self._page(page_id)
-        return page is not None and key[1:] == self._fingerprint(page)
+            else:
+                self._notes[page_id] = note | INDEXED
 
     def _make_index_rows(self) -> Iterator[Finding]:
         for page_id, note in self._notes.items():
@@ -388,7 +378,7 @@ class Check:
             twin = self._page(twin_id) if self._notes[twin_id] else None
             if twin is None:
                 yield self._found("missing row", subject, "index row")
-            elif _worth(twin, page_id) < _worth(page, twin_id):
+            elif twin.is_only_seen or twin.state is State.REDIRECTED:
                 yield self._found("page twice", subject_of(twin_id, twin), f"it is also page {page_id}")
                 self._remove_page(twin_id, twin)
             else:
@@ -522,13 +512,6 @@ def _differences(row: object, expected: object, names: Iterable[str]) -> str:
 def subject_of(page_id: PageId, page: Page) -> str:
     """Names a page by its id, and by its URL if that can be read."""
     return f"page {page_id} {page.url}".rstrip()
-
-
-def _worth(page: Page, other_id: PageId) -> int:
-    """Ranks two pages that are one: lowest a redirect to the other, then one only seen, then a redirect."""
-    if page.state is State.REDIRECTED:
-        return 0 if page.target == other_id else 2
-    return 1 if page.is_only_seen else 3
 
 
 _PLACE_NAMES = {

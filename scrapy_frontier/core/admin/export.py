@@ -129,7 +129,11 @@ def _page_fields(page_id: int, page: records.Page) -> Line:
 def _fields(record: Any) -> Line:
     if isinstance(record, records.HostRow):
         return {name: getattr(record, name) for name in ("visited", *records.HOST_COUNTS)}
-    return records.to_json(record) if hasattr(record, "_fields") else {}
+    fields = record._asdict() if hasattr(record, "_asdict") else {}
+    return {
+        name: value.decode(errors="replace") if isinstance(value, bytes) else value
+        for name, value in fields.items()
+    }
 
 
 def _as_bytes(key: bytes, value: bytes) -> Line:

@@ -177,17 +177,15 @@ class QueueHeads:
 
 
 class DueQueue(QueueHeads):
-    """The finished pages of a host whose time to come back has come. ``credit`` counts the visits that they
-    are behind new pages of the host (`RevisitShare`)."""
+    """The finished pages of a host whose time to come back has come."""
 
-    __slots__ = ("credit", "cursor", "heads", "more", "prefix")
+    __slots__ = ("cursor", "heads", "more", "prefix")
 
     def __init__(self, host: str) -> None:
         self.prefix = queue_keys.due_prefix(host)
         self.heads: list[bytes] = []
         self.more = True
         self.cursor = b""
-        self.credit = 0.0
 
 
 class Host(KeptHost, QueueHeads):

@@ -165,7 +165,7 @@ class Leases:
             return None
         lease = self._grant(page_id, page, host, sort_key, now)
         if revisits.share is not None:
-            revisits.share.handed_out(host, is_due)
+            revisits.share.handed_out(is_due)
         if is_due or (host.more and not (host.heads and host.heads[0] <= host.cursor)):
             self._hosts.fill(host)
         self._politeness.visit(host, now)

@@ -19,7 +19,7 @@ from ..revisits import policy
 from ..revisits.learnt import LearntRates
 from ..revisits.plans import Plans, RevisitRule
 from ..revisits.policy import Fetched, Result, VisitEnd, is_forbidden, may_come_back
-from ..revisits.share import HubShare, RevisitShare
+from ..revisits.share import RevisitShare
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, State
 from ..store.link_rows import difference
@@ -104,7 +104,6 @@ class Revisits:
         self._rates = LearntRates(batch, sites, rule, batch.opened_at)
         self._plans = Plans(rule)
         self.share = RevisitShare(batch, hosts, rule.share) if self.revisits_pages else None
-        self._hubs = HubShare(rule.hub_share)
         self._opened_at = self.looked_at = batch.opened_at
         self._cursor = b""
         self.notes_ends = self.revisits_pages or batch.store.get(keys.REVISIT) is not None
@@ -181,7 +180,7 @@ class Revisits:
         page = page._replace(attempts=0, visits=visits._replace(is_queued=True))
         batch.put_page(page_id, page)
         place = keys.TOP
-        if not self._hubs.let_in(due.is_hub):
+        if not due.is_hub:
             value = self._rates.value(host.name, page, visits, keys.score_of(due.weight) or 1.0, now)
             place = min(keys.bucket(value), keys.TOP - 1)
         weight = due.weight or keys.bucket(1.0)

@@ -51,8 +51,7 @@ class RevisitRule(NamedTuple):
 
     ``shelf_lives`` and ``hubs`` are pairs of a URL, or of a regular expression searched in URLs, and a span,
     of which the first that fits counts; ``hubs`` may name `SEEDS`. The crawl waits up to ``horizon`` for what
-    falls due. While new pages wait too, a ``share`` of the visits goes to those that come back, of which
-    ``hub_share`` come first as hubs, whatever they are worth.
+    falls due. While new pages wait too, a ``share`` of the visits goes to those that come back.
     """
 
     policy: str = INTERVAL
@@ -62,7 +61,6 @@ class RevisitRule(NamedTuple):
     horizon: float = 0.0
     share: float = 0.5
     hubs: tuple[tuple[str, float], ...] = ()
-    hub_share: float = 0.5
 
     @property
     def waits(self) -> bool:

@@ -2,8 +2,8 @@
 
 A `Layout` holds the types of the fields of a value, a letter each, and makes bytes of it by that table, and
 of bytes the value, validated. A `Row` is one layout; the row of a page is several, of which those that say
-nothing are left out; rows that are read seldom are JSON with the names of the fields. All of them refuse
-bytes of another kind with `UnreadableRow`, whatever they are: a stranger may have written them.
+nothing are left out. All of them refuse bytes of another kind with `UnreadableRow`, whatever they are: a
+stranger may have written them.
 
 A change to the bytes of a row, here or in another file of this folder, raises `keys.FORMAT_VERSION` and is
 written into ``docs/internals/format.md``.
@@ -16,23 +16,11 @@ import math
 import struct
 import sys
 import zlib
-from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from enum import Enum, EnumMeta, IntEnum
-from functools import cache, lru_cache
+from enum import IntEnum
+from functools import lru_cache
 from operator import attrgetter
-from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NamedTuple,
-    TypedDict,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
@@ -138,93 +126,6 @@ class Row(Generic[_Value]):
     def read(self, row: bytes | None) -> _Value | None:
         """Return the value in *row*; None if there is none, or it cannot be read."""
         return decode_or_none(self.decode, row)
-
-
-class JsonRow(Row[_Value]):
-    """A kind of row that is a JSON object: the fields of a named tuple, *record*, without those that have
-    their default; *check* raises `ValueError` for a value that makes no sense."""
-
-    def __init__(self, name: str, record: type[_Value], check: Callable[[_Value], object] = id) -> None:
-        self.name = name
-        self._record = record
-        self._check = check
-
-    def encode(self, value: _Value) -> bytes:
-        """Return the row of *value*."""
-        return json.dumps(to_json(value), separators=(",", ":")).encode()
-
-    def decode(self, row: bytes) -> _Value:
-        """Return the value in *row*. Raises `UnreadableRow` on anything but such an object."""
-        try:
-            value: _Value = from_json(self._record, json.loads(row))
-            self._check(value)
-            return value
-        except _UNREADABLE as error:
-            raise _unreadable(self.name, row, error) from error
-
-
-def to_json(record: Any) -> dict[str, object]:
-    """Returns the fields of a named tuple as JSON, without those that have their default."""
-    defaults = record._field_defaults
-    fields = record._asdict().items()
-    return {
-        name: _json_value(value) for name, value in fields if name not in defaults or value != defaults[name]
-    }
-
-
-def _json_value(value: Any) -> object:
-    if isinstance(value, Enum):
-        return value.name.lower()
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    if hasattr(value, "_fields"):
-        return to_json(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def from_json(record: type, line: object) -> Any:
-    """Returns the named tuple of the class *record* in a *line* of `to_json`.
-
-    Raises `TypeError` or `ValueError`, which name the field, for values of another type, numbers that are not
-    finite, fields that there are not, and missing ones.
-    """
-    if not isinstance(line, dict):
-        raise TypeError(f"{record.__name__} is no JSON object")
-    if unknown := line.keys() - _types_of(record).keys():
-        raise ValueError(f"there is no field {min(unknown)!r}")
-    return record(**{name: typed_value(_types_of(record)[name], value, name) for name, value in line.items()})
-
-
-@cache
-def _types_of(record: type) -> dict[str, Any]:
-    return get_type_hints(record, localns={"PageId": int})
-
-
-def typed_value(kind: Any, value: Any, name: str) -> Any:
-    """Returns a *value* of JSON as one of the type *kind*, as `from_json` reads the field *name*."""
-    if isinstance(kind, UnionType):
-        if value is None:
-            return None
-        kind = next(each for each in get_args(kind) if each is not NoneType)
-    if get_origin(kind) is tuple and isinstance(value, list):
-        return tuple(typed_value(get_args(kind)[0], each, name) for each in value)
-    if hasattr(kind, "_fields"):
-        return from_json(kind, value)
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
-        return float(value)
-    if kind in (int, bool, str) and type(value) is kind:
-        return value
-    if kind is bytes and isinstance(value, str):
-        return b64decode(value, validate=True)
-    if isinstance(kind, EnumMeta) and isinstance(value, str) and value.upper() in kind.__members__:
-        return kind[value.upper()]
-    raise TypeError(f"{name} is {shortened(value)}")
-
-
-def shortened(value: object) -> str:
-    """Returns *value* as Python writes it, 60 characters at most."""
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:50]} ..."
 
 
 def _unreadable(name: str, row: bytes, error: Exception) -> UnreadableRow:
@@ -693,11 +594,17 @@ class Orders(NamedTuple):
 UNREADABLE_ORDERS = Orders(blocked=0)
 
 
-def _check_orders(orders: Orders) -> None:
-    _between("the delay", orders.delay or 0.0, 0.0, sys.float_info.max)
+def _orders(is_delay: bool, delay: float, is_blocked: bool, blocked: int) -> Orders:
+    _between("the delay", delay, 0.0, sys.float_info.max)
+    return Orders(delay if is_delay else None, blocked if is_blocked else None)
 
 
-ORDERS = JsonRow("orders", Orders, _check_orders)
+def _fields_of_orders(orders: Orders) -> tuple[bool, float, bool, int]:
+    delay, blocked = orders
+    return delay is not None, delay or 0.0, blocked is not None, blocked or 0
+
+
+ORDERS = Row("orders", "?d?I", _orders, _fields_of_orders)
 
 
 def read_orders(store: Store, host: str) -> Orders:
@@ -804,21 +711,24 @@ class SiteSitemaps(NamedTuple):
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
     frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
-    is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`); empty: unknown.
+    is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`).
     """
 
     listed: tuple[str, ...] = ()
     is_contacted: bool = False
     refused: tuple[str, ...] = ()
-    hints: tuple[float, ...] = ()
+    hints: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
 
 
-def _check_sitemaps(sitemaps: SiteSitemaps) -> None:
-    if len(sitemaps.hints) not in (0, 4):
-        raise ValueError(f"there are {len(sitemaps.hints)} hints")
+def _sitemaps(listed: str, is_contacted: bool, refused: str, *hints: float) -> SiteSitemaps:
+    return SiteSitemaps(tuple(listed.split()), is_contacted, tuple(refused.split()), hints)
 
 
-SITEMAPS = JsonRow("sitemaps", SiteSitemaps, _check_sitemaps)
+def _fields_of_sitemaps(sitemaps: SiteSitemaps) -> tuple[Any, ...]:
+    return "\n".join(sitemaps.listed), sitemaps.is_contacted, "\n".join(sitemaps.refused), *sitemaps.hints
+
+
+SITEMAPS = Row("sitemaps", "t?tdddd", _sitemaps, _fields_of_sitemaps)
 
 # -- the whole frontier ------------------------------------------------------------------------------------
 
