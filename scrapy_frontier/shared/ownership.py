@@ -11,6 +11,7 @@ Times are seconds of a clock that goes on during a suspend (CLOCK_BOOTTIME).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ class Ownership:
         # Its own that it does not work on: the load, or the copy, was in vain.
         left = [shard for shard in held if shard.n not in mine]
         dead = self._dead(look, asked_at)
-        live = 1 + sum(asked_at - since < QUIET for _, since in self._stood_still.values())
-        part = -(-len(look.shards) // live)
+        part = self._part(look, asked_at, at_hand)
         return Decisions(
             bury=dead,
             take=left + self._wanted(look, asked_at, at_hand)[: max(part - len(held), 0)],
@@ -85,6 +85,21 @@ class Ownership:
             for process, (beat, since) in self._stood_still.items()
             if now - since >= self._lease
         ]
+
+    def _part(self, look: Look, now: float, at_hand: Collection[UUID]) -> int:
+        """How many shards fall to this process. What does not divide evenly falls to those that have more
+        already, so that few shards move."""
+        held = Counter(shard.owner for shard in look.shards)
+        # One that has shards, but none of their copies open, was killed on this machine.
+        at_work = {shard.owner for shard in look.shards if shard.copy not in at_hand}
+        live = [
+            process
+            for process, (_, since) in self._stood_still.items()
+            if now - since < QUIET and (process in at_work or not held[process])
+        ]
+        order = sorted([self._process, *live], key=lambda process: (-held[process], process))
+        least, over = divmod(len(look.shards), len(order))
+        return least + (order.index(self._process) < over)
 
     def _wanted(self, look: Look, now: float, at_hand: Collection[UUID]) -> list[Shard]:
         """The shards that may be taken now, those first whose copy is at hand."""
