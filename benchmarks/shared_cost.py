@@ -1,0 +1,274 @@
+"""What a shared crawl costs a page, and how long a shard takes to load: without a network.
+
+    python benchmarks/shared_cost.py page [--pages 12000]
+    python benchmarks/shared_cost.py loading [--urls 1000000]
+
+``page``: a crawl in which each page has seven new links, once in one frontier, once in sixteen shards with a
+real PostgreSQL, 100 pages a second, whose journals are compacted from 200 KB on; and one page a second.
+``loading``: the rows of a store that is made are put into a journal; they are loaded, then once more by a
+crawl, whose loop is watched meanwhile. The exit code is 0 where all is within the bounds that are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import made
+import psycopg
+from shared import (
+    LEASE,
+    SHARDS,
+    Crawl,
+    Postgres,
+    longest_turn,
+    run,
+    scheme_of,
+    server_seconds,
+    shards_of,
+    show,
+)
+
+from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Link, Outcome
+from scrapy_frontier.core.ranking.default_scorer import Mixed
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.shared import process as shared_process
+from scrapy_frontier.shared.copies import Copies
+from scrapy_frontier.shared.database import Database
+from scrapy_frontier.shared.letters import unpack
+from scrapy_frontier.shared.outbox import Outbox
+from scrapy_frontier.shared.process import Process, packed_rows
+from scrapy_frontier.shared.shards import Open, Shards
+
+# -- what a page costs -----------------------------------------------------------------------------------
+
+
+class Growing:
+    """A crawl without Scrapy, of pages with seven new links each, a fifth of them to other sites."""
+
+    def __init__(self, directory: Path, dsn: str | None) -> None:
+        self.now, self.urls, self.pages = 1_700_000_000.0, 0, 0
+        self.shards = Shards(SHARDS if dsn else 1, lambda host: host)
+        self.process: Process | None = None
+        if dsn is None:
+            store = Store(directory, "scheme")
+            frontier = Frontier(store, self.now, FrontierOptions(scorer=Mixed(), max_uncommitted_pages=16))
+            self.shards.add(0, Open(frontier, Outbox(store)))
+        else:
+            copies = Copies(directory, "scheme")
+            self.process = Process(Database(dsn, "cost"), dsn, copies, time.monotonic, LEASE, 60.0)
+            self.process.join_crawl({"shards": SHARDS, "key scheme": "scheme"})
+            while len(self.shards.open) < SHARDS:
+                self._gain(self.process.gained.get())
+
+    def _gain(self, gained: Any) -> None:
+        outbox = Outbox(gained.store)
+        options = FrontierOptions(
+            before_commit=outbox.add_to,
+            on_commit=outbox.was_written,
+            scorer=Mixed(),
+            part=SHARDS,
+            max_uncommitted_pages=1,
+        )
+        self.shards.add(gained.n, Open(Frontier(gained.store, self.now, options), outbox))
+        assert self.process is not None
+        self.process.works_on(gained.n, outbox)
+
+    def link(self, site: int) -> Link:
+        self.urls += 1
+        host = f"site{site % 400}.example"
+        url = f"http://{host}/some/path/to/a-page-{self.urls}.html"
+        return Link(hashlib.sha1(url.encode()).digest(), url, host, text=url, payload=b'{"callback":"parse"}')
+
+    def run(self, pages: int, rate: float) -> None:
+        """Fetch *pages*, at most so many a second."""
+        rng, begin = random.Random(1), time.monotonic()
+        for site in range(0 if self.urls else 400):
+            self.shards.discover_one(self.link(site), self.now)
+        for number in range(pages):
+            time.sleep(max(begin + number / rate - time.monotonic(), 0))
+            self.take_mail()
+            self.now += 1
+            lease = self.shards.lease(self.now)
+            if lease is None:
+                continue
+            site = int(lease.page.url.split("/")[2].partition(".")[0][4:])
+            found = [self.link(site if rng.random() < 0.8 else rng.randrange(400)) for _ in range(7)]
+            self.shards.discover(found, self.now, lease)
+            self.shards.release(lease, Outcome(Event.FETCHED, 200, has_links=True), self.now)
+            self.pages += 1
+            if (ranking := self.shards.rank_due()) is not None:
+                clock = time.perf_counter
+                for _ in self.shards.rank_steps(ranking, ranking.compute(lambda: False, clock), clock):
+                    pass
+                ranking.close()
+        self.shards.commit()
+
+    def take_mail(self) -> None:
+        touched = set()
+        while self.process is not None and not self.process.letters.empty():
+            letter = self.process.letters.get()
+            self.shards.discover_one(unpack(letter.rows), self.now)
+            self.shards.open[letter.to_shard].outbox.took(letter.id)
+            touched.add(letter.to_shard)
+        for n in touched:
+            self.shards.open[n].frontier.commit(is_needed=True)
+
+    def settle(self) -> None:
+        """Wait until all is sent, and no letter is on its way."""
+        process, quiet = self.process, 0
+        while process is not None and quiet < 30:
+            self.take_mail()
+            waiting = [process.held[n].sent < box.last for n, (_, box) in self.shards.open.items()]
+            quiet = 0 if any(waiting) else quiet + 1
+            time.sleep(0.1)
+
+
+def _grow(directory: Path, dsn: str | None, pages: int, rate: float, answer: Any) -> None:
+    shared_process.LEAST_JOURNAL, shared_process.COMPACT_LOOK = 200_000, 5.0
+    growing = Growing(directory, dsn)
+    begin = time.process_time()
+    growing.run(pages, rate)
+    growing.settle()
+    status = Path("/proc/self/status").read_text().split()
+    answer.send(
+        {
+            "cpu": time.process_time() - begin,
+            "pages": growing.pages,
+            "urls": growing.urls,
+            "rss": int(status[status.index("VmRSS:") + 1]) / 1024,
+        }
+    )
+    os._exit(0)
+
+
+def cost(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
+    found: dict[str, dict[str, Any]] = {}
+    for name, pages, rate in (
+        ("alone", options.pages, 1e9),
+        ("shared", options.pages, 100.0),
+        ("slow", 30, 1.0),
+    ):
+        dsn = None if name == "alone" else postgres.new_database(name)
+        here, there = multiprocessing.Pipe()
+        arguments = work / name, dsn, pages, rate, there
+        process = multiprocessing.get_context("fork").Process(target=_grow, args=arguments)
+        spent, wal, begin = server_seconds(postgres), _wal(postgres), time.monotonic()
+        process.start()
+        found[name] = here.recv()
+        process.join()
+        found[name] |= {
+            "server": server_seconds(postgres) - spent,
+            "wal": _wal(postgres) - wal,
+            "seconds": time.monotonic() - begin,
+        }
+        if dsn:
+            with psycopg.connect(dsn) as connection:
+                query = "select sum(length(rows)), count(*) filter (where part > 0) from frontier_journal"
+                found[name]["journal"], found[name]["compacted"] = connection.execute(query).fetchone() or ()
+                size = "select pg_total_relation_size('frontier_journal')"
+                found[name]["disk"] = (connection.execute(size).fetchone() or (0,))[0]
+    alone, shared, slow = found.values()
+    pages, urls = shared["pages"], shared["urls"]
+    of_page = 1e6 * (shared["cpu"] / pages - alone["cpu"] / alone["pages"])
+    show(
+        {
+            "pages, URLs": f"{pages}, {urls}; alone {alone['pages']}, {alone['urls']}",
+            "crawler alone": f"{1e6 * alone['cpu'] / alone['pages']:.0f} us a page",
+            "crawler, for sharing": f"{of_page:.0f} us a page (at most 300)",
+            "server": f"{1e6 * shared['server'] / pages:.0f} us a page (at most 60)",
+            "journal": f"{shared['journal'] / urls:.0f} bytes a URL (at most 300), "
+            f"{shared['disk'] / urls:.0f} on disk; {shared['compacted']} pieces of compacted journals",
+            "WAL": f"{shared['wal'] / pages:.0f} bytes a page",
+            "at one page a second": f"{1000 * slow['server'] / slow['seconds']:.1f} ms of server a second "
+            "(at most 3)",
+            "RSS": f"{shared['rss']:.0f} MB with {SHARDS} shards, {alone['rss']:.0f} alone (at most 20 more)",
+        }
+    )
+    return of_page <= 300 and shared["server"] / pages <= 60e-6 and shared["journal"] / urls <= 300
+
+
+def _wal(postgres: Postgres) -> int:
+    with psycopg.connect(postgres.dsn("postgres")) as connection:
+        row = connection.execute("select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')").fetchone()
+    return int(row[0]) if row else 0
+
+
+def loading(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
+    """One shard of so many URLs: a crawl that fetched nothing, with another's rows put into its journal."""
+    dsn, site = postgres.new_database("loading"), {"netloc": "127.0.0.1:9", "seeds": ["/"]}
+    settings = {"FRONTIER_SHARDS": 1, "RETRY_ENABLED": False, "DOWNLOAD_DELAY": 30, "CONCURRENT_REQUESTS": 1}
+    crawl = Crawl(work, [site], FRONTIER_SHARED=dsn, ROBOTSTXT_OBEY=False, **settings)
+    crawl.start(work / "first")
+    assert crawl.wait(120), crawl.troubles()
+    made.build(made.Made(options.urls), work / "made", scheme_of(dsn, "sites"))
+    store, database = Store(work / "made", scheme_of(dsn, "sites")), Database(dsn, "sites")
+    shard, snapshot, begin = database.shard(0), store.snapshot(), time.process_time()
+    assert shard.copy is not None
+    assert database.compact(0, shard.copy, shard.sent, packed_rows(store, snapshot))
+    compacting = time.process_time() - begin
+    snapshot.close()
+    store.close()
+    size = sum(database.journal_size(0))
+    database.close()
+    begin, before = time.monotonic(), os.times()
+    code = subprocess.run(
+        [sys.executable, "-c", LOAD, dsn, str(work / "copy"), scheme_of(dsn, "sites")]
+    ).returncode
+    wall, cpu = time.monotonic() - begin, sum(os.times()[2:4]) - sum(before[2:4])
+    begin = time.monotonic()
+    number = crawl.start(work / "second")
+    log = work / f"{number}.log"
+    pid, opened = crawl.running[number].pid, 0.0
+    while not opened and time.monotonic() - begin < 120:
+        if any(work.glob("second/shards/0-*[!w]")):
+            opened = time.monotonic() - begin
+        time.sleep(0.1)
+    time.sleep(8)  # the crawl opens it
+    owned = shards_of(dsn, pid)
+    crawl.send(number, signal.SIGINT)
+    crawl.wait(60)
+    longest = max(each["longest"] for each in crawl.told())
+    show(
+        {
+            "URLs": options.urls,
+            "journal": f"{size / options.urls:.0f} bytes a URL, {compacting:.1f} s of processor to compact",
+            "loading": f"{wall:.1f} s, {cpu:.1f} s of processor (at most 15)",
+            "in a crawl": f"{opened:.1f} s from its start, 12 of them for the last owner to come back",
+            "longest turn of its loop": longest_turn(crawl.told()),
+            "errors": [line for line in log.read_text().splitlines() if "ERROR" in line][:3],
+        }
+    )
+    return not code and wall <= 15 and longest <= 0.05 and owned == [0]
+
+
+LOAD = (
+    "import sys; from scrapy_frontier.shared.copies import load; a = sys.argv; load(a[1], 'sites', 0, *a[2:])"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = parser.add_subparsers(dest="part", required=True)
+    pages, urls = parts.add_parser("page"), parts.add_parser("loading")
+    pages.add_argument("--pages", type=int, default=12_000)
+    urls.add_argument("--urls", type=int, default=1_000_000)
+    for part in (pages, urls):
+        part.add_argument("--keep", help="work there, and leave it")
+    options = parser.parse_args()
+    run({"page": cost, "loading": loading}[options.part], options)
+
+
+if __name__ == "__main__":
+    main()
