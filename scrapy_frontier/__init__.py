@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .core.ranking.other_scorers import PageRank as PageRank
     from .core.ranking.scorer import Scorer as Scorer
     from .crawl.scheduler import FrontierScheduler as FrontierScheduler
+    from .downloadermiddlewares.address import AddressMiddleware as AddressMiddleware
     from .downloadermiddlewares.conditional import ConditionalMiddleware as ConditionalMiddleware
     from .downloadermiddlewares.conditional import UnchangedMiddleware as UnchangedMiddleware
     from .downloadermiddlewares.cooldown import CooldownMiddleware as CooldownMiddleware
@@ -59,6 +60,7 @@ _MODULES = {
         "downloadermiddlewares.conditional": "ConditionalMiddleware UnchangedMiddleware",
         "downloadermiddlewares.private_network": "PrivateNetworkMiddleware",
         "downloadermiddlewares.side_requests": "SideRequestsMiddleware",
+        "downloadermiddlewares.address": "AddressMiddleware",
         "extensions.ranking": "RankingExtension",
         "core.ranking.scorer": "Scorer",
         "core.ranking.other_scorers": "PageRank Hits Cash LinkScore Fifo Lifo",

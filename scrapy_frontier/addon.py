@@ -42,6 +42,7 @@ COMPONENTS = {
         "scrapy_frontier.CooldownMiddleware": 605,  # above what changes proxies, at 610 and more
         "scrapy_frontier.ConditionalMiddleware": 620,
         "scrapy_frontier.PrivateNetworkMiddleware": 960,  # behind what chooses proxies: these resolve names
+        "scrapy_frontier.AddressMiddleware": 970,
         "scrapy_frontier.SideRequestsMiddleware": 990,  # next to the downloader, behind the HTTP cache
     },
 }

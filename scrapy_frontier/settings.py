@@ -47,7 +47,7 @@ SCORERS = {
     "fifo": "scrapy_frontier.Fifo",
     "lifo": "scrapy_frontier.Lifo",
 }
-POLITENESS_KEYS = HOST, DOMAIN = "host", "domain"
+POLITENESS_KEYS = HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
 POLICIES = ("never", "interval", "adaptive")
 NOINDEX_CHOICES = ("drop-items", "skip", "ignore")
 DIGESTS = ("body", "text", "links")

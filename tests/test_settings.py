@@ -11,7 +11,8 @@ from scrapy.settings import Settings
 
 from scrapy_frontier import settings as frontier_settings
 from scrapy_frontier.core.revisits.plans import RevisitRule
-from scrapy_frontier.crawl.politeness_key import politeness_key_by, registered_domain
+from scrapy_frontier.crawl import politeness_key
+from scrapy_frontier.crawl.politeness_key import PolitenessKeys, registered_domain
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
 
 
@@ -42,9 +43,9 @@ def test_attempts_are_those_that_somebody_asks_for(
         ("FRONTIER_COOLDOWN", -1, "a number of at least 0"),
         ("FRONTIER_COOLDOWN", "soon", "a number of at least 0"),
         ("FRONTIER_END_WAIT", "inf", "a number of at least 0"),
-        ("FRONTIER_POLITENESS_KEY", "hosts", "'host', 'domain' or a function"),
-        ("FRONTIER_POLITENESS_KEY", "nowhere.function", "'host', 'domain' or a function"),
-        ("FRONTIER_POLITENESS_KEY", 5, "'host', 'domain' or a function"),
+        ("FRONTIER_POLITENESS_KEY", "hosts", "'host', 'domain', 'ip' or a function"),
+        ("FRONTIER_POLITENESS_KEY", "nowhere.function", "'host', 'domain', 'ip' or a function"),
+        ("FRONTIER_POLITENESS_KEY", 5, "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_CLOCK", "nowhere.clock", "a function that returns seconds"),
         ("FRONTIER_REVISIT", "daily", "'never', 'interval', 'adaptive'"),
         ("FRONTIER_SHELF_LIFE", "weekly", "set seconds, at least 1, or inf"),
@@ -118,8 +119,12 @@ def test_registered_domains(host: str, domain: str) -> None:
 
 def test_the_unit_of_a_url() -> None:
     url = "https://www.example.com:8080/a"
-    assert politeness_key_by("host")(url) == "www.example.com"
-    assert politeness_key_by("domain")(url) == "example.com"
+    assert PolitenessKeys("host").of(url) == "www.example.com"
+    assert PolitenessKeys("domain").of(url) == "example.com"
+    by_address = PolitenessKeys("ip")
+    assert by_address.of(url) == "www.example.com"
+    by_address.learn("www.example.com", "192.0.2.1")
+    assert by_address.of(url) == "192.0.2.1"
 
 
 @pytest.mark.parametrize("answer", [None, "", 5, ValueError("no")])
@@ -129,8 +134,17 @@ def test_a_function_without_an_answer_loses_no_url(answer: Any) -> None:
             raise answer
         return answer
 
-    assert politeness_key_by(function)("http://a.example/") == "a.example"
-    assert politeness_key_by(lambda url: "a\0b")("http://a.example/") == "ab"
+    assert PolitenessKeys(function).of("http://a.example/") == "a.example"
+    assert PolitenessKeys(lambda url: "a\0b").of("http://a.example/") == "ab"
+
+
+def test_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(politeness_key, "_MOST_ADDRESSES", 10)
+    units, urls = PolitenessKeys("ip"), [f"http://h{number}.example/" for number in range(25)]
+    for number in range(25):
+        units.learn(f"h{number}.example", "192.0.2.1")
+    assert units.of(urls[-1]) == "192.0.2.1"
+    assert sum(units.of(url) == "192.0.2.1" for url in urls) <= 10
 
 
 def test_pages_are_visited_once_unless_one_says_more() -> None:

@@ -36,7 +36,7 @@ from ..crawl.control import FrontierEdits
 from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities
 from ..crawl.log import queue_of_scrapy
-from ..crawl.politeness_key import politeness_key_by, registered_domain
+from ..crawl.politeness_key import PolitenessKeys, registered_domain
 from ..live.client import NoAnswer, Orders, RunningCrawl
 from ..settings import DOMAIN, FrontierSettings, function, has_our_scheduler, time_of
 
@@ -371,8 +371,8 @@ class Project:
 
     @cached_property
     def politeness_key_of(self) -> Callable[[str], str]:
-        """A function from URL to politeness key."""
-        return politeness_key_by(self.frontier_settings.politeness_key)
+        """A function from URL to politeness key; with ``ip`` the host, until a crawl has resolved it."""
+        return PolitenessKeys(self.frontier_settings.politeness_key).of
 
     def queue_of(self, host: str) -> str:
         """Returns the politeness key of all pages of *host*; *host* itself if each page has its own, or if it

@@ -71,6 +71,7 @@ ROBOTS_UNKNOWN = Reason("robots_unknown", "robots.txt of {origin} is not known y
 RESTS_AFTER = Reason("rests_after", "{host} rests: {trouble}")
 RESTS = Reason("rests", "{host} rests")
 TO_WAIT = Reason("to_wait", "the redirect that led to it asks to wait")
+ADDRESS = Reason("address", "{host} has the address {address}")
 
 # What was found on a page that was fetched, one after the other
 SKIPPED = Reason("noindex_skip", "noindex: the page asks to be kept nowhere")

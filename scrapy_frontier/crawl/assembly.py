@@ -226,7 +226,7 @@ class Crawl:
             self._dupefilter,
             follow_ups,
         )
-        self.politeness_key_of = self.enqueuer.key_of
+        self.politeness_keys = self.enqueuer.politeness_keys
         self.df = self._dupefilter.for_spiders(identities, frontier, self.enqueuer.without_session)
         self._make_parts_for_links()
         self._make_parts_for_sites()
@@ -266,7 +266,7 @@ class Crawl:
         if scrapy_internals.has_middleware(crawler, ROBOTS):
             from .robots import Gate
 
-            self.gate = Gate(crawler, settings, clock, frontier, self.politeness_key_of, self.reporter)
+            self.gate = Gate(crawler, settings, clock, frontier, self.politeness_keys, self.reporter)
             if self.sitemaps is not None:
                 self.gate.sites.listed = self.sitemaps.named_by_robots
 

@@ -248,7 +248,7 @@ class RunningFrontier(FrontierEdits):
             crawl.frontier if shard is None else shard,
             crawl.settings,
             identities,
-            crawl.politeness_key_of,
+            crawl.politeness_keys.of,
             lambda page: fingerprint_of(page, identities, codec),
             crawl.clock,
         )

@@ -32,7 +32,7 @@ from .in_flight import (
 from .log import refusal_stat
 from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, START, UNSET, VERBATIM, chosen_slot
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
-from .politeness_key import politeness_key_by
+from .politeness_key import PolitenessKeys
 from .private_network import led_to
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class RequestEnqueuer:
         self.identities, self._reporter = self._requests.identities, self._requests.reporter
         self._callbacks = self._requests.codec.callbacks
         self._active_requests = self._follow_ups.active_requests
-        self.key_of = politeness_key_by(settings.politeness_key)
+        self.politeness_keys = PolitenessKeys(settings.politeness_key)
         self.recognize = self._frontier.recognize
         self._tally = self._reporter.tally
         self._strips_sessions, self._revisits = settings.strips_sessions, settings.comes_back
@@ -447,7 +447,7 @@ class RequestEnqueuer:
 
     def politeness_key_of(self, url: str, host: str) -> str:
         """Returns the politeness key of *url*: by default its *host*."""
-        return host if self.key_of is host_of else self.key_of(url)
+        return host if self.politeness_keys.of is host_of else self.politeness_keys.of(url)
 
     def host_key(self, request: Request, url_host: str, active: ActiveRequest | None = None) -> str:
         """Returns the download slot that the user chose, else the politeness key of the URL, whose host is

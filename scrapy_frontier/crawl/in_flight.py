@@ -425,15 +425,18 @@ def forget_redirects(request: Request) -> None:
             request.meta.pop(name, None)
 
 
-def postpone(active: ActiveRequest, request: Request, reason: str, seconds: float = 0.0) -> Request:
+def postpone(
+    active: ActiveRequest, request: Request, reason: str, seconds: float = 0.0, host: str = ""
+) -> Request:
     """Returns a copy of *request*, that of *active*, which a middleware hands to the engine so that the page
-    goes back to its place in the queue without a visit: not handed out again before so many *seconds*."""
+    goes back to its place in the queue without a visit: not handed out again before so many *seconds*, and in
+    the queue of *host* if that is another."""
     back = copied(request)
     back.dont_filter = True
     if active.has_automatic_slot:
         back.meta.pop(SLOT, None)
     active.postponed = back
-    active.postponed_outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds)
+    active.postponed_outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds, host=host)
     return back
 
 

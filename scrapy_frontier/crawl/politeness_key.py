@@ -1,4 +1,4 @@
-"""The politeness key of a URL: its host, its registered domain, or what the user says.
+"""The politeness key of a URL: its host, its registered domain, its address, or what the user says.
 
 Delay, concurrency, cooldown and queue belong to the key. It is kept in the record of each page, so that a
 page stays with the key it was queued under when the setting changes.
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..core.parse import urls
 from ..core.parse.urls import host_of
-from ..settings import DOMAIN, HOST
+from ..settings import ADDRESS, DOMAIN, HOST
+from . import scrapy_internals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tldextract import TLDExtract
 
 logger = logging.getLogger(__name__)
+
+_MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
 
 
 @cache
@@ -59,11 +62,42 @@ def registered_domain(host: str) -> str:
     return domain if f".{host}".endswith(f".{domain}") else host
 
 
-def politeness_key_by(key: str | Callable[[str], str] = HOST) -> Callable[[str], str]:
-    """Returns the function from a URL to the name of its key, by `FRONTIER_POLITENESS_KEY`."""
-    if callable(key):
-        return _careful(key)
-    return _domain_of if key == DOMAIN else host_of
+class PolitenessKeys:
+    """Politeness keys by `FRONTIER_POLITENESS_KEY`: ``of`` is a function from a URL to the name of
+    its key. Where addresses are the keys, a host is its own until its address is known."""
+
+    def __init__(self, key: str | Callable[[str], str] = HOST) -> None:
+        self._addresses: dict[str, str] = {}  # by host
+        self.are_addresses = key == ADDRESS
+        named = {HOST: host_of, DOMAIN: _domain_of, ADDRESS: self._of_address}
+        self.of: Callable[[str], str] = _careful(key) if callable(key) else named[key]
+
+    def _of_address(self, url: str) -> str:
+        host = host_of(url)
+        return self._addresses.get(host, host)
+
+    def learn(self, host: str, address: str) -> None:
+        """Keeps the *address* of *host*; of more than 100,000 hosts the first are forgotten."""
+        if len(self._addresses) >= _MOST_ADDRESSES:
+            for known in list(self._addresses)[: _MOST_ADDRESSES // 10]:
+                del self._addresses[known]
+        self._addresses[host] = address
+
+    async def address_of(self, host: str) -> str | None:
+        """The address of *host*, looked up where it is not known, by the resolver of the connections; None
+        where it does not resolve."""
+        if host not in self._addresses:
+            for address in (await scrapy_internals.addresses_of(host))[
+                :1
+            ]:  # to which a connection goes first
+                self.learn(host, address)
+        return self._addresses.get(host)
+
+    async def looked_up(self, url: str) -> str:
+        """The key of *url*, as ``of``; where addresses are the keys, its host is looked up first."""
+        if self.are_addresses:
+            await self.address_of(host_of(url))
+        return self.of(url)
 
 
 def _domain_of(url: str) -> str:

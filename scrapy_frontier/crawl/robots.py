@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ..core.store.records import RobotsCopy
     from ..settings import FrontierSettings
     from .log import Reporter
+    from .politeness_key import PolitenessKeys
 
 logger = logging.getLogger(__name__)
 
@@ -297,7 +298,7 @@ class RobotsFetcher:
     """
 
     _sites: KnownSites
-    _politeness_key_of: Callable[[str], str]
+    _politeness_keys: PolitenessKeys
     _reporter: Reporter
     is_closed: bool = field(default=False, init=False)
     under_way: dict[str, RobotsFetch] = field(default_factory=dict, init=False)  # by origin
@@ -400,6 +401,8 @@ class RobotsFetcher:
         """
         url, host = f"{fetch.origin}/robots.txt", fetch.host
         from_public = False
+        if self._politeness_keys.are_addresses and host == host_of(url):
+            host = await self._politeness_keys.looked_up(url)
         for hop in range(MAX_REDIRECTS + 1):
             if why := await self._in_vain(fetch, host):
                 fetch.was_left = not hop
@@ -420,7 +423,7 @@ class RobotsFetcher:
             sent = response.request or request
             if from_public := host_of(target) != host_of(url):
                 from_public = not is_from_private(sent, response)
-                host = self._politeness_key_of(target)
+                host = await self._politeness_keys.looked_up(target)
             url = target
         by_proxy = bool((response.request or request).meta.get("proxy"))
         pause = pause_in(response, self._clock())
@@ -543,12 +546,12 @@ class Gate:
     _settings: FrontierSettings
     _clock: Callable[[], float]
     _frontier: Frontier
-    _politeness_key_of: Callable[[str], str]
+    _politeness_keys: PolitenessKeys
     _reporter: Reporter
 
     def __post_init__(self) -> None:
         self.sites = KnownSites(self._crawler, self._settings, self._clock, self._frontier)
-        self._fetcher = RobotsFetcher(self.sites, self._politeness_key_of, self._reporter)
+        self._fetcher = RobotsFetcher(self.sites, self._politeness_keys, self._reporter)
         scrapy_internals.spare_places(self._crawler)
 
     def close(self) -> None:
@@ -663,4 +666,4 @@ class Gate:
         return not scrapy_internals.is_closing(self._crawler)
 
     def _slot_of(self, request: Request) -> str:
-        return str(request.meta.get(SLOT) or self._politeness_key_of(request.url))
+        return str(request.meta.get(SLOT) or self._politeness_keys.of(request.url))

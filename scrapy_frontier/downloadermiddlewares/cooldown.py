@@ -122,7 +122,7 @@ class CooldownMiddleware(Component):
         if lease is not None:
             trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id)
         trouble = trouble._replace(origin=origin_of(request.url) or "")
-        host = lease.host if lease is not None else crawl.politeness_key_of(request.url)
+        host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
         with self.left_to_scheduler():
             if record_cooldown(self.crawler, crawl.frontier, host, trouble, crawl.clock()).keeps_attempts:
                 return postponed(active, request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))

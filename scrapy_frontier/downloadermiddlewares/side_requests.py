@@ -42,7 +42,8 @@ class SideRequestsMiddleware(Component):
         crawl = self.crawl
         if crawl is None:
             return
-        host = crawl.politeness_key_of(request.url)
+        keys = crawl.politeness_keys
+        host = keys.of(request.url) if request.meta.get("proxy") else await keys.looked_up(request.url)
         with self.left_to_scheduler():
             while (wait := crawl.frontier.begin_side_request(host, now := crawl.clock())) and self.crawl:
                 if reason := why_not_awaited(host, wait, crawl.frontier.is_cooling(host, now)):

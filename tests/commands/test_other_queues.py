@@ -62,7 +62,7 @@ def test_a_host_is_forgotten_in_whatever_queue(frontier: Frontiers) -> None:
 
 
 @pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
-@pytest.mark.parametrize("key", ["domain", lambda url: GROUP], ids=["domain", "function"])
+@pytest.mark.parametrize("key", ["domain", "ip", lambda url: GROUP], ids=["domain", "ip", "function"])
 def test_an_order_for_a_host_in_anothers_queue_is_refused(
     frontier: Frontiers, capsys: pytest.CaptureFixture[str], order: tuple[str, ...], key: object
 ) -> None:

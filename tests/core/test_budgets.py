@@ -207,6 +207,18 @@ def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) 
     frontier.close()
 
 
+def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=1)
+    frontier.discover([page(0, "a.one.example")], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    moved = Outcome(Event.POSTPONED, reason="moved", delay=10.0, host="a.two.example")
+    frontier.release(lease, moved, NOW)
+    frontier.discover([page(1, "a.one.example"), page(2, "a.two.example")], NOW)
+    assert deferred(frontier) == [("a.two.example", 2)]
+    frontier.close()
+
+
 # -- depth -------------------------------------------------------------------------------------------
 
 

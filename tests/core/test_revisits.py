@@ -686,6 +686,21 @@ def test_a_page_that_is_forgotten_does_not_come_back(
         assert (frontier.totals().due, frontier.totals().queued_again) == (0, 0)
 
 
+def test_a_revisit_that_goes_to_the_queue_of_another_host_takes_its_counts_along(tmp_path: Path) -> None:
+    """As where hosts are told apart by address, and the address of a name has changed."""
+    with opened(tmp_path) as frontier:
+        frontier.discover([replace_host(link("page"), "10.0.0.1")], NOW)
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        visit(frontier, later, Outcome(Event.POSTPONED, host="10.0.0.2"))
+        lease = leased(frontier, later)
+        assert lease.host == "10.0.0.2"
+        frontier.release(lease, DELETED, later)
+        frontier.commit()
+        assert frontier.totals().states["gone"] == 1
+
+
 def replace_host(link: Link, host: str) -> Link:
     return replace(link, host=host, kept_host=host)
 

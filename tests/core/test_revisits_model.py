@@ -31,6 +31,7 @@ OUTCOMES = [
     Outcome(Event.FAILED, 500),
     Outcome(Event.RETRIED, 503),
     Outcome(Event.POSTPONED),
+    Outcome(Event.POSTPONED, host="another"),
     Outcome(Event.GONE, 404),
     Outcome(Event.GONE, 410),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from server import TOLERANCE
 from twisted.internet.defer import Deferred, succeed
 
 from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ NAMES = {
     "www.example.com": "127.0.0.2",
     "shop.example.com": "127.0.0.3",
     "www.example.org": "127.0.0.4",
+    "alias.example.net": "127.0.0.2",
     **{f"h{number}.trap.example": "127.0.0.5" for number in range(80)},
 }
 
@@ -142,21 +145,65 @@ def test_hosts_of_a_registered_domain(
     assert {page.host for page in pages().values()} == {"example.com", "example.org"}
 
 
-def test_robots_txt_is_asked_by_the_clock_of_the_unit(web: Web, run: Callable[..., Crawl]) -> None:
-    """By two names of a domain, one robots.txt leading to the other."""
-    names = ["www.example.com", "shop.example.com"]
-    web.on("/robots.txt", status=301, headers={"Location": named(web, "shop.example.com", "/rules")})
+@pytest.mark.parametrize("number", [None, signal.SIGKILL], ids=["", "SIGKILL"])
+def test_hosts_of_one_address_share_its_clock(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], number: signal.Signals | None
+) -> None:
+    """Two names and the address itself: never closer than the delay, also across a kill; links, too."""
+    names = ["www.example.com", "alias.example.net"]
+    web.link("/0", *(named(web, name, "/linked") for name in names))
+    urls = [named(web, name, f"/{number}") for number in range(3) for name in names]
+    urls += [web.url("/literal"), named(web, "www.example.org", "/other")]
+    settings = {**SETTINGS, "DOWNLOAD_DELAY": 0.5, "FRONTIER_POLITENESS_KEY": "ip"}
+    crawl = start(LinkSpider, settings, start_urls=urls)
+    if number is not None:
+        web.wait(4)
+        crawl.kill(number)
+        crawl = start(LinkSpider, settings, start_urls=urls)
+    assert crawl.wait().reason == "finished"
+    assert len(set(times(web, 0))) >= 9
+    assert {f"/{n}" for n in range(3)} | {"/linked", "/literal"} == set(web.paths(0))
+    assert min(gaps(web, 0)) >= 0.5 - TOLERANCE
+    found = pages()
+    assert {(page.state, page.attempts) for page in found.values()} == {(State.DONE, 1)}
+    assert {page.host for url, page in found.items() if "//127." not in url} == {"127.0.0.2", "127.0.0.4"}
+
+
+@pytest.mark.parametrize("key", ["ip", "domain"])
+def test_robots_txt_is_asked_by_the_clock_of_the_unit(web: Web, run: Callable[..., Crawl], key: str) -> None:
+    """By two names of an address; by two names of a domain, one robots.txt leading to the other."""
+    names = ["www.example.com", "alias.example.net" if key == "ip" else "shop.example.com"]
+    if key == "domain":
+        rules = named(web, "shop.example.com", "/rules")
+        web.on("/robots.txt", status=301, headers={"Location": rules})
     settings = {
         **SETTINGS,
         "ROBOTSTXT_OBEY": True,
         "DOWNLOAD_DELAY": 0.5,
-        "FRONTIER_POLITENESS_KEY": "domain",
+        "FRONTIER_POLITENESS_KEY": key,
     }
     crawl = run(LinkSpider, settings, start_urls=[named(web, name, f"/{name}") for name in names])
     assert crawl.reason == "finished"
     assert web.paths().count("/robots.txt") == 2
     assert {f"/{name}" for name in names} <= set(web.paths())
     assert min(gaps(web, 0, 1)) >= 0.5 - TOLERANCE
+
+
+def test_a_name_that_does_not_resolve_rests_and_disturbs_nobody(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    settings = {
+        "ADDONS": ADDONS,
+        "FRONTIER_POLITENESS_KEY": "ip",
+        "FRONTIER_COOLDOWN": 0.3,
+        "FRONTIER_END_WAIT": 1,
+    }
+    lost = "http://nobody.invalid/"
+    crawl = run(LinkSpider, settings, start_urls=[lost, web.url("/")])
+    assert crawl.reason == "finished"
+    assert web.paths() == ["/"]
+    assert pages()[lost].state is State.QUEUED
+    assert "its name does not resolve" in crawl.log
 
 
 def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]) -> None:

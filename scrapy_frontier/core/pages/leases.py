@@ -195,9 +195,9 @@ class Lease(HostSlot):
 class Outcome(NamedTuple):
     """How a lease ended.
 
-    - ``visit_payload`` is the request of a retry if it changed, ``priority`` its priority, and ``delay`` its
-      backoff in seconds, a day at most. One that ``is_handed_back`` by a middleware lets other pages of its
-      host come first.
+    - ``visit_payload`` is the request of a retry if it changed, ``priority`` its priority, ``delay`` its
+      backoff in seconds, a day at most, and ``host`` the queue it goes to if that changed. One that
+      ``is_handed_back`` by a middleware lets other pages of its host come first.
     - ``request`` replaces the payload and the facts of a page that has ended. ``target`` is the page that a
       redirect led to.
     - ``has_links``: all links of the page are known: those on the lease if it was read, the one to the
@@ -213,6 +213,7 @@ class Outcome(NamedTuple):
     visit_payload: bytes | None = None
     priority: int | None = None
     delay: float = 0.0
+    host: str = ""
     has_links: bool = False
     flags: int = 0
     content_score: float | None = None

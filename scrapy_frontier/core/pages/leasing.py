@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .. import reasons
 from ..errors import UnreadableRow
 from ..hosts.trouble import why_given_up
+from ..parse.urls import host_of
 from ..revisits.policy import read
 from ..store import keys, queue_keys, records
 from ..store.keys import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
@@ -237,19 +238,20 @@ class Leases:
         else:
             page = self.after(lease, outcome, now)
         row = records.encode_page(page)
+        queue = self._hosts.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
         if lease.id not in self._out:
             return self._late(lease)
         host = self._hosts.get(lease.host)
         if lease.comes_back:
             self._let_go(lease, host, now)
-            released = self._revisits.release(lease, outcome, host, now)
+            released = self._revisits.release(lease, outcome, host, queue or host, now)
             self.finished += released.state is not QUEUED
             return released._replace(is_written=self._commit(host, outcome, now))
         if page.state is QUEUED:
             self._let_go(lease, host, now)
             host.drop_leased(lease.sort_key)
             batch.unqueue(host, lease.sort_key)
-            self._queue_again(lease, page, host, outcome, now)
+            self._queue_again(lease, page, queue or host, outcome, now)
             return Released(page.state, is_written=self._commit(host, outcome, now))
         is_visit = lease.page_id >= keys.FIRST_VISIT
         beside = self._revisits.release_beside(lease, outcome, now) if is_visit else None
@@ -341,6 +343,8 @@ class Leases:
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, outcome: Outcome, now: float) -> None:
         """Queue the page of a lease once more on *host*: at once, or after its delay."""
+        if outcome.host:
+            page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
         page_id, sort_key = lease.page_id, lease.sort_key
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             bucket = self._scores.bucket_of(page_id)

@@ -314,12 +314,12 @@ class Revisits:
         """What the page of a lease weighs, by the scorer or as queued."""
         return self.weight(lease.page_id, queue_keys.weight_in(lease.sort_key))
 
-    def release(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released:
+    def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch. It stays what it is if the visit
-        does not end it."""
+        does not end it, in the *queue* of another host, if it is queued again."""
         self._waiting.remove(host, lease.sort_key)
         if lease.queues_again(outcome.event):
-            self._queue_again(lease, host, outcome, now)
+            self._queue_again(lease, host, queue, outcome, now)
             return Released(State.QUEUED)
         return self._end(lease, outcome, host, now)
 
@@ -333,7 +333,7 @@ class Revisits:
         page = self.finished(page_id)
         if page is None or page.is_due:
             return None
-        host = self._hosts.of_page(page)  # this visit may have had a slot of its own
+        host = self._hosts.of_page(page)  # this visit may have had a slot or an address of its own
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
         self.remove(page_id, page)
@@ -341,10 +341,14 @@ class Revisits:
         self._hosts.forget_if_idle(host, now)
         return released
 
-    def _queue_again(self, lease: Lease, host: Host, outcome: Outcome, now: float) -> None:
+    def _queue_again(self, lease: Lease, host: Host, queue: Host, outcome: Outcome, now: float) -> None:
         page = _tried(lease.page, outcome)
+        if queue is not host:
+            page = page._replace(host=queue.name)
+            for its, change in ((host, -1), (queue, 1)):
+                self._batch.count_ended(its, page.state, change, page.status)
         self._batch.put_page(lease.page_id, page)
-        self._waiting.queue_again(host, lease.sort_key, outcome, now)
+        self._waiting.queue_again(queue, lease.sort_key, outcome, now)
 
     def _end(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released:
         before, batch = lease.page, self._batch
