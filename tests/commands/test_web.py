@@ -17,7 +17,7 @@ from scrapy_frontier.commands import look
 from scrapy_frontier.core.admin.facts import flag_names
 from scrapy_frontier.core.ranking.pagerank import hits, pagerank
 from scrapy_frontier.core.store import keys, records
-from scrapy_frontier.core.store.keys import State, bucket
+from scrapy_frontier.core.store.keys import bucket
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge
 from scrapy_frontier.core.store.records import encode_page
 
@@ -159,17 +159,6 @@ def test_top_by_score_is_what_the_crawl_kept(frontier: Frontiers) -> None:
     codes = np.frombuffer(rows(frontier.directory)[records.column_key("score", 0)], ">u2")
     assert [bucket(each["score"]) for each in told] == sorted(codes.tolist(), reverse=True)[:20]
     assert "as the crawl kept it" in " ".join(frontier("top").out.split())
-
-
-@pytest.mark.parametrize("scorer", [None, "mixed"])
-def test_without_kept_scores_the_queue_says_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: str | None
-) -> None:
-    crawl_web(tmp_path, scorer=scorer)
-    change(tmp_path, delete=tuple(key for key in rows(tmp_path) if key[:1] == keys.COLUMN))
-    told = Frontiers(tmp_path, capsys)("top", "--limit", "0", "--json").lines
-    queued = {page_id for page_id, page in pages(tmp_path).items() if page.state is State.QUEUED}
-    assert {each["id"] for each in told} == queued
 
 
 # -- files for other programs ------------------------------------------------------------------------------

@@ -141,8 +141,7 @@ def test_a_second_open_in_the_same_process_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FrontierLocked) as refused:
         Store(tmp_path)
     assert str(refused.value) == (
-        f"{tmp_path} is open in this process already, or in one of another container (a crawl): close it "
-        "first, or use another FRONTIER_DIR"
+        f"{tmp_path} is open in this process already (a crawl): close it first, or use another FRONTIER_DIR"
     )
     store.close()
     Store(tmp_path).close()

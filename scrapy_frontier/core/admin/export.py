@@ -254,7 +254,7 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
     lines = iter(lines)
     header = _read_header(next(lines, {}))
     rows: dict[bytes, bytes | None] = {}
-    number = 1
+    number, line = 1, dict[str, Any]()
     for number, line in enumerate(lines, 2):
         if "end" in line:
             break
@@ -269,14 +269,11 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
         if len(rows) >= _ROWS_AT_A_TIME:
             store.write(rows)
             rows.clear()
-    else:
-        raise BadExport(f"it ends after {number} lines without an end: the file is cut off; {_ANEW}")
-    if line["end"] != number - 1:
+    if line.get("end") != number - 1 or next(lines, None) is not None:
         raise BadExport(
-            f"it has {number - 1} lines, and its end counts {line['end']}: some are missing; {_ANEW}"
+            f"its line {number} is not the end of {number - 1} lines: it is cut off, lines are missing, or "
+            f"another export follows; {_ANEW}"
         )
-    if next(lines, None) is not None:
-        raise BadExport(f"more follows its end, line {number}: another export, perhaps; import one alone")
     counts = records.Counts.none()
     counts.next_page, counts.next_visit = header.next_page, header.next_visit
     counts.attempts = header.attempts

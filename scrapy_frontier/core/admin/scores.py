@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 from heapq import heappop, heappush
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,15 +57,13 @@ class Leader(NamedTuple):
 
 
 def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
-    """Returns the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they are kept;
-    ``pagerank``, ``authority`` or ``hub`` computed now, in seconds for millions of links, timed by *clock*.
-    Zeros for what is not kept. Raises `UnreadableRow`."""
+    """Returns the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they were kept
+    at the last ranking or clean stop; ``pagerank``, ``authority`` or ``hub`` computed now, in seconds for
+    millions of links, timed by *clock*. Zeros for what is not kept. Raises `UnreadableRow`."""
     if by not in KEPT:
         return _ranked(store, by, clock)
     pages = facts.known(store)
-    if by == "score":
-        return ScoresOfPages(kept_scores(store, pages))
-    codes = column(store, "expected" if by == "focus" else "cash", pages)
+    codes = column(store, "expected" if by == "focus" else by, pages)
     return ScoresOfPages(np.zeros(pages, np.float32) if codes is None else scores_of(codes))
 
 
@@ -103,20 +101,6 @@ def kept_score(store: Store, page_id: PageId) -> float | None:
     row = store.get(records.column_key("score", first)) or b""
     code = records.decode_codes(row)[page_id - first : page_id - first + 1]
     return float(scores_of(code)[0]) if len(code) else None
-
-
-def kept_scores(store: Store, pages: int) -> Floats:
-    """Returns the scores of the first *pages* that the scorer keeps; after a kill, and without a scorer,
-    those in the keys of the queue. Reads the columns, or the queue too."""
-    codes = column(store, "score", pages)
-    if codes is None or store.get(keys.CLEAN) is None:
-        codes = np.zeros(pages, np.uint16) if codes is None else codes
-        queued = (key.partition(b"\0")[2] for key, _ in store.scan(keys.QUEUE))
-        for sort_key in chain(queued, (place.sort_key for place in queue_keys.waiting_places(store))):
-            page_id = queue_keys.sort_key_id(sort_key)
-            if page_id < pages and not queue_keys.is_due_key(sort_key):
-                codes[page_id] = queue_keys.sort_key_bucket(sort_key)
-    return scores_of(codes)
 
 
 def content_scores(store: Store, pages: int) -> Floats | None:

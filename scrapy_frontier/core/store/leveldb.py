@@ -186,23 +186,16 @@ def refuse_links(directory: Path) -> None:
 
 def no_directory(path: Path, error: OSError) -> str:
     """Returns the message for a file *path* whose directory cannot be made or used."""
-    another = "use another JOBDIR or FRONTIER_DIR"
-    remedy = f"make the directory writable for this user, or {another}"
-    if isinstance(error, FileExistsError | NotADirectoryError):
-        stands = "a file, or a link that leads nowhere, stands where a directory should be"
-        remedy = f"{stands}; remove it, or {another}"
-    elif error.errno == errno.ENAMETOOLONG:
-        remedy = "set a FRONTIER_DIR with a shorter name"
-    return f"cannot open {path} ({error.strerror}): {remedy}"
+    return (
+        f"cannot open {path} ({error.strerror}): make the directory writable for this user, remove what "
+        "stands in its place, or use another JOBDIR or FRONTIER_DIR"
+    )
 
 
 def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
     where, remedy = f"process {holder}" if holder else "another process", "wait until it has ended"
     if holder == str(os.getpid()):
-        where, remedy = (
-            "this process already, or in one of another container",
-            "close it first",
-        )
+        where, remedy = "this process already", "close it first"
     elif user == CRAWL:
         remedy = "stop that crawl first"
     return f"{directory} is open in {where} ({user}): {remedy}, or use another FRONTIER_DIR"
