@@ -270,7 +270,7 @@ def is_whole(response: Response) -> bool:
 
 @lru_cache(maxsize=256)
 def _content_type(value: bytes) -> str:
-    return value.partition(b";")[0].strip().lower().decode("latin-1")
+    return value.partition(b";")[0].strip().lower()[:255].decode("latin-1")
 
 
 def outcome_of(

@@ -41,38 +41,30 @@ _Value = TypeVar("_Value")
 # -- the codec ---------------------------------------------------------------------------------------------
 
 # Texts: the letter of their length in `struct`, which stands in their place; their bytes follow all numbers.
-_LENGTHS = {"t": "I", "b": "I", "w": "B", "s": "B"}
-_WORDS = "tw"  # text in UTF-8; "b" and "s" are bytes
-_SHORT = "ws"  # what is longer than 255 bytes is not kept
+_LENGTHS = {"t": "I", "b": "I"}
 _UNREADABLE = (struct.error, ValueError, IndexError, OverflowError, TypeError, RecursionError, zlib.error)
 
 
 class Layout:
     """The types of the *fields* of a value, a letter each, and the bytes they make.
 
-    Letters are those of `struct`, big-endian, and four of texts: ``t`` (text) and ``b`` (bytes) of any
-    length, ``w`` and ``s`` the same of 255 bytes at most: of more nothing is kept. 1 us.
+    Letters are those of `struct`, big-endian, and two of texts: ``t`` is text in UTF-8, ``b`` are bytes. 1
+    us.
     """
 
     def __init__(self, fields: str) -> None:
         self._struct = struct.Struct(">" + "".join(_LENGTHS.get(field, field) for field in fields))
         self.size = self._struct.size  # bytes, without texts
         self.fields = fields
-        texts = [(place, letter) for place, letter in enumerate(fields) if letter in _LENGTHS]
-        self._texts = [(place, letter in _WORDS, letter in _SHORT) for place, letter in texts]
+        self._texts = [(place, letter == "t") for place, letter in enumerate(fields) if letter in _LENGTHS]
         self._floats = [place for place, letter in enumerate(fields) if letter in "fd"]
 
     def encode(self, values: Iterable[Any]) -> bytes:
         """Return the bytes of *values*. Raises `struct.error` for a number that does not fit."""
         numbers, texts = [*values], []
-        for place, is_word, is_short in self._texts:
-            text = numbers[place]
-            if is_word:
-                text = text.encode("utf-8", "replace")
-            size = len(text)
-            if is_short and size > 255:
-                text, size = b"", 0
-            numbers[place] = size
+        for place, is_text in self._texts:
+            text = numbers[place].encode("utf-8", "replace") if is_text else numbers[place]
+            numbers[place] = len(text)
             texts.append(text)
         return self._struct.pack(*numbers) + b"".join(texts)
 
@@ -81,10 +73,10 @@ class Layout:
         ends before, for a text that is no UTF-8, and for a number that is not finite."""
         values = [*self._struct.unpack_from(row, offset)]
         offset += self.size
-        for place, is_word, _ in self._texts:
+        for place, is_text in self._texts:
             end = offset + values[place]
             text = row[offset:end]
-            values[place], offset = text.decode() if is_word else text, end
+            values[place], offset = text.decode() if is_text else text, end
         if offset > len(row):
             raise ValueError("it ends early")
         for place in self._floats:
@@ -299,7 +291,7 @@ _HAS_HOST, _HAS_ENDING, _IS_DEFERRED, _HAS_VISITS, _HAS_FACTS = 0x08, 0x10, 0x20
 _STATE_MASK = 0x07
 _HOST_PART = Layout("t")
 _ENDING = Layout("HIQt")  # status, changed, target + 1, reason
-_VISITS = Layout("IIIIIIffffswIHBIssB??")  # the fields of `Visits`, in order
+_VISITS = Layout("IIIIIIffffbtIHBIbbB??")  # the fields of `Visits`, in order
 _FACTS = Layout("Hdddddb")  # flags, the numbers of which there are those that a flag names, visit payload
 
 _STATES = tuple(State)
