@@ -109,7 +109,6 @@ class FrontierSettings:
         self.limits: Final = Limits(
             host_pages=read.number("FRONTIER_HOST_PAGES", 0),
             host_pending=read.number("FRONTIER_HOST_PENDING", 0),
-            depth=read.number("FRONTIER_DEPTH", 0),
         )
         longest = read.of_scrapy("URLLENGTH_LIMIT", int)
         # As Scrapy alone: nothing is left out that the user did not ask to leave out.

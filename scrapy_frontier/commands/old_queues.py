@@ -106,7 +106,6 @@ def _links(project: Project, codec: Codec, requests: Iterator[Request], refused:
             priority=request.priority,
             payload=payload,
             facts=facts_of(request),
-            depth=request.meta.get("depth", 0),
             again=fingerprint in insisted,
             is_named=START in request.meta,
         )

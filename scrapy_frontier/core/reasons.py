@@ -87,7 +87,6 @@ OUT_OF_SCOPE = Reason("scope", "out of scope")
 NOFOLLOW_PAGE = Reason("nofollow_page", "linked by {url}, which says nofollow")
 NOFOLLOW_LINK = Reason("nofollow_link", "linked with rel={rels} by {url}")
 OUTSIDE = Reason("pattern", "outside the pattern {pattern} of {url}")
-DEPTH = Reason("depth", "more than {links} from a seed")
 BUDGET = Reason("budget", "over the budget of {most} for {whose}")
 BEHIND = Reason("behind", "behind others that wait for room in a budget of {whose}")
 

@@ -267,7 +267,6 @@ class PageFollowing:
             self._made[kind] = made, self._follow.codec.encode(made)
         made, link.payload = self._made[kind]
         link.priority = made.priority
-        link.depth = made.meta.get("depth", 0) if self._enqueuer.has_depth else 0
 
     def _request(self, url: str) -> Request:
         request = Request(url, self._rule.callback)

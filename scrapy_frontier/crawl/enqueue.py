@@ -27,7 +27,6 @@ from .in_flight import (
     is_seed,
     not_followed,
     only_its_retry_insists,
-    times,
 )
 from .log import refusal_stat
 from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, START, UNSET, VERBATIM, chosen_slot
@@ -99,10 +98,8 @@ class RequestEnqueuer:
         self.recognize = self._frontier.recognize
         self._tally = self._reporter.tally
         self._strips_sessions, self._revisits = settings.strips_sessions, settings.comes_back
-        limits = settings.limits
-        self.has_depth = bool(limits.depth)
         # A limit of queued pages alone holds a page back for a while only.
-        self._comes_in_this_run = not (limits.depth or limits.host_pages)
+        self._comes_in_this_run = not settings.limits.host_pages
         # A crawl that goes on knows pages as Scrapy's own queue on disk would, and due pages come back.
         self._tells_known = not (self._frontier.pending or settings.comes_back)
         # Whether a known page may be recognized by the text of a URL, and its request need not be looked at.
@@ -200,7 +197,6 @@ class RequestEnqueuer:
         active: ActiveRequest | None,
     ) -> PageId | None:
         """Completes *link* and hands it over; returns the page that *request* is queued for."""
-        link.depth = times(request, "depth") if self.has_depth else 0
         if active is not None:
             link.parent = active.lease.public_node
             if request.dont_filter and only_its_retry_insists(request, active):
@@ -498,9 +494,7 @@ class RequestEnqueuer:
     def _refusal(self, target: Request, active: ActiveRequest) -> str:
         fingerprint, url_host = self.identities.with_host(target)
         host = self.host_key(copied(target), url_host, active)
-        depth = times(target, "depth") if self.has_depth else 0
-        link = Link(fingerprint=fingerprint, url=target.url, host=host, depth=depth)
-        answer = self._frontier.refusal(link, self._clock())
+        answer = self._frontier.refusal(Link(fingerprint, target.url, host), self._clock())
         if answer is None:
             return ""
         self._report_refusal(answer, target)

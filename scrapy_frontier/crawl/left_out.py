@@ -80,8 +80,8 @@ KINDS = {
     "frontier/deferred": LeftOutKind(
         "page over a budget",
         "pages over a budget",
-        "FRONTIER_HOST_PAGES, FRONTIER_HOST_PENDING or FRONTIER_DEPTH",
-        (reasons.DEPTH, reasons.BUDGET, reasons.BEHIND),
+        "FRONTIER_HOST_PAGES or FRONTIER_HOST_PENDING",
+        (reasons.BUDGET, reasons.BEHIND),
     ),
     "frontier/over_budget": LeftOutKind("page over a budget", "pages over a budget", "FRONTIER_HOST_PAGES"),
     "frontier/traps/length": LeftOutKind("link like a trap", "links like traps", "URLLENGTH_LIMIT"),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
@@ -33,6 +32,7 @@ from .meta_values import pattern_and_force_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -98,16 +98,7 @@ class Sitemaps:
     def _follow(self, origin: str, found: SitemapsToRead, meta: Mapping[str, Any]) -> None:
         task = SitemapTask(origin, guess=0 if found.is_guess else None)
         self.queue(((url, task) for url in found.queue), meta)
-        for url in found.read_again:
-            self._read_again(url)
         self.frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
-
-    def _read_again(self, url: str) -> None:
-        frontier = self.frontier
-        page_id = self._enqueuer.find(Request(url))
-        page = frontier.page(page_id) if page_id is not None else None
-        if page_id is not None and page is not None and page.facts.is_sitemap:
-            frontier.requeue(page_id, self._clock())
 
     async def read(self, request: Request, response: Response, active: ActiveRequest | None) -> Response:
         """Read a sitemap unless it is unchanged, and raise `Consumed`; a page behind a redirect that is no
@@ -191,7 +182,6 @@ class SitemapReading:
         self._inherited = self._proxy if given is None else given.inherited | self._proxy
         self._offsite = self._sitemaps.offsite()
         self._parent = self._sitemaps.find(request)
-        self._highest = 0.0  # priority so far
         self._entries = 0
         self._taken = 0  # sitemaps of an index
         self._problem = ""
@@ -217,7 +207,6 @@ class SitemapReading:
         self._entries += len(handful)
         if self._sitemaps.settings.ajax:
             handful = [entry._replace(url=escaped_fragment(entry.url) or entry.url) for entry in handful]
-        self._highest = max([self._highest, *(entry.priority or 0.0 for entry in handful)])
         good = [
             entry for entry in handful if self._judge.accepts(entry.url) and self._offsite.passes(entry.url)
         ]
@@ -232,8 +221,7 @@ class SitemapReading:
 
     def _pages(self, entries: list[Entry]) -> Iterator[Listed]:
         for entry in entries:
-            bucket = sites.bucket_of(entry.priority, self._highest)
-            yield Listed(entry.url, _lastmod(entry) | self._inherited, bucket)
+            yield Listed(entry.url, _lastmod(entry) | self._inherited)
 
     def _files(self, entries: list[Entry]) -> Iterator[Listed]:
         task = self._task.for_listed()
@@ -244,18 +232,13 @@ class SitemapReading:
                 yield Listed(entry.url, meta | _lastmod(entry), sites.FILE_BUCKET)
 
     def _report(self) -> None:
-        stats, frontier = self._sitemaps.crawler.stats, self._sitemaps.frontier
+        stats = self._sitemaps.crawler.stats
         stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
         stats.inc_value("frontier/sitemaps/entries", self._entries)
         stats.inc_value("frontier/sitemaps/foreign", self._judge.foreign)
         if self._problem and (self.kind is not Kind.UNKNOWN or self._task.guess is None):
             stats.inc_value("frontier/sitemaps/broken")
         self._offsite.count_refused(stats)
-        for origin in self._judge.refused:
-            sitemaps = frontier.sitemaps_of(origin)
-            noted = sites.refuse(sitemaps, self._response.url)
-            if noted != sitemaps and self._offsite.passes(origin):
-                frontier.keep_sitemaps(origin, noted)
 
     def outcome(self) -> Outcome:
         """Return how the sitemap's own page ends, after `run`: as fetched, with its entries and its

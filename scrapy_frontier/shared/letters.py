@@ -12,8 +12,8 @@ from ..core.pages.leases import Link, page_of_link
 from ..core.store import records
 
 _LINK, _ORDER = b"l", b"o"
-# Flags; lengths of fingerprint, host and anchor; bucket; depth; flags of the edge; what is paid
-_HEAD = struct.Struct("<BBHHHIId")
+# Flags; lengths of fingerprint, host and anchor; bucket; flags of the edge; what is paid
+_HEAD = struct.Struct("<BBHHHId")
 _LONGEST_ANCHOR = 1000  # bytes
 _AGAIN, _NAMED, _PLACED = 1, 2, 4
 
@@ -35,7 +35,7 @@ def pack_link(link: Link, paid: float, now: float) -> bytes:
     flags = _AGAIN * link.again | _NAMED * link.is_named | _PLACED * link.is_placed
     host, anchor = link.host.encode(), link.anchor.encode(errors="replace")[:_LONGEST_ANCHOR]
     sizes = len(link.fingerprint), len(host), len(anchor)
-    head = _HEAD.pack(flags, *sizes, link.bucket, link.depth, link.flags, paid)
+    head = _HEAD.pack(flags, *sizes, link.bucket, link.flags, paid)
     page = records.encode_page(page_of_link(link, None, now))
     return b"".join((_LINK, head, link.fingerprint, host, anchor, page))
 
@@ -53,7 +53,7 @@ def unpack(letter: bytes) -> Link | Order:
 
 
 def _unpack_link(letter: bytes) -> Link:
-    flags, name_size, host_size, anchor_size, bucket, depth, edge, paid = _HEAD.unpack_from(letter, 1)
+    flags, name_size, host_size, anchor_size, bucket, edge, paid = _HEAD.unpack_from(letter, 1)
     at = 1 + _HEAD.size
     fingerprint, at = letter[at : at + name_size], at + name_size
     host, at = letter[at : at + host_size].decode(), at + host_size
@@ -67,7 +67,6 @@ def _unpack_link(letter: bytes) -> Link:
         payload=page.payload,
         flags=edge,
         anchor=anchor,
-        depth=depth,
         again=bool(flags & _AGAIN),
         kept_host=page.host,
         is_named=bool(flags & _NAMED),

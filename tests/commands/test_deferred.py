@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scrapy_frontier.core.frontier import Frontier
 
-LIMITS = Limits(host_pages=3, depth=4)
+LIMITS = Limits(host_pages=3)
 URLS = [f"http://www{number % 2}.shop.example/{number}" for number in range(10)]
 
 
@@ -33,7 +33,6 @@ def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     """Five pages are let in: three of one host, two of the other; the domain has room for no more."""
     found = begin(tmp_path)
     found.discover([link(url) for url in URLS], NOW)
-    found.discover([link("http://deep.example/", depth=5)], NOW)
     fetch(found)
     found.close()
     return Frontiers(tmp_path, capsys)
@@ -50,19 +49,17 @@ def why(frontier: Frontiers, url: str) -> str:
 def test_why_names_the_budget(frontier: Frontiers) -> None:
     since = "It waits since 2023-11-14 22:13:20 UTC and is not queued: "
     room = "it is queued as soon as there is room."
-    deep = "it is queued once FRONTIER_DEPTH is raised that far, or 0 for no limit."
     reasons = {page.url: page.reason for page in pages(frontier.directory).values()}
     assert {reasons[url] for url in waiting(frontier.directory)} == {
         "over the budget of 3 pages for host www0.shop.example",
         "over the budget of 3 pages for host www1.shop.example",
-        "more than 4 links from a seed",
     }
     for url in waiting(frontier.directory):
-        assert why(frontier, url) == f"{since}{reasons[url]}; {deep if 'deep' in url else room}"
+        assert why(frontier, url) == f"{since}{reasons[url]}; {room}"
 
 
 def test_queueing_by_hand_leaves_no_row_behind(frontier: Frontiers) -> None:
-    assert "Queued 5 pages" in frontier("requeue", "--state", "seen").out
+    assert "Queued 4 pages" in frontier("requeue", "--state", "seen").out
     assert check(frontier.directory) == []
     assert waiting(frontier.directory) == []
     assert not [key for key in rows(frontier.directory) if key[:1] == keys.DEFERRED]
@@ -72,8 +69,6 @@ def test_forgetting_leaves_no_row_behind(frontier: Frontiers) -> None:
     frontier("forget", waiting(frontier.directory)[0])
     assert check(frontier.directory) == []
     frontier("forget", "--host", "www1.shop.example")
-    frontier("forget", "--host", "deep.example")
-    assert check(frontier.directory) == []
     assert all("www0" in url for url in waiting(frontier.directory))
 
 

@@ -56,7 +56,7 @@ KEPT = {
         records.RobotsCopy(records.Verdict.POSTPONE, 503, 0.0, NOW, NOW - 5.25, 3)
     ),
     sitemaps_key("http://h1.example"): records.SITEMAPS.encode(
-        records.SiteSitemaps(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
+        records.SiteSitemaps(("http://h1.example/map.xml",), True)
     ),
     keys.content_key(7): bytes.fromhex("3e99999a"),
     keys.rates_key("h1.example"): bytes(12),

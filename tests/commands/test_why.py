@@ -415,9 +415,9 @@ VALUES: dict[str, Any] = {
     "address": "10.0.0.1",
     "error": "ValueError: led to nothing",
 }
-ONLY_POSTPONED = {"robots_hours", "robots_unknown", "rests", "rests_after", "to_wait", "address", "not_asked"}
+ONLY_POSTPONED = {"robots_hours", "robots_unknown", "rests", "rests_after", "to_wait", "address"}
 ONLY_POSTPONED.add("not_sent")
-ONLY_SEEN = {"foreign", "scope", "pattern", "nofollow_page", "nofollow_link", "depth", "budget", "behind"}
+ONLY_SEEN = {"foreign", "scope", "pattern", "nofollow_page", "nofollow_link", "budget", "behind"}
 
 
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.code)

@@ -41,8 +41,8 @@ LIMITS = [
     Limits(host_pages=4),
     Limits(host_pending=2),
     Limits(host_pages=5),
-    Limits(host_pending=3, depth=1),
-    Limits(4, 2, 1),
+    Limits(host_pending=3),
+    Limits(4, 2),
 ]
 RULES = [None, RevisitRule(shelf_life=50.0, horizon=500.0), RevisitRule(policy="adaptive", shelf_life=200.0)]
 EVENTS = [Event.FETCHED] * 5 + [Event.RETRIED] * 3
@@ -118,7 +118,7 @@ class Runs:
         key = more.get("kept_host", host)
         if key == host:
             more = {}
-        about = {"depth": draw.choice([0, 1, 2]), "text": url, **more}
+        about = {"text": url, **more}
         return Link(url.encode().rjust(40, b"."), url, key, draw.choice([0, 0, 1, -1]), **about)
 
     def discover(self) -> None:

@@ -171,14 +171,6 @@ def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: P
     frontier.close()
 
 
-def test_what_is_too_deep_takes_no_room_from_what_waits_for_its_turn(tmp_path: Path) -> None:
-    frontier = start(tmp_path, depth=1, host_pending=1, host_pages=9)
-    frontier.discover([replace(each, depth=2) for each in pages(200)], NOW)
-    assert kinds(frontier.discover(pages(8, first=200), NOW)) == {"deferred": 7}
-    assert sorted(drain(frontier)) == [*range(200, 208)]
-    frontier.close()
-
-
 # -- pages that were only seen -------------------------------------------------------------------------
 
 
@@ -216,26 +208,6 @@ def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None
     frontier.release(lease, moved, NOW)
     frontier.discover([page(1, "a.one.example"), page(2, "a.two.example")], NOW)
     assert deferred(frontier) == [("a.two.example", 2)]
-    frontier.close()
-
-
-# -- depth -------------------------------------------------------------------------------------------
-
-
-def test_what_lies_too_deep_comes_back_when_the_depth_grows(tmp_path: Path) -> None:
-    frontier = start(tmp_path, depth=1)
-    frontier.discover([page(number, depth=number) for number in range(5)], NOW)
-    assert drain(frontier) == [0, 1]
-    assert reason(frontier, 2) == "more than 1 link from a seed"
-    frontier.close()
-
-    frontier = start(tmp_path, depth=3)
-    assert drain(frontier) == [2, 3]
-    assert not frontier.is_refilling
-    frontier.close()
-
-    frontier = start(tmp_path)
-    assert drain(frontier) == [4]
     frontier.close()
 
 
@@ -309,13 +281,3 @@ def test_what_would_be_refused_is_what_is_refused(tmp_path: Path) -> None:
     assert found[0].why_refused == "its path has too many segments"
     assert found[-5].why_refused == "over the budget of 1 page for host a.example"
     frontier.close()
-
-
-# -- their place in the order ------------------------------------------------------------------------------
-
-
-def test_golden_bytes_of_deferred_rows() -> None:
-    for depth, bucket, golden in ((0, 0, ""), (300, 0, "ac02"), (0, 0x8001, "008001"), (2, 1, "020001")):
-        assert records.encode_deferred(depth, bucket).hex() == golden
-        assert records.decode_deferred(bytes.fromhex(golden)) == (depth, bucket)
-    assert records.decode_deferred(b"\xff") == (0, 0)

@@ -96,13 +96,8 @@ def test_an_ordinary_host_is_clean_already(name: str) -> None:
 
 
 @given(st.from_regex(r"[a-z0-9.@*-]*", fullmatch=True), PAGE_IDS)
-def test_a_deferred_row_tells_its_unit_and_its_page(unit: str, page_id: int) -> None:
-    assert keys.split_deferred_key(keys.deferred_key(unit, page_id)) == (unit, page_id)
-
-
-def test_a_page_can_be_deferred_for_its_host_or_its_depth() -> None:
-    units = ["www.a.example", "@depth"]
-    assert keys.deferred_units("www.a.example") == units
+def test_a_deferred_row_tells_its_host_and_its_page(host: str, page_id: int) -> None:
+    assert keys.split_deferred_key(keys.deferred_key(host, page_id)) == (host, page_id)
 
 
 def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
@@ -142,7 +137,6 @@ GOLDEN_KEYS = {
     "host": (keys.host_key("a.example"), "68 612e6578616d706c65"),
     "aside": (keys.aside_key(258), "78 0000000102"),
     "deferred": (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
-    "deferred by depth": (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
     "robots": (keys.robots_key("http://h:81"), "72 687474703a2f2f683a3831"),
     "due queue": (queue_keys.due_prefix("a"), "61 61 00"),
     "sitemaps": (keys.sitemaps_key("http://h:81"), "6c 687474703a2f2f683a3831"),

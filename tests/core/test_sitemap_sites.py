@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.frontier import NEUTRAL
 from scrapy_frontier.core.hosts.sites import (
     GUESSES,
     MAX_LEVELS,
@@ -14,7 +13,6 @@ from scrapy_frontier.core.hosts.sites import (
     SitemapScope,
     SitemapsToRead,
     SitemapTask,
-    bucket_of,
     contact,
     is_hint_of_change,
     named_by_robots,
@@ -24,10 +22,7 @@ from scrapy_frontier.core.store.records import SiteSitemaps
 DAY = 86400.0
 A, B = "http://a.example", "http://b.example"
 URLS = st.lists(st.sampled_from([f"{A}/{number}.xml" for number in range(6)]), unique=True).map(tuple)
-SITEMAPS = st.builds(SiteSitemaps, URLS, st.booleans(), URLS, st.just(()))
-
-
-# -- revisits ------------------------------------------------------------------------------------------
+SITEMAPS = st.builds(SiteSitemaps, URLS, st.booleans())
 
 
 # -- contact -------------------------------------------------------------------------------------------
@@ -35,9 +30,9 @@ SITEMAPS = st.builds(SiteSitemaps, URLS, st.booleans(), URLS, st.just(()))
 
 def test_contact_takes_what_is_listed_else_the_first_guess() -> None:
     listed = (f"{A}/1.xml", f"{A}/2.xml")
-    assert contact(SiteSitemaps(listed), A) == SitemapsToRead(listed, (), SiteSitemaps(listed, True))
+    assert contact(SiteSitemaps(listed), A) == SitemapsToRead(listed, SiteSitemaps(listed, True))
     assert contact(SiteSitemaps(), A) == SitemapsToRead(
-        (A + GUESSES[0],), (), SiteSitemaps((), True), is_guess=True
+        (A + GUESSES[0],), SiteSitemaps((), True), is_guess=True
     )
 
 
@@ -51,12 +46,6 @@ def test_every_listed_sitemap_is_queued_once(sitemaps: SiteSitemaps, urls: tuple
         assert set(urls) <= queued
     else:
         assert queued == set(urls) - set(sitemaps.listed)
-
-
-def test_what_was_refused_is_read_again_when_the_site_gives_its_word() -> None:
-    told = named_by_robots(SiteSitemaps(refused=(f"{B}/1.xml", f"{B}/2.xml")), (f"{B}/2.xml",))
-    assert told.read_again == (f"{B}/2.xml",)
-    assert told.sitemaps == SiteSitemaps((f"{B}/2.xml",), False, (f"{B}/1.xml",))
 
 
 # -- tasks -------------------------------------------------------------------------------------------
@@ -132,23 +121,9 @@ def test_another_site_gives_its_word_in_its_robots_txt() -> None:
     assert not judged.accepts("http://c.example/y")
     assert not judged.accepts("http://d.example/")
     assert judged.foreign == 3
-    assert judged.refused == ["http://c.example", "http://d.example"]
 
 
 # -- order ---------------------------------------------------------------------------------------------
-
-
-def test_the_highest_priority_of_a_file_stands_with_all_other_pages() -> None:
-    assert bucket_of(None, 0.0) == bucket_of(0.3, 0.3) == bucket_of(0.0, 0.0) == NEUTRAL
-    assert bucket_of(None, 1.0) == NEUTRAL
-    assert bucket_of(0.5, 1.0) == NEUTRAL - 1024
-    assert bucket_of(0.0, 1.0) == bucket_of(0.001, 1.0) == NEUTRAL - 6 * 1024
-
-
-@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_priorities_keep_their_order_and_lift_nothing(one: float, other: float, highest: float) -> None:
-    lower, higher = (bucket_of(each, highest) for each in sorted((one, other)))
-    assert 0 < lower <= higher <= NEUTRAL
 
 
 @pytest.mark.parametrize(

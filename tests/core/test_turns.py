@@ -333,24 +333,6 @@ def crawl(frontier: Frontier, begin: float, end: float) -> list[float]:
     return times
 
 
-@pytest.mark.parametrize("every", [0.4, 3.0, 11.0])
-def test_no_crawl_that_is_started_again_is_faster_than_one_that_goes_on(tmp_path: Path, every: float) -> None:
-    """Two pages a second: hosts with pages, hosts without, and runs that last shorter than a burst."""
-    times: list[float] = []
-    links = [link(number, f"{number % 40}.many.org") for number in range(60)]
-    options = FrontierOptions(rates=DomainRates(hard=2.0), domain_of=domain_of)
-    for run in range(int(22 / every)):
-        begin = NOW + run * every
-        frontier = Frontier(Store(tmp_path), begin, options)
-        frontier.discover(links, begin)
-        times += crawl(frontier, begin, begin + every)
-        frontier.close()
-    assert len(times) > 35
-    for first in range(len(times)):
-        for last in range(first, len(times)):
-            assert last - first + 1 <= BURST + 2.0 * (times[last] - times[first]) + 1.5
-
-
 # -- names, and domains ----------------------------------------------------------------------------------
 
 

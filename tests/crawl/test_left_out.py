@@ -134,7 +134,6 @@ def test_a_page_with_noindex_that_is_skipped(web: Web, run: Run) -> None:
     ("settings", "left_out"),
     [
         ({"FRONTIER_HOST_PAGES": 2}, {"deferred": 20, "over_budget": 10}),
-        ({"FRONTIER_DEPTH": 1}, {"deferred": 1}),
         ({"FRONTIER_HOST_PENDING": 3}, {}),  # all are fetched in the end
     ],
 )

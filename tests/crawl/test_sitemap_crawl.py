@@ -303,20 +303,6 @@ def test_pages_of_another_site_count_only_with_its_word(
     assert web.url("/c", 2) not in pages()
 
 
-def test_a_site_that_gives_its_word_later_has_the_file_read_again(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    url = web.on("/all.xml", body=urlset(web.url("/a"), web.url("/b", 1)))
-    web.on("/robots.txt", body=f"Sitemap: {url}")
-    web.on("/robots.txt", body=f"Sitemap: {url}", host=1)
-    crawl_site(run, web, WITH_ROBOTS)
-    assert web.paths(1) == []
-    run(SiteSpider, WITH_ROBOTS, start_urls=[web.url("/later", 1)])
-    assert sorted(web.paths(1)) == ["/b", "/later", "/robots.txt"]
-    assert web.paths(0).count("/all.xml") == 2
-    assert web.paths(0).count("/a") == 1
-
-
 def test_the_spiders_allowed_domains_hold_before_anything_is_queued(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:

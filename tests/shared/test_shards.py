@@ -131,7 +131,7 @@ def test_batches_come_back_as_they_were(
 
 def test_letters_come_back_as_they_were() -> None:
     link = link_to("http://site1.example/0", is_named=True)
-    link.depth, link.priority, link.again, link.anchor = 3, -5, True, "a word"
+    link.priority, link.again, link.anchor = -5, True, "a word"
     found = unpack(pack_link(link, 0.25, NOW))
     assert isinstance(found, Link)
     assert found.anchor == "a word"
@@ -141,7 +141,7 @@ def test_letters_come_back_as_they_were() -> None:
         link.fingerprint,
         b"p",
     )
-    assert (found.depth, found.priority, found.again, found.is_named, found.paid) == (3, -5, True, True, 0.25)
+    assert (found.priority, found.again, found.is_named, found.paid) == (-5, True, True, 0.25)
 
 
 def test_an_outbox_with_a_gap_does_not_follow(tmp_path: Path) -> None:

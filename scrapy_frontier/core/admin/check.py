@@ -13,7 +13,6 @@ about 300 a host.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import defaultdict
 from itertools import chain
@@ -62,7 +61,7 @@ class Finding(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a page waits: the kind of row by its prefix, and its host, its unit or its due second."""
+    """Where a page waits: the kind of row by its prefix, and its host or its due second."""
 
     prefix: bytes
     where: str
@@ -76,8 +75,7 @@ def place_of(page: Page) -> Place:
     if page.state is State.QUEUED:
         return Place(keys.QUEUE, host_of_page(page))
     if page.is_deferred:
-        is_too_deep = reasons.DEPTH.read(page.reason) is not None
-        return Place(keys.DEFERRED, keys.DEPTH_UNIT if is_too_deep else host_of_page(page))
+        return Place(keys.DEFERRED, host_of_page(page))
     if page.state not in FINISHED or page.visits is None or not page.visits.due:
         return NOWHERE
     if page.is_due:
@@ -95,10 +93,7 @@ def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes
         due = records.Due(int(where), page_id)
         return records.due_key(due.when, page_id), records.encode_due(due)
     if prefix == keys.DEFERRED:
-        too_deep = reasons.DEPTH.read(page.reason)
-        digits = re.sub(r"\D", "", str(too_deep["links"]))[:9] if too_deep else ""  # "more than 4 links"
-        depth = int(digits) + 1 if digits else 0
-        return keys.deferred_key(where, page_id), records.encode_deferred(depth)
+        return keys.deferred_key(where, page_id), b""
     if prefix == keys.DUE_QUEUE and page.visits is not None:
         sort_key = queue_keys.due_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
         return queue_keys.due_prefix(where) + sort_key, b""

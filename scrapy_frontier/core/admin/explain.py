@@ -292,10 +292,7 @@ def _seen(facts: Facts) -> str:
     reason = facts.page.reason or "no reason was kept"
     if facts.page.is_deferred:
         since = f" since {moment(facts.page.changed)}" if facts.page.changed else ""
-        once = "as soon as there is room"
-        if reasons.DEPTH.read(reason) is not None:
-            once = "once FRONTIER_DEPTH is raised that far, or 0 for no limit"
-        return f"It waits{since} and is not queued: {reason}; it is queued {once}."
+        return f"It waits{since} and is not queued: {reason}; it is queued as soon as there is room."
     if reasons.OUT_OF_SCOPE.read(reason) is not None:
         return (
             "It is known but not queued: pages link to it, but the spider follows none of these links, or a "

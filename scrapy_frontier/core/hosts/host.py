@@ -33,7 +33,6 @@ NO_ROW = HostRow()  # of a host that is new
 # One object for all hosts: an empty set of its own takes 216 bytes.
 _NO_KEYS: frozenset[bytes] = frozenset()
 _NO_RETRIES: dict[int, bytes] = {}  # never changed
-_NO_ORIGINS: frozenset[str] = frozenset()
 _NONE_GIVEN_UP: Mapping[str, GivenUpOrigin] = {}
 
 # Sources of a delay; any other source is the origin of a robots.txt.
@@ -215,8 +214,7 @@ class Host(KeptHost, QueueHeads):
 
     - ``cooldown``: its rest; ``trouble``: the last it met since it answered.
     - ``is_doubted``: it met trouble and has not answered since; then one page at a time is asked for.
-    - ``origins``: those that answered; ``given_up``: those whose pages are not asked for any more, "" for
-      all of them.
+    - ``given_up``: origins whose pages are not asked for any more, "" for all of them.
     """
 
     __slots__ = (
@@ -238,7 +236,6 @@ class Host(KeptHost, QueueHeads):
         "jitter",
         "leased",
         "more",
-        "origins",
         "ready_at",
         "retried",
         "sending",
@@ -262,7 +259,6 @@ class Host(KeptHost, QueueHeads):
         self.cooldown: Cooldown | None = None
         self.is_doubted = False
         self.trouble: Trouble | None = None
-        self.origins = _NO_ORIGINS
         self.given_up = _NONE_GIVEN_UP
         self.reset_clock()
         self.heads: list[bytes] = []

@@ -6,10 +6,11 @@ knows which of them is next.
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from ..store import keys, queue_keys, records
+from ..errors import FrontierDamaged
+from ..store import keys, records
 from ..store.records import HostRow, Orders, all_orders
 from .host import (
     DELAYED,
@@ -102,8 +103,6 @@ class Hosts:
             row = self._row(name, value)
             if row.queued or (self._serves_due and row.queued_again):
                 self._turns.put(self._enter(name, row), now)
-            else:
-                self._turns.assume_visited(name, min(row.visited, self._opened_at), now)
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
 
     def get(self, name: str) -> Host:
@@ -146,24 +145,12 @@ class Hosts:
         return host if stored is None else self._row(name, stored)
 
     def _row(self, name: str, stored: bytes) -> HostRow:
-        return records.HOST.read(stored) or self._counted(name)
-
-    def _counted(self, name: str) -> HostRow:
-        """What other rows say of a host whose own row cannot be read: how many pages it has to come. O(these,
-        and all that wait)."""
-        store = self._batch.store
-        waiting = (place.sort_key for place in queue_keys.waiting_places(store) if place.host == name)
-        row = HostRow(visited=self._opened_at)
-        queued = (place.sort_key for place in queue_keys.queued_places(store, name))
-        for sort_key in chain(queued, waiting):
-            if queue_keys.is_due_key(sort_key):
-                row.queued_again += 1
-            else:
-                row.queued += 1
-        for unit in keys.deferred_units(name):
-            for key, _ in store.scan(keys.deferred_prefix(unit)):
-                page = self._batch.read_page(queue_keys.sort_key_id(key))
-                row.deferred += page is not None and host_of_page(page) == name
+        row = records.HOST.read(stored)
+        if row is None:
+            raise FrontierDamaged(
+                f"{self._batch.store.directory}: the row of the host {name} cannot be read: let "
+                "`scrapy frontier check --repair` count its pages anew, then start the same crawl again"
+            )
         return row
 
     def _enter(self, name: str, row: HostRow) -> Host:
@@ -172,13 +159,7 @@ class Hosts:
             self._load_compact(beside)
         is_known = row is not self._no_row and row != NO_ROW
         is_visit_assumed = is_known and not self._was_clean and row.visited < self._opened_at
-        if (
-            row.visited > self._latest
-        ):  # a clock that was set back must not silence it for longer than its delay
-            row.visited = self._opened_at
-        elif row.visited <= self._opened_at:
-            self._turns.assume_visited(name, row.visited, self._opened_at)
-        if is_visit_assumed:
+        if is_visit_assumed or row.visited > self._latest:  # a clock that was set back silences no host
             row.visited = self._opened_at
         host = Host(name, row, self._politeness_of(name))
         if row is self._no_row:
@@ -315,5 +296,5 @@ def _may_be_compact(host: Host) -> bool:
         and not host.needs_sort_keys()
         and host.asked is by_settings(host.delay)
         and not (host.cooldown or host.trouble or host.held_for)
-        and not (host.is_doubted or host.origins or host.given_up)
+        and not (host.is_doubted or host.given_up)
     )

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .host import FOREVER, FROM_SETTINGS, ROBOTS_TXT, SENDING, Host, Trouble, is_new
-from .trouble import PATIENCE
 
 if TYPE_CHECKING:
     import random
@@ -35,7 +34,7 @@ class HostSlot:
     host: str
     page: Page
     leased_at: float
-    is_on_wire: bool = field(default=True, kw_only=True)
+    is_on_wire: bool = field(default=True, init=False)
     was_sent: bool | None = field(default=None, init=False)
     is_alone: bool = field(default=False, init=False)
     before: tuple[float, float] = field(default=(0.0, 0.0), init=False)
@@ -104,7 +103,7 @@ class HostPoliteness:
             return
         host = self.hosts.get(slot.host)
         if has_answered:
-            self._troubles.answered(host, slot.page.url, slot.leased_at, now)
+            self._troubles.answered(host, slot.leased_at, now)
         if was_asked or slot.was_sent is not False:
             self.release_slot(slot, host, now)
             return
@@ -240,14 +239,15 @@ class HostPoliteness:
         """Give no page of a host in memory away before *until* (POSIX seconds; 0 ends a hold).
 
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that leaves the
-        memory is no longer held. *trouble*: what happened, and how many ``times``; after `PATIENCE` of them
-        its pages are given up.
+        memory is no longer held. *trouble*: what happened, and how many ``times``; after
+        `HostTroubles.patience_with` of them its pages are given up.
         """
         host = self.hosts.find(name)
         if host is None:
             return
         host.held_for, host.held_until = trouble, until
-        if trouble is not None and trouble.times > PATIENCE and trouble.failure is not None:
+        is_given_up = trouble is not None and trouble.times > self._troubles.patience_with(host)
+        if trouble is not None and trouble.failure is not None and is_given_up:
             self._troubles.give_up(host, trouble, until, now)
         self._turns.put(host, now)
 

@@ -9,14 +9,13 @@ for each origin (``scheme://host:port``, as `urls.origin_of` writes it): its `Ro
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin_of
 from ..store import keys, records
-from ..store.keys import NEUTRAL, STEPS_A_DOUBLING, TOP
+from ..store.keys import TOP
 from ..store.records import RobotsCopy, SiteSitemaps
 
 if TYPE_CHECKING:
@@ -29,17 +28,13 @@ if TYPE_CHECKING:
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
 MAX_LEVELS = 3  # an index, an index in it (the protocol has none; sites do), and a sitemap
 MAX_SITEMAPS = 1_000  # sitemaps taken from one index, or from one robots.txt
-MAX_REFUSED = 20  # other sites noted for one sitemap, and sitemaps noted for one site
-
 FILE_BUCKET = TOP  # a sitemap comes before the pages of its host with the same priority
-_LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
 
 
 class SitemapsToRead(NamedTuple):
-    """What to do next: URLs of sitemaps to ``queue``, known ones to ``read_again``, and the row to keep."""
+    """What to do next: URLs of sitemaps to ``queue``, and the row to keep."""
 
     queue: tuple[str, ...]
-    read_again: tuple[str, ...]
     sitemaps: SiteSitemaps
     is_guess: bool = False  # what is to be queued
 
@@ -48,28 +43,15 @@ def contact(sitemaps: SiteSitemaps, origin: str) -> SitemapsToRead:
     """Return what to do when the first page of *origin* is about to be fetched: queue its sitemaps, or the
     first guess."""
     queue = sitemaps.listed or (origin + GUESSES[0],)
-    return SitemapsToRead(queue, (), sitemaps._replace(is_contacted=True), not sitemaps.listed)
+    return SitemapsToRead(queue, sitemaps._replace(is_contacted=True), not sitemaps.listed)
 
 
 def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsToRead:
     """Return what to do when the robots.txt names *urls*: queue the new ones, if the site was contacted
-    before.
-
-    A sitemap of another site that was refused because they did not name it is read again.
-    """
+    before."""
     listed = tuple(dict.fromkeys(urls))[:MAX_SITEMAPS]
     queue = tuple(url for url in listed if url not in sitemaps.listed) if sitemaps.is_contacted else ()
-    again = tuple(url for url in sitemaps.refused if url in listed)
-    left = tuple(url for url in sitemaps.refused if url not in listed)
-    return SitemapsToRead(queue, again, sitemaps._replace(listed=listed, refused=left))
-
-
-def refuse(sitemaps: SiteSitemaps, sitemap: str) -> SiteSitemaps:
-    """Return the *sitemaps* of a site after *sitemap*, of another site, listed pages of it without being
-    named by its robots.txt: it is read again once it is. Unchanged if the site was contacted."""
-    if sitemaps.is_contacted or sitemap in sitemaps.refused or len(sitemaps.refused) >= MAX_REFUSED:
-        return sitemaps
-    return sitemaps._replace(refused=(*sitemaps.refused, sitemap))
+    return SitemapsToRead(queue, sitemaps._replace(listed=listed))
 
 
 # -- a sitemap on its way ------------------------------------------------------------------------------
@@ -121,7 +103,7 @@ class SitemapScope:
     """Decides which entries of one sitemap count. *names* are its URL and those that redirected to it.
 
     *listed_by* returns the sitemaps that the robots.txt of an origin names; it is called once for each.
-    ``foreign`` counts the entries that were refused, ``refused`` are the first of their sites.
+    ``foreign`` counts the entries that were refused.
     """
 
     def __init__(
@@ -132,7 +114,6 @@ class SitemapScope:
         self._listed_by = listed_by
         self._verdicts: dict[str, bool] = {}
         self.foreign = 0
-        self.refused: list[str] = []
 
     def accepts(self, url: str) -> bool:
         """Return whether the sitemap may list *url*, as `urls.absolute` writes it. 1 us for its own site."""
@@ -150,29 +131,19 @@ class SitemapScope:
             verdict = any(name in listed for name in self._names)
             if len(self._verdicts) < MAX_SITEMAPS:
                 self._verdicts[origin] = verdict
-            if not verdict and len(self.refused) < MAX_REFUSED:
-                self.refused.append(origin)
         return verdict
 
 
 _ORIGIN = re.compile(r"(https?)://([^/?#]*)").match
 
 
-# -- order ---------------------------------------------------------------------------------------------
+# -- entries -------------------------------------------------------------------------------------------
 
 
 def is_hint_of_change(kept: int | None, lastmod: int, last_visit: int | None) -> bool:
     """Return whether a new *lastmod* hints at a change of its page: if another one was *kept*, or if it is
     the first and younger than the *last_visit*. Never before the first visit."""
     return last_visit is not None and (kept is not None or lastmod > last_visit)
-
-
-def bucket_of(priority: float | None, highest: float) -> int:
-    """Return the score bucket of an entry: `NEUTRAL` for the *highest* priority of its file and for none at
-    all. So a site can order its own pages and put none above those of other sites."""
-    if priority is None or priority >= highest:
-        return NEUTRAL
-    return NEUTRAL + round(STEPS_A_DOUBLING * math.log2(max(priority / highest, _LEAST)))
 
 
 def is_under(url: str, sitemap: str) -> bool:

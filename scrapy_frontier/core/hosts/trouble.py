@@ -12,9 +12,9 @@
 - A host that gave no answer for `PATIENCE` strikes is given up: its pages are handed out once more without a
   request (`Lease.given_up`), and fail with what the others met (`Trouble.failure`).
 - A crawl ends while pages are left, if all their hosts are shut (resting, or held), and none opens within its
-  patience (``FRONTIER_END_WAIT``). The
-  next run finds the pages queued. A temporary frontier has no next run (`GiveUpRule`): there silent hosts are
-  asked again as soon as a page that failed would be, and what is left at the end is given up.
+  patience (``FRONTIER_END_WAIT``). The next run finds the pages queued. A temporary frontier has no next run
+  (`GiveUpRule`): there a host that never answered is asked again as soon, and as often, as a page that
+  failed would be, and what is left at the end is given up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .host import FOREVER, NO_SITES, GivenUpOrigin, Host, Trouble, deciding
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ..store.batch import Batch
     from ..store.records import Page
@@ -175,6 +175,9 @@ class HostTroubles:
             return Cooled(None, is_new=False, keeps_attempts=True)
         starts_over = trouble.may_be_page and not was_doubted
         found = after_trouble(before, self._first_rest, now, trouble, starts_over, self._rng.random())
+        patience = self.patience_with(host)
+        if self.give_up_rule is not None and trouble.is_silent and found.strikes <= patience < PATIENCE:
+            found = found._replace(until=min(found.until, now + self.give_up_rule.pause(found.strikes)))
         if found != before:
             self._are_any = True
             self._latest = max(self._latest, found.since)
@@ -184,17 +187,13 @@ class HostTroubles:
         host.cooldown, host.trouble = found, trouble
         host.is_doubted = was_doubted or is_new
         host.ready_at = max(host.ready_at, found.until)
-        if found.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
+        if found.strikes > patience and trouble.is_silent and trouble.failure is not None:
             self.give_up(host, trouble, found.until, now)
         return Cooled(found, is_new, keeps_attempts)
 
-    def answered(self, host: Host, url: str, sent: float, now: float) -> None:
-        """*host* answered the request for *url* that was handed out at *sent*: it is doubted no more, and
-        forgiven half an hour after its rest. Nothing for what was sent before its last strike."""
-        if self.give_up_rule is not None and url[: url.find("/", 8)] not in host.origins:
-            where = origin_of(url)
-            if where:
-                host.origins |= {where}
+    def answered(self, host: Host, sent: float, now: float) -> None:
+        """*host* answered a request that was handed out at *sent*: it is doubted no more, and forgiven half
+        an hour after its rest. Nothing for what was sent before its last strike."""
         if host.cooldown is None:
             host.is_doubted = False
         elif sent >= host.cooldown.since:
@@ -225,39 +224,24 @@ class HostTroubles:
 
     # -- giving up -------------------------------------------------------------------------------------
 
+    def patience_with(self, host: Host) -> int:
+        """After how many strikes in a row a silent *host* is given up."""
+        return PATIENCE if self.give_up_rule is None or host.done else self.give_up_rule.attempts - 1
+
     def give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         """Have the pages of the trouble's origin, or all if it names none, fail until *until*; others may be
         asked for now. In memory only; `Turns.put` has to follow."""
         host.given_up = {**host.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
         host.held_until = 0.0
-        _end_rest_at(host, now)
+        if host.cooldown is not None and host.cooldown.until > now:
+            host.cooldown = host.cooldown._replace(until=now)
+            host.reset_clock()
         self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.pages))
 
     def drain_given_up(self) -> tuple[GivenUpPages, ...]:
         """What was given up since this was asked last."""
         found = tuple(self._given_up)
         self._given_up.clear()
-        return found
-
-    def shorten_waits(self, hosts: Iterable[Host], now: float) -> list[Host]:
-        """Have silent hosts asked again sooner, or give them up; the hosts that changed, for which
-        `Turns.put` has to follow. To be called if there is a ``give_up_rule``. O(hosts)."""
-        rule = self.give_up_rule
-        assert rule is not None
-        found = []
-        for host in hosts:
-            held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
-            if held_for is not None and now < host.held_until < FOREVER and held_for.times >= rule.attempts:
-                self.give_up(host, held_for, host.held_until, now)
-            elif trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
-                continue
-            elif rest.strikes >= rule.attempts and trouble.origin not in host.origins:
-                self.give_up(host, trouble, rest.until, now)
-            elif (soon := rest.since + rule.pause(rest.strikes)) < rest.until:
-                _end_rest_at(host, soon)
-            else:
-                continue
-            found.append(host)
         return found
 
 
@@ -267,21 +251,6 @@ def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
     if found is None or now >= found.until:
         found = host.given_up.get("")
     return None if found is None else found.trouble
-
-
-def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
-    """Why *page* of *host* cannot be had before the crawl ends: blocked, given up, or what keeps the host
-    shut."""
-    if host.is_blocked:
-        return Trouble(reasons.BLOCKED(host=host.name))
-    return why_given_up(host, page, now) or _what_shuts(host, now)[1]
-
-
-def _end_rest_at(host: Host, when: float) -> None:
-    """Have a rest that lasts longer end at *when*."""
-    if host.cooldown is not None and host.cooldown.until > when:
-        host.cooldown = host.cooldown._replace(until=when)
-        host.reset_clock()
 
 
 # -- the end of a crawl ------------------------------------------------------------------------------------
@@ -346,10 +315,6 @@ class EndOfCrawl:
         if self._turns.compact:  # these hosts may be asked
             return None
         first = self._first_to_open(now)
-        if first is not None and self._troubles.give_up_rule is not None:
-            for host in self._troubles.shorten_waits(self._askable(), now):
-                self._turns.put(host, now)
-            first = self._first_to_open(now)
         if first is None or (first := min(first, next_backoff)) <= now or first == FOREVER:
             return None
         if is_for_revisits:

@@ -53,7 +53,6 @@ NORMAL, OVER_SOFT, OVER_HARD = range(3)  # levels: the pages of a domain come as
 BURST = 10  # pages that may come at once before the rate holds
 # Half a page less: a float of today's POSIX seconds is not exact enough to tell the last of them apart.
 _LIMIT = BURST - 0.5
-_STEADY = _LIMIT + 1  # right after a hand-out at exactly the rate
 
 
 class DomainRates(NamedTuple):
@@ -68,9 +67,7 @@ class DomainRateLimiter:
     """The recent pages of registered domains by name, in memory only: a leaky bucket for each of *rates*.
 
     A bucket is kept as the time until which the pages handed out so far take at exactly the rate; a page may
-    come while `BURST` pages at most would be left of them. Of earlier runs it is known when each host was
-    visited last: its domain is taken to have come at exactly its rate until then. So a crawl that is started
-    again and again is no faster than one that goes on.
+    come while `BURST` pages at most would be left of them. Each run begins with empty buckets.
     """
 
     def __init__(self, rates: DomainRates) -> None:
@@ -95,20 +92,10 @@ class DomainRateLimiter:
         """Count a page of the domain that is handed out, or with -1 one that was not after all; its level
         from now on. O(log domains)."""
         soft, hard = self._taken_until.get(name, (0.0, 0.0))
-        taken_until = max(soft, now) + pages * self._soft, max(hard, now) + pages * self._hard
-        return self._take(name, taken_until, now)
-
-    def assume(self, name: str, when: float, now: float) -> int:
-        """An earlier run visited the domain last at *when* (0: never); its level at *now*."""
-        soft, hard = self._taken_until.get(name, (0.0, 0.0))
-        taken_until = max(soft, when + _STEADY * self._soft), max(hard, when + _STEADY * self._hard)
-        return self._take(name, taken_until, now) if max(taken_until) > now else NORMAL
-
-    def _take(self, name: str, taken_until: tuple[float, float], now: float) -> int:
         if len(self._taken_until) >= self._most:
             self._taken_until = {key: until for key, until in self._taken_until.items() if max(until) > now}
             self._most = 64 + 2 * len(self._taken_until)
-        self._taken_until[name] = taken_until
+        self._taken_until[name] = max(soft, now) + pages * self._soft, max(hard, now) + pages * self._hard
         return self._judge(name, now)
 
     def _judge(self, name: str, now: float) -> int:
@@ -172,9 +159,6 @@ class Domain:
     def put(self, host: Host, by_name: Mapping[str, Host], had_turn: bool) -> None:
         """Take note of a host that has changed, or *had_turn* just now. O(log hosts)."""
         offer = _host_offer(host) if host.state is READY else None
-        if self.hosts == 1:  # as most domains have: its offer of now is the only one
-            self.ready, self.line = [] if offer is None else [offer], None
-            return
         line = self.line = self.line or {}
         if had_turn or offer is None:
             line.pop(host.name, None)
@@ -250,6 +234,7 @@ class Turns:
         self._domain_by_host: dict[str, Domain] = {}
         self._waiting: list[tuple[float, str]] = []  # hosts, and when each may be asked or forgotten
         self._offers: list[_Offer] = []
+        self._most_offers = 64  # before those that have become wrong are removed
         self._yielding: list[tuple[int, str]] = []
         # Domains, and no later than when each is due; an entry that is too early is put right at the top.
         self._due: list[tuple[float, str]] = []
@@ -262,8 +247,8 @@ class Turns:
     def put(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves at *now*; to be called after every change of it. One request more
         under way counts as a turn of its domain. O(log hosts)."""
-        until = 0.0
-        if host.head is None:
+        until, head = 0.0, host.head
+        if head is None:
             host.state, until = IDLE, host.wakes_at
         elif host.is_blocked:
             host.state = BLOCKED
@@ -286,8 +271,16 @@ class Turns:
             domain.in_flight += change
             if change > 0:
                 self._count_turn(domain, now)
-        domain.put(host, self.hosts, change > 0)
-        self._offer(domain)
+        if domain.hosts > 1:
+            domain.put(host, self.hosts, change > 0)
+            self._offer(domain)
+        elif head is not None and host.state is READY:  # as of most domains, whose one host is the best
+            best = head[:SCORE_BYTES], host.in_flight, head, host.name
+            domain.ready = [best]
+            self._offer_best(domain, best)
+        else:
+            domain.ready = []
+            self._offer_nothing(domain)
 
     def _wait(self, host: Host, until: float) -> None:
         """Look at *host* again *until* then (POSIX seconds); 0 and infinite: at no known time."""
@@ -323,6 +316,7 @@ class Turns:
             domain.hosts -= 1
             if domain.hosts == 1:
                 domain.clean(self.hosts)
+                domain.line = None
             elif not domain.hosts:
                 self._active -= domain.offered is not None
                 del self._domains[domain.name]
@@ -346,13 +340,6 @@ class Turns:
             self._set_level(domain.name, self._limiter.count(domain.name, now, -1.0))
 
     # -- levels ----------------------------------------------------------------------------------------
-
-    def assume_visited(self, name: str, when: float, now: float) -> None:
-        """An earlier run visited the host, in memory or not, last at *when* (POSIX seconds, 0: never): its
-        domain came as fast as its rate allows."""
-        if self._limiter is not None:
-            domain = self._domain_of(name)
-            self._set_level(domain, self._limiter.assume(domain, when, now))
 
     def _set_level(self, name: str, level: int) -> None:
         domain = self._domains.get(name)  # one without is asked for its level when it gets a host
@@ -429,12 +416,21 @@ class Turns:
 
     def _offer(self, domain: Domain) -> None:
         """Offer the best of *domain* as it is now."""
-        before = domain.offered
-        best = None if domain.level == OVER_HARD else domain.best(self.hosts)
+        best = domain.best(self.hosts)
         if best is None:
-            domain.offered = None
-            self._active -= before is not None
+            self._offer_nothing(domain)
+        else:
+            self._offer_best(domain, best)
+
+    def _offer_nothing(self, domain: Domain) -> None:
+        self._active -= domain.offered is not None
+        domain.offered = None
+
+    def _offer_best(self, domain: Domain, best: _HostOffer) -> None:
+        if domain.level == OVER_HARD:
+            self._offer_nothing(domain)
             return
+        before = domain.offered
         is_yielding = domain.yields_until > self._handed_out
         offer = _rank(domain.level, best[0], is_yielding, domain.in_flight), best[2], domain.name
         if before is None:
@@ -446,9 +442,10 @@ class Turns:
 
     def _push(self, offer: _Offer) -> None:
         heapq.heappush(self._offers, offer)
-        if len(self._offers) > 64 + 4 * len(self._domains) + 2 * len(self.compact):
+        if len(self._offers) > self._most_offers:
             self._offers = [each for each in self._offers if self._stands(each)]
             heapq.heapify(self._offers)
+            self._most_offers = 64 + 4 * len(self._offers)
 
     def _stands(self, offer: _Offer) -> bool:
         """Whether *offer* is the one of now, not one that is equal to it."""

@@ -183,7 +183,7 @@ class PageIndex:
         if link.only_seen or not self._budgets.is_limited:
             return None
         host = self._hosts.get(link.host)
-        over = self._budgets.over(host, link.depth)
+        over = self._budgets.over(host)
         self._hosts.forget_if_idle(host, now)
         return None if over is None or over.is_kept else _refused(over)
 
@@ -231,7 +231,7 @@ class PageIndex:
         if link.only_seen:
             return self._see(link, parent, now)
         host = self._hosts.get(link.host)
-        over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
+        over = self._budgets.over(host) if self._budgets.is_limited else None
         if over is not None:
             return self._defer(link, host, over, parent, now, seen)
         if seen is not None:
@@ -328,12 +328,12 @@ class PageIndex:
         page = page_of_link(link, parent, now)
         if seen is None:
             page_id = self._batch.add_page(link.fingerprint, page, link.facts.is_in_memory)
-            bucket = self._scores.discovered(page_id, link, parent, link.host)
+            self._scores.discovered(page_id, link, parent, link.host)
             self._scores.closed(page_id)
         else:
-            page_id, bucket = seen, link.bucket if link.is_placed else 0
+            page_id = seen
             self._uncount_seen(link, page_id, host)
-        self._waiting.defer(page_id, page, host, over, now, link.depth, bucket)
+        self._waiting.defer(page_id, page, host, over, now)
         self._hosts.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)
 

@@ -36,7 +36,7 @@ class Link:
     rest when its request comes to the scheduler. ``host`` is the politeness key, repeated in ``kept_host`` if
     it is not the host of the URL. ``payload`` is the request, opaque here, and ``facts`` is what the frontier
     has to know of it; a first visit is made by ``visit_payload`` if there is one. ``lastmod`` is as in
-    `Page`. ``depth`` counts links from a seed. ``text`` is the URL as it was met, if that alone identifies
+    `Page`. ``text`` is the URL as it was met, if that alone identifies
     the page: `recognize` knows the page by it.
 
     ``paid``, if not None, is the score that a page of another shard pays: then no page here is its parent.
@@ -54,7 +54,6 @@ class Link:
     payload: bytes = b""
     flags: int = 0
     weight: float = 1.0
-    depth: int = 0
     text: str = ""
     again: bool = False
     kept_host: str = ""

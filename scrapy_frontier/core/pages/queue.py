@@ -2,7 +2,7 @@
 
 `Waiting` puts them there and takes them away, in the open batch, in memory and in the scores; all agree. It
 owns the queue rows, the waiting rows of backoffs, and the deferred rows: each page whose record says it is
-deferred has one, under the unit whose budget is used up.
+deferred has one, under its host.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Waiting:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether all units with deferred rows of earlier runs are found; see `load`."""
+        """Whether all hosts with deferred rows of earlier runs are found; see `load`."""
         return self._to_load is None
 
     def waiting_for_room(self, most: int) -> int:
@@ -185,7 +185,7 @@ class Waiting:
         return len(self._batch.store.keys_of(keys.DEFERRED, b"", most))
 
     def load(self, limit: int) -> None:
-        """Find up to *limit* more units with deferred pages of earlier runs, one seek and one lookup each.
+        """Find up to *limit* more hosts with deferred pages of earlier runs, one seek and one lookup each.
 
         Commits first, so that the rows of hosts are those of now.
         """
@@ -198,83 +198,56 @@ class Waiting:
             elif found is None:  # `check` repairs it
                 self._to_load = row[0][1:]
             else:
-                unit = found[0]
-                self.budgets.found(unit, self._hosts.row_of(unit))
-                self._to_load = keys.deferred_key(unit, keys.MAX_ID)[1:]
+                name = found[0]
+                self.budgets.found(name, self._hosts.row_of(name))
+                self._to_load = keys.deferred_key(name, keys.MAX_ID)[1:]
                 limit -= 1
 
     def freed(self, host: Host) -> None:
         """Note that pages of *host* are gone: pages that wait are queued if it has room now. O(1)."""
         self.budgets.freed(host)
 
-    def defer(
-        self,
-        page_id: PageId,
-        page: Page,
-        host: Host,
-        over: OverBudget,
-        now: float,
-        depth: int = 0,
-        bucket: int = 0,
-    ) -> None:
+    def defer(self, page_id: PageId, page: Page, host: Host, over: OverBudget, now: float) -> None:
         """Have a page wait for room in a budget, in the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
         self._batch.put_page(page_id, page)
-        self._put_deferred(page_id, over.unit, depth, bucket)
+        self._batch.rows[keys.deferred_key(host.name, page_id)] = b""
+        self.budgets.deferred(host.name, page_id)
         self._batch.count_deferred(host, 1)
 
-    def _put_deferred(self, page_id: PageId, unit: str, depth: int, bucket: int) -> None:
-        value = records.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
-        self._batch.rows[keys.deferred_key(unit, page_id)] = value
-        self.budgets.deferred(unit, page_id)
-
     def undefer(self, page_id: PageId, host: Host) -> None:
-        """Delete the deferred row of a page, under whatever unit it is, in the open batch; not its record."""
-        for unit in keys.deferred_units(host.name):
-            self._batch.rows[keys.deferred_key(unit, page_id)] = None
+        """Delete the deferred row of a page, in the open batch; not its record."""
+        self._batch.rows[keys.deferred_key(host.name, page_id)] = None
         self._batch.count_deferred(host, -1)
 
     def take_back(self, now: float) -> None:
-        """Queue pages of the unit that has had room for longest, in order of discovery, in the open batch.
+        """Queue pages of the host that has had room for longest, in order of discovery, in the open batch.
 
-        At most `PAGES_AT_A_TIME`, 25 us each. Some unit must have room, and nothing may be open before.
+        At most `PAGES_AT_A_TIME`, 25 us each. Some host must have room, and nothing may be open before.
         """
-        unit, cursor = self.budgets.next_unit()
-        prefix = keys.deferred_prefix(unit)
-        rows = list(self._batch.store.scan(prefix, after=cursor, limit=PAGES_AT_A_TIME))
-        for key, value in rows:
-            if not self._take_one(unit, key, value, now):
-                self.budgets.taken(unit, cursor, has_room=False)
+        name, cursor = self.budgets.next_host()
+        prefix = keys.deferred_prefix(name)
+        found = self._batch.store.keys_of(prefix, cursor, PAGES_AT_A_TIME)
+        for row_id in found:
+            if not self._take_one(int.from_bytes(row_id, "big"), name, now):
+                self.budgets.taken(name, cursor, has_room=False)
                 return
-            cursor = key[len(prefix) :]
-        self.budgets.taken(unit, cursor if len(rows) == PAGES_AT_A_TIME else None, has_room=True)
+            cursor = row_id
+        self.budgets.taken(name, cursor if len(found) == PAGES_AT_A_TIME else None, has_room=True)
 
-    def _take_one(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
-        """Queue the page of a deferred row, or have it wait for another budget; false without room."""
-        budgets, page_id = self.budgets, queue_keys.sort_key_id(key)
-        depth, bucket = records.decode_deferred(value)
-        if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
-            return True  # it goes on waiting there
+    def _take_one(self, page_id: PageId, name: str, now: float) -> bool:
+        """Queue a page that waits for room in a budget of a host; false without room."""
         page = self._batch.read_page(page_id)
         if page is None or not page.is_deferred:  # `check` repairs it
             return True
-        host = self._hosts.of_page(page)
-        over = budgets.over(host, is_new=False)
-        if over is not None and over.unit == unit:
+        host = self._hosts.get(name)
+        if self.budgets.over(host, is_new=False) is not None:
             self._hosts.forget_if_idle(host, now)
             return False
-        batch = self._batch
-        batch.rows[key] = None
-        if over is not None:
-            self._put_deferred(page_id, over.unit, depth, bucket)
-            batch.put_page(page_id, page._replace(changed=int(now), reason=over.reason))
-            batch.touch(host)
-            self._hosts.forget_if_idle(host, now)
-            return True
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
-        batch.put_page(page_id, page)
-        batch.count_deferred(host, -1)
-        bucket = self._scores.opened(page_id, bucket)
+        self._batch.put_page(page_id, page)
+        self.undefer(page_id, host)
+        bucket = self._scores.opened(page_id)
         self.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
         return True
 
@@ -297,6 +270,6 @@ class Waiting:
         else:
             self.remove(host, sort_key)
             self._scores.closed(page_id)
-            self.defer(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
+            self.defer(page_id, page, host, over, now)
         self._hosts.put_or_forget(host, now)
         return True

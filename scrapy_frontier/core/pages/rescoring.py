@@ -45,7 +45,6 @@ _NOWHERE = 0  # not queued, or not found yet after a restart
 _ELSEWHERE = 1  # queued by a row that does not move: of a page queued later than discovered, or in a backoff
 AVERAGE = bucket(1.0)
 _FIRST_RANKING = 30  # pages known or read
-_NO_PAGES = np.zeros(0, np.int64)
 _IDS_A_ROW = 50  # looked at in the time of one row
 
 
@@ -92,11 +91,9 @@ class Rescoring(Scores):
         self._hosts_of[page_id] = self._number(host)
         return its_bucket
 
-    def opened(self, page_id: PageId, kept: int = 0) -> int:
-        """Ask the scorer again; the bucket *kept* holds unless the score is higher by now."""
-        if kept and self.scorer.current_scores(_NO_PAGES) is None:  # a scorer that remembers nothing
-            return max(kept, LEAST_BUCKET)
-        return max(bucket(self.scorer.opened(page_id)), kept, LEAST_BUCKET)
+    def opened(self, page_id: PageId) -> int:
+        """Ask the scorer again."""
+        return max(bucket(self.scorer.opened(page_id)), LEAST_BUCKET)
 
     def bucket_of(self, page_id: PageId) -> int:
         """Return the bucket of the queue row."""

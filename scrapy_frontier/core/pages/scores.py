@@ -148,9 +148,9 @@ class Scores:
         """Return what links have paid a page that belongs to another shard."""
         return 1.0
 
-    def opened(self, page_id: PageId, kept: int = 0) -> int:
-        """Return the bucket of a page that is about to be queued again; *kept* is the one it had, 0: none."""
-        return kept or NEUTRAL
+    def opened(self, page_id: PageId) -> int:
+        """Return the bucket of a page that is about to be queued again."""
+        return NEUTRAL
 
     def bucket_of(self, page_id: PageId) -> int:
         """Return the bucket a page is queued with, that of an average page if it is not queued."""

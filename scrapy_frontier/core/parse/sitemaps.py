@@ -29,7 +29,6 @@ MAX_BYTES = 52_428_800  # of one file, uncompressed (sitemaps.org)
 MAX_ENTRIES = 50_000  # of one file (sitemaps.org)
 MAX_LOCATION = 2_048  # characters; a location must be shorter (sitemaps.org)
 CHUNK = 16_384  # bytes parsed at a time: about 120 entries, 1 ms
-_MOST_MEMBERS = 10_000  # gzip members in one file; an empty one takes 20 bytes and 2 us
 _IDLE_LIMIT = 1_048_576  # bytes without an entry after which a file is given up
 _PROLOGUE_LIMIT = 131_072  # bytes before the first element of an XML file
 
@@ -50,7 +49,6 @@ class Entry(NamedTuple):
 
     url: str
     lastmod: float | None = None  # POSIX seconds
-    priority: float | None = None  # 0 to 1, relative to the site; unstated means 0.5
 
 
 class Slice(NamedTuple):
@@ -115,30 +113,21 @@ class _Inflated:
                 return
 
     def _gunzip(self, source: Iterator[bytes]) -> Iterator[bytes]:
-        inflater: zlib._Decompress | None = None
-        members = 0
+        inflater = zlib.decompressobj(wbits=31)
         for pending in source:
             while pending:
-                if inflater is None:
-                    if not pending.startswith(_GZIP[:1]):
-                        return  # padding behind the last member
-                    if members >= _MOST_MEMBERS:
-                        self.problem = "too many gzip members"
-                        return
-                    inflater = zlib.decompressobj(wbits=31)
-                    members += 1
                 try:
                     plain = inflater.decompress(pending, CHUNK)
                 except zlib.error as error:
                     self.problem = f"broken gzip: {error}"
                     return
-                if plain:
-                    yield plain
+                yield plain
                 pending = inflater.unconsumed_tail
                 if inflater.eof:
-                    pending, inflater = inflater.unused_data, None
-        if inflater is not None:
-            self.problem = "gzip data break off"
+                    if inflater.unused_data.startswith(_GZIP):  # else it is padding
+                        self.problem = "more than one gzip file"
+                    return
+        self.problem = "gzip data break off"
 
 
 _XML_START = re.compile(rb"(?i)<(?:\?xml|!--|!doctype|[a-z0-9]*:?(?:urlset|sitemapindex|rss|feed|rdf)\b)")
@@ -218,7 +207,6 @@ _KINDS = {
 }
 _ENTRIES = {Kind.PAGES: "url", Kind.INDEX: "sitemap", Kind.RSS: "item", Kind.ATOM: "entry"}
 _FEED_DATES = ("updated", "modified", "pubDate", "date", "published", "issued")  # the first one there counts
-_FIELDS = frozenset(("loc", "lastmod", "priority", "link", "guid", *_FEED_DATES))
 _MOST_PARTS = 1_000  # pieces of a text; tags and references cut it
 _BEGUN_REFERENCE = re.compile(rb"&[\w.#-]{0,32}\Z")
 _REFERENCE = re.compile(rb"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z_][\w.-]{0,31});)?")
@@ -324,11 +312,7 @@ class _XmlReader:
         if self.kind in (Kind.PAGES, Kind.INDEX):
             url = _location(fields.get("loc", ""), self._url)
             if url:
-                lastmod, priority = (
-                    timestamp(fields.get("lastmod", "")),
-                    _priority(fields.get("priority", "")),
-                )
-                self._found.append(Entry(url, lastmod, priority))
+                self._found.append(Entry(url, timestamp(fields.get("lastmod", ""))))
             return
         # A guid that looks like a URL is one, also with isPermaLink="false"; the id of an Atom
         # entry is a name (RFC 4287 4.2.6).
@@ -349,7 +333,3 @@ def _numbered(match: re.Match[bytes]) -> bytes:
         return b"&#38;"
     text = unescape(match[0].decode())  # U+FFFD for half a character
     return b"" if text.startswith("&") and len(text) > 1 else b"".join(b"&#%d;" % ord(each) for each in text)
-
-
-def _priority(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"0?\.\d{1,9}|[01](?:\.0{0,9})?", text, re.ASCII) else None

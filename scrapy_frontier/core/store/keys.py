@@ -27,7 +27,6 @@ outbox      ``z`` number (8)                            order of writing
 last batch  ``mbatch``                                  --
 ==========  ==========================================  ==================================
 
-A *unit* is what a budget holds for (`deferred_units`): a host, or all pages by depth.
 A *sort key* is priority (4, inverted), score bucket (2, inverted), arrival (5) and, where that is not the
 page's own id, the page id (5); a *due key* is place (2), hour (3), weight (2), page id (5): `queue_keys`
 makes both. ``docs/internals/format.md`` describes the values.
@@ -134,7 +133,6 @@ MAX_ID = (1 << ID_BITS) - 1
 # below stay consecutive, so that they can index an array.
 FIRST_VISIT = 1 << 39
 SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
-DEPTH_UNIT = "@depth"
 
 
 def index_value(page_id: PageId, is_seen: bool = False) -> bytes:
@@ -177,26 +175,21 @@ def rates_key(host: str) -> bytes:
     return RATES + host.encode()
 
 
-def deferred_units(host: str) -> list[str]:
-    """All units under which a page of *host* can be deferred: its own, and that of depth."""
-    return [host, DEPTH_UNIT]
+def deferred_prefix(host: str) -> bytes:
+    """Where the deferred rows of a host begin."""
+    return DEFERRED + host.encode() + b"\0"
 
 
-def deferred_prefix(unit: str) -> bytes:
-    """Where the deferred rows of a unit begin."""
-    return DEFERRED + unit.encode() + b"\0"
-
-
-def deferred_key(unit: str, page_id: PageId) -> bytes:
-    """Key of the row of a page that waits for room in the budget of *unit*."""
-    return deferred_prefix(unit) + id_bytes(page_id)
+def deferred_key(host: str, page_id: PageId) -> bytes:
+    """Key of the row of a page that waits for room in the budget of *host*."""
+    return deferred_prefix(host) + id_bytes(page_id)
 
 
 def split_deferred_key(key: bytes) -> tuple[str, int] | None:
-    """Unit and page id in the key of a deferred row; None for a key that is none."""
-    unit, rest = key[1 : -ID_BYTES - 1], key[-ID_BYTES - 1 :]
+    """Host and page id in the key of a deferred row; None for a key that is none."""
+    host, rest = key[1 : -ID_BYTES - 1], key[-ID_BYTES - 1 :]
     try:
-        return (unit.decode(), int.from_bytes(rest[1:], "big")) if rest[:1] == b"\0" else None
+        return (host.decode(), int.from_bytes(rest[1:], "big")) if rest[:1] == b"\0" else None
     except UnicodeDecodeError:
         return None
 

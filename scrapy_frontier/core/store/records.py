@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 import numpy as np
 
 from ..errors import UnreadableRow, decode_or_none
-from . import keys, varint
+from . import keys
 from .keys import EXCLUDED, FAILED, FINISHED, GONE, State, cooldown_key, orders_key
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Layout:
 
     def encode(self, values: Iterable[Any]) -> bytes:
         """Return the bytes of *values*. Raises `struct.error` for a number that does not fit."""
+        if not self._texts:
+            return self._struct.pack(*values)
         numbers, texts = [*values], []
         for place, is_text in self._texts:
             text = numbers[place].encode("utf-8", "replace") if is_text else numbers[place]
@@ -427,24 +429,6 @@ def may_be_only_seen(page: Page) -> bool:
     return page.is_only_seen or page.is_in_memory
 
 
-def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
-    """The value of a deferred row: links from a seed, where that is why it waits, and the score bucket that
-    the page had, or would have had, in its queue (0: none of its own)."""
-    if not depth and not bucket:
-        return b""
-    return varint.encode(depth) + (bucket.to_bytes(2, "big") if bucket else b"")
-
-
-def decode_deferred(value: bytes) -> tuple[int, int]:
-    """The depth and the score bucket in the value of a deferred row; zeros for what cannot be read, which
-    matters little."""
-    try:
-        depth, offset = varint.decode(value) if value else (0, 0)
-        return depth, int.from_bytes(value[offset : offset + 2], "big")
-    except ValueError:
-        return 0, 0
-
-
 # -- what comes back ---------------------------------------------------------------------------------------
 
 
@@ -702,25 +686,23 @@ class SiteSitemaps(NamedTuple):
     """What is known of the sitemaps of one origin.
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
-    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
-    is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`).
+    frontier. ``hints`` is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`).
     """
 
     listed: tuple[str, ...] = ()
     is_contacted: bool = False
-    refused: tuple[str, ...] = ()
     hints: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
 
 
-def _sitemaps(listed: str, is_contacted: bool, refused: str, *hints: float) -> SiteSitemaps:
-    return SiteSitemaps(tuple(listed.split()), is_contacted, tuple(refused.split()), hints)
+def _sitemaps(listed: str, is_contacted: bool, *hints: float) -> SiteSitemaps:
+    return SiteSitemaps(tuple(listed.split()), is_contacted, hints)
 
 
 def _fields_of_sitemaps(sitemaps: SiteSitemaps) -> tuple[Any, ...]:
-    return "\n".join(sitemaps.listed), sitemaps.is_contacted, "\n".join(sitemaps.refused), *sitemaps.hints
+    return "\n".join(sitemaps.listed), sitemaps.is_contacted, *sitemaps.hints
 
 
-SITEMAPS = Row("sitemaps", "t?tdddd", _sitemaps, _fields_of_sitemaps)
+SITEMAPS = Row("sitemaps", "t?dddd", _sitemaps, _fields_of_sitemaps)
 
 # -- the whole frontier ------------------------------------------------------------------------------------
 
