@@ -212,7 +212,8 @@ class SharedCrawl:
 
     def _set_aside(self, letter: Mail, error: Exception) -> None:
         words = "%s: letter %d to shard %d is set aside; please report this"
-        logger.error(words, error, letter.id, letter.to_shard)
+        cause = error if isinstance(error, FrontierUnreadable) else f"an order makes no sense ({error!r})"
+        logger.error(words, cause, letter.id, letter.to_shard)
         self._process.unreadable.put(letter)
 
     def _obey(self) -> set[int]:

@@ -115,13 +115,14 @@ def load(dsn: str, crawl: str, n: int, path: str, scheme: str) -> None:
 def follow(database: Database, n: int, store: Store) -> bool:
     """Write into *store*, which is empty or followed shard *n* before, what the journal has since.
 
-    False if it cannot go on from there, as the journal was compacted: begin with an empty one.
+    False if it cannot go on from there: the journal was compacted or set back since, or the first time was
+    cut short. Begin with an empty one then.
     """
     stored, sent = store.get(keys.LAST_BATCH), database.shard(n).sent
     since = upto = int.from_bytes(stored or b"", "big")
     if stored is None:
-        store.write({keys.LAST_BATCH: bytes(8)})  # begun
-    elif not 0 < since <= sent:
+        store.write({keys.LAST_BATCH: b""})  # begun, and not yet whole
+    elif not stored or since > sent:
         return False
     rows: dict[bytes, bytes | None] = {}
     for upto, part, logged in database.journal(n, since or -1):  # noqa: B007

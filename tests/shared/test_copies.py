@@ -11,7 +11,7 @@ from web import NOW, Crawl, link_to, make_web
 
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.copies import load
+from scrapy_frontier.shared.copies import follow, load
 from scrapy_frontier.shared.database import Database, Flush
 from scrapy_frontier.shared.outbox import Outbox, compress
 from scrapy_frontier.shared.process import packed_rows
@@ -46,6 +46,7 @@ def test_a_loaded_copy_is_the_original(dsn: str, tmp_path: Path, compacts: bool)
     copies = [uuid4(), uuid4()]
     for n in range(2):
         assert database.take(database.shard(n), process, copies[n])
+    reading = [Store(tmp_path / f"reading{n}", "scheme") for n in range(2)]
     web, carried = make_web(6, 20, 1), dict[int, int]()
     crawl = Crawl(tmp_path / "original", 2, Counter())
     crawl.shards.discover_one(link_to("http://site0.example/0", is_named=True), NOW)
@@ -70,6 +71,11 @@ def test_a_loaded_copy_is_the_original(dsn: str, tmp_path: Path, compacts: bool)
                 send(database, n, copies[n], outbox)
                 assert database.compact(n, copies[n], upto, packed_rows(outbox.store, snapshot))
                 snapshot.close()
+                if not follow(database, n, reading[n]):  # what it has may be gone
+                    reading[n].close()
+                    reading[n] = Store(tmp_path / f"reading{n}-anew", "scheme")
+        if steps % 25 == 0:
+            assert all(follow(database, n, reading[n]) for n in range(2))
     for n, (frontier, outbox) in crawl.shards.open.items():
         frontier.end_run()
         send(database, n, copies[n], outbox)
@@ -78,5 +84,9 @@ def test_a_loaded_copy_is_the_original(dsn: str, tmp_path: Path, compacts: bool)
         assert rows(copy) == rows(outbox.store)
         assert Outbox(copy).last == database.shard(n).sent
         copy.close()
+        assert follow(database, n, reading[n])
+        assert rows(reading[n]) == rows(outbox.store)
+        reading[n].close()
+    assert bool(list(tmp_path.glob("*-anew"))) is compacts
     crawl.kill()
     database.close()

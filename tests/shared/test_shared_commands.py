@@ -112,7 +112,7 @@ def test_commands_cover_all_shards_of_a_crawl_that_ended(
     assert json.loads(command("export", tmp_path / "all.gz", "--json").out)["pages"] == PAGES
     assert command("import", tmp_path / "all.gz", "--dir", tmp_path / "copy").code == 0
     assert "Nothing is wrong" in command("check", "--dir", tmp_path / "copy").out
-    for refused in (["check", "--repair"], ["import", tmp_path / "all.gz"]):
+    for refused in (["check", "--repair"], ["import", tmp_path / "all.gz"], ["stop"]):
         with pytest.raises(UsageError, match="several processes"):
             command(*refused)
 
@@ -128,9 +128,13 @@ def test_orders_that_were_posted_to_no_process_are_obeyed_by_the_next_run(
         requeue = command("requeue", "--state", "done", "--host", host_of(web, 4))
         assert "Posted: queue 20 pages again" in requeue.out
         assert "Posted: forget" in command("forget", web.url("/7", 7)).out
+        with psycopg.connect(dsn, autocommit=True) as database:
+            letter = "insert into frontier_mail (crawl, to_shard, rows) values ('web', 2, 'o[\"sing\", {}]')"
+            database.execute(letter)
         crawl.start(2)
         crawl.wait()
         assert command("why", web.url("/7", 7)).code == 1
+    assert "an order makes no sense (KeyError('sing')): letter" in crawl.logs()
     again = {f"4 /{number}" for number in range(4, PAGES, HOSTS)}
     expected = {page: 1 + (page in again) for page in {*all_pages(), "3 /new"}}
     assert fetched(web) == expected, crawl.logs()
