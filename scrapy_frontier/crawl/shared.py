@@ -194,7 +194,8 @@ class SharedCrawl:
         """Write what is open of a shard, for another process to have it."""
         shard = self.shards.remove(n)
         shard.frontier.end_run()
-        self._process.finished(n)
+        if not self._process.finished(n):
+            self._process.close_store(shard.outbox.store)
 
     def _read(self, letter: Mail) -> bool:
         """Take in a letter; false if it cannot be read, or is an order, which `_obey` carries out."""

@@ -164,11 +164,14 @@ class Process(threading.Thread):
         """Say that all seeds are known, or posted, as of these *batches*, by shard."""
         self._seeds = batches
 
-    def finished(self, n: int) -> None:
-        """Say that the crawl writes shard *n* no more: it is handed over when all is sent."""
+    def finished(self, n: int) -> bool:
+        """Say that the crawl writes shard *n* no more: it is handed over when all is sent. False if it was
+        lost: then the crawl says `close_store`."""
         held = self.held.get(n)
-        if held is not None:
-            held.is_finished = True
+        if held is None:
+            return False
+        held.is_finished = True
+        return True
 
     def close_store(self, store: Store) -> None:
         """Close the copy of a lost shard, which the crawl has let go of."""
@@ -336,9 +339,8 @@ class Process(threading.Thread):
             if code is None:
                 continue
             del self._loading[n]
-            said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
-            if process.stderr:
-                process.stderr.close()
+            with process:
+                said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
             if code and code != AGAIN and self._database.shard(n).copy == copy:
                 raise FrontierUnreadable(f"shard {n} of the shared crawl cannot be loaded: {said}")
             if not code:
@@ -366,13 +368,15 @@ class Process(threading.Thread):
     def _lose(self, n: int) -> None:
         """Another process has the shard: what this one wrote since is not to be."""
         if n in self._loading:
-            process, _ = self._loading.pop(n)
-            process.kill()
-            process.wait()
+            with self._loading.pop(n)[0] as process:
+                process.kill()
             return
-        del self.held[n]
+        held = self.held.pop(n)
         logger.warning("Another process has shard %d now: what was not sent of it is fetched again", n)
-        self.lost.put(n)
+        if held.is_finished:
+            self.close_store(held.store)
+        else:
+            self.lost.put(n)
 
     # -- batches out, mail in
 
@@ -486,8 +490,8 @@ class Process(threading.Thread):
 
     def _end(self) -> None:
         for process, _ in self._loading.values():
-            process.kill()
-            process.wait()
+            with process:
+                process.kill()
         try:
             if not self.held:
                 self._database.leave(self.id)

@@ -120,3 +120,20 @@ def test_batches_that_went_out_without_an_answer_are_not_sent_again(machine: Mac
     assert machine.database.breaks_at == ""
     assert machine.process.lost.empty()
     assert outbox.last == 5
+
+
+def test_a_shard_that_is_lost_before_it_could_be_handed_over_is_closed(dsn: str, machine: Machine) -> None:
+    """Else no process on this machine could use its copy."""
+    machine.join()
+    machine.gain()
+    process = machine.process
+    with psycopg.connect(dsn, autocommit=True) as database:
+        database.execute("update frontier_shard set copy = gen_random_uuid() where n = 0")
+    outbox = machine.outboxes[0]
+    machine.write(0, b"1")
+    if not process.finished(0):
+        process.close_store(outbox.store)
+    until = time.monotonic() + 15
+    while outbox.store.directory.exists():  # it is removed once it is closed
+        assert time.monotonic() < until
+        time.sleep(0.05)
