@@ -183,6 +183,7 @@ class Crawl:
             )
             return Frontier(store, self.clock(), options)
 
+        self._options(spider)  # tells of wrong settings, and loads numpy, before the event loop runs
         scheme, home = self.identities.scheme, Path(directory)
         self.shared = SharedCrawl(self.crawler, self.settings, home, scheme, self.clock, open_frontier)
         undo.callback(self.shared.close)
