@@ -112,15 +112,14 @@ def commands(work, hub, last):
     yield "hosts", ["hosts"]
     yield "queue", ["queue"]
     yield "find", ["find", f"{re.escape(urlsplit(last).path)}$"]
-    yield "why --record (done)", ["why", hub, "--record"]
-    yield "why --record (queued)", ["why", last, "--record"]
+    yield "why (done)", ["why", hub]
+    yield "why (queued)", ["why", last]
     yield "links --out", ["links", hub, "--out"]
     yield "links --in", ["links", hub, "--in", "--limit", "20"]
     for by in ("score", "cash", "pagerank", "authority", "hub"):
         yield f"top --by {by}", ["top", "--by", by]
     yield "top --host", ["top", "--by", "pagerank", "--host", host]
-    for ending in ("graphml", "csv"):
-        yield f"links --graph FILE.{ending}", ["links", "--graph", str(work / f"web.{ending}")]
+    yield "links --graph FILE", ["links", "--graph", str(work / "web.graphml")]
     yield "check", ["check"]
     yield "export", ["export", str(work / "x.gz")]
     yield "import", ["import", str(work / "x.gz")]

@@ -32,9 +32,9 @@ class Spec(NamedTuple):
 COMMANDS: dict[str, Spec] = {
     "stats": Spec("look", "pages by state, hosts, attempts, size on disk"),
     "hosts": Spec("look", "hosts, most queued pages first", options=("limit",)),
-    "queue": Spec("look", "what comes next, in order", options=("limit", "host", "due")),
-    "find": Spec("look", "pages whose URL matches", "[REGEXP]", ("limit", "changed-since")),
-    "why": Spec("look", "why a page is in its state, in a sentence", "URL", ("record",)),
+    "queue": Spec("look", "what comes next, in order", options=("limit", "host")),
+    "find": Spec("look", "pages whose URL matches", "REGEXP", ("limit",)),
+    "why": Spec("look", "why a page is in its state, in a sentence", "URL"),
     "links": Spec("graph", "links of a page, or all in a file", "[URL]", ("in", "out", "limit", "graph")),
     "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit")),
     "report": Spec("report", "the whole crawl as charts on one page of HTML", "FILE"),
@@ -42,9 +42,9 @@ COMMANDS: dict[str, Spec] = {
     "add": Spec("steer", "queue pages", "URL...", ("priority", "file", "pattern", "force")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match", "force")),
     "forget": Spec("steer", "remove all that is known of a page", "[URL]", ("host",)),
-    "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", ("yes",)),
-    "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", ("yes",)),
-    "unblock": Spec("steer", "visit a blocked host again", "HOST", ("yes",)),
+    "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS"),
+    "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST"),
+    "unblock": Spec("steer", "visit a blocked host again", "HOST"),
     "pause": Spec("steer", "have a running crawl hand out nothing more; it stays open"),
     "resume": Spec("steer", "have a paused crawl go on"),
     "stop": Spec("steer", "have a running crawl end, as by Ctrl-C"),
@@ -52,10 +52,7 @@ COMMANDS: dict[str, Spec] = {
     "check": Spec("maintain", "is everything as it must be?", options=("repair",)),
     "export": Spec("maintain", "the frontier, or one host, into a file", "FILE", ("host",)),
     "import": Spec(
-        "maintain",
-        "fill an empty directory from such a file; or take an old queue along",
-        "[FILE]",
-        ("jobdir", "redis"),
+        "maintain", "fill a frontier from such a file, or from an old queue", "[FILE]", ("jobdir", "redis")
     ),
 }
 
@@ -72,23 +69,20 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "state": {"metavar": "STATE[,STATE]", "help": "only pages in these states; else failed"},
     "match": {"metavar": "REGEXP", "help": "only pages whose URL matches"},
     "priority": {"type": int, "metavar": "N", "help": "priority of the pages; else 0"},
-    "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line; - is standard input"},
+    "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line"},
     "pattern": {"metavar": "REGEXP", "help": "from there, follow only links whose URL matches"},
     "force": {**_SWITCH, "help": "fetch it though it is known and has not changed, and call the callback"},
-    "due": {**_SWITCH, "help": "when finished pages come back, soonest first"},
-    "changed-since": {"metavar": "SPAN", "help": "only pages new or changed since, as 24h or 7d"},
     "by": {
         "choices": ["pagerank", "authority", "hub", "cash", "score", "focus"],
         "help": "by which score; else score, the crawl's own",
     },
-    "record": {**_SWITCH, "help": "print all that is known of the page, too"},
     "in": {**_SWITCH, "help": "only the links to it"},
     "out": {**_SWITCH, "help": "only the links on it; no pass over the graph"},
-    "graph": {"metavar": "FILE", "help": "write all links to FILE (.graphml .csv)"},
+    "graph": {"metavar": "FILE", "help": "write all links to FILE, in GraphML"},
     "jobdir": {"metavar": "DIR", "help": "what Scrapy's own scheduler left queued in the JOBDIR DIR"},
     "redis": {"metavar": "URL KEY", "help": "what scrapy-redis keeps under KEY, as NAME:requests"},
     "repair": {**_SWITCH, "help": "mend what is wrong"},
-    "yes": {**_SWITCH, "help": "do not ask; order it of an unknown host, too"},
+    "yes": {**_SWITCH, "help": "do not ask"},
 }
 # Options that every command takes.
 COMMON: dict[str, dict[str, Any]] = {
@@ -180,25 +174,13 @@ def _add(parser: argparse._ActionsContainer, options: Mapping[str, dict[str, Any
         parser.add_argument(f"--{name}", **how)
 
 
-def usage(name: str) -> str:
-    """Returns a command of `COMMANDS` with its arguments and options, as it is written."""
-    spec = COMMANDS[name]
-    options = [f"[--{option}]" for option in spec.options]
-    return " ".join([name, *filter(None, [spec.arguments]), *options])
-
-
 def overview() -> str:
-    """Returns a list of all commands, a line or two each, within 80 columns."""
+    """Returns a list of all commands, a line each, within 80 columns."""
     lines = ["Usage: scrapy frontier COMMAND [arguments] [options]", ""]
-    for name, spec in COMMANDS.items():
-        how = usage(name)
-        if len(how) > 29:
-            lines += [f"  {how}", f"  {'':29} {spec.does}"]
-        else:
-            lines.append(f"  {how:29} {spec.does}")
+    lines += [f"  {f'{name} {spec.arguments}':19} {spec.does}" for name, spec in COMMANDS.items()]
     lines += [
         "",
         "Each takes --spider NAME (the settings of a spider), --dir DIR (the frontier's",
-        "directory, or a JOBDIR) and --json.",
+        "directory, or a JOBDIR) and --json; COMMAND --help lists its other options.",
     ]
     return "\n".join(lines)

@@ -30,15 +30,6 @@ EXIT_FAILED = 1
 INTERRUPTED = 130  # as shells have it
 
 
-_REMEDIES = {
-    PermissionError: "; make it readable and writable for this user",
-    FileNotFoundError: "; write another path, or make what is missing",
-    IsADirectoryError: "; write the path of a file",
-    FileExistsError: "; write another path, where a directory is or can be made",
-    NotADirectoryError: "; write another path, where a directory is or can be made",
-}
-
-
 class Call(NamedTuple):
     """What a command works with.
 
@@ -53,7 +44,7 @@ class Call(NamedTuple):
 
     def host(self, store: Store) -> str | None:
         """Returns the host that ``--host`` names, or None. Raises `UsageError`."""
-        return None if self.options.host is None else host_argument(self.project, store, self.options.host)
+        return None if self.options.host is None else host_argument(store, self.options.host)
 
 
 def run(spec: Spec, name: str, options: argparse.Namespace, settings: Settings) -> int:
@@ -61,7 +52,6 @@ def run(spec: Spec, name: str, options: argparse.Namespace, settings: Settings) 
     `UsageError` alone."""
     module = import_module(f".{spec.module}", __package__)
     command: Callable[[Call], int | None] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
-    _stand_in_for_closed()
     output = Output(sys.stdout, as_json=options.json)
     jobdir = getattr(options, "jobdir", None)
     if jobdir is not None and not settings["JOBDIR"]:
@@ -85,20 +75,12 @@ def run(spec: Spec, name: str, options: argparse.Namespace, settings: Settings) 
         return _fail(output, error)
 
 
-def _stand_in_for_closed() -> None:
-    """Puts a sink in place of standard output or error if the shell has closed it (``>&-``): Python has None
-    there, and a file of the frontier would get its descriptor."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
-
-
 def _fail(output: Output, error: Exception) -> int:
     message = str(error)
     if isinstance(error, UnreadableRow):
         message += ": run `scrapy frontier check`"
     elif isinstance(error, OSError) and error.filename is not None:
-        message = f"{error.filename}: {error.strerror}{_REMEDIES.get(type(error), '')}"
+        message = f"{error.filename}: {error.strerror}"
     reason = getattr(error, "reason", "frontier_error")
     try:
         output.failure(reason, message)
@@ -115,21 +97,13 @@ def _close_stdout() -> None:
     os.close(nowhere)
 
 
-def host_argument(project: Project, store: Store, text: str) -> str:
+def host_argument(store: Store, text: str) -> str:
     """Returns the name of the queue that a user means by *text*: the name of a queue as it is written, else
-    the host of a host name, an address or a URL.
-
-    If a function of the *project* gives politeness keys, a name stays as it is written. Raises `UsageError`
-    if there is no host in it.
-    """
-    written, name = clean_host(text), host_in(text)
+    the host of a URL or a host name. Raises `UsageError` if there is none in it."""
+    written = clean_host(text)
     if written and facts.has_queue(store, written):
         return written
-    is_url = "://" in text
-    if name and (is_url or facts.has_queue(store, name)):
-        return name
-    if text.strip() and not is_url and callable(project.frontier_settings.politeness_key):
-        return written
+    name = host_in(text)
     if not name:
         raise UsageError(f"{text!r} names no host: write the name of a host, as www.example.com")
     return name

@@ -1,13 +1,7 @@
-"""Commands on the link graph: links, top; and the files that other programs read it from.
-
-In these files nodes are page ids. A file that holds nothing but links has the URLs in another beside it, that
-of page n in line n + 1.
-"""
+"""Commands on the link graph: links, top; and the file that other programs read it from."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import heapq
 import time
 from itertools import islice, repeat
@@ -24,7 +18,7 @@ from .look import LINES, MISSING, find_or_fail, limit_of
 from .output import Column, printable, progress, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..core.frontier import PageId
     from ..core.ranking.scorer import Floats
@@ -55,7 +49,7 @@ def links(call: Call) -> int:
         known = find_or_fail(call, store)
         if known is None:
             return MISSING
-        _, page_id, _ = known
+        _, page_id = known
         page = facts.read_page(store, page_id)
         if wants_out or not wants_in:
             count = _print_links(call, store, "out", facts.links_out(store, page_id))
@@ -134,8 +128,6 @@ def top(call: Call) -> None:
 
 # -- the graph for other programs --------------------------------------------------------------------------
 
-_LEVEL = 1  # of gzip: 6 takes three times as long and saves a tenth
-
 _GRAPHML_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 <key id="url" for="node" attr.name="url" attr.type="string"/>
@@ -147,23 +139,13 @@ _GRAPHML_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def _write_graph(call: Call, target: Path) -> None:
-    """Writes all links in the format of the suffix of *target*, and the URLs beside it if the format has
-    none."""
-    write = WRITERS.get(target.suffix.lower())
-    if write is None:
-        raise UsageError(f"which format is {target.name}? Write FILE with one of {', '.join(WRITERS)}")
-    beside = None if write is write_graphml else target.with_name(f"{target.name}.urls.gz")
-    call.output.make_way_for(target)
+    """Writes all links as GraphML."""
     with call.project.joined() as [(_, store)], replacing(target) as partial_file:
-        if beside is not None:
-            with replacing(beside) as urls_file, gzip.open(urls_file, "wt", _LEVEL, encoding="utf-8") as out:
-                out.writelines(f"{url}\n" for url, _ in _nodes(store))
-        pages, count = facts.known(store), write(store, partial_file)
+        pages, count = facts.known(store), write_graphml(store, partial_file)
         written = partial_file.stat().st_size
-    urls = f", their URLs to {beside.name}" if beside else ""
-    text = f"Wrote {count:,} links of {pages:,} pages to {target} ({size(written)}){urls}."
-    about = {"file": str(target), "urls": str(beside) if beside else None, "pages": pages}
-    call.output.answer({**about, "links": count, "bytes": written}, text)
+    text = f"Wrote {count:,} links of {pages:,} pages to {target} ({size(written)})."
+    about: dict[str, object] = {"file": str(target), "pages": pages, "links": count, "bytes": written}
+    call.output.answer(about, text)
 
 
 def write_graphml(store: Store, file: Path) -> int:
@@ -183,23 +165,6 @@ def write_graphml(store: Store, file: Path) -> int:
     return count
 
 
-def write_csv(store: Store, file: Path) -> int:
-    """Writes a line a link: source, target, flags, weight; returns how many links there are."""
-    count = 0
-    with file.open("w", encoding="ascii", newline="") as out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(("source", "target", "flags", "weight"))
-        for count, (source, target, flags, weight) in enumerate(_links(store), 1):  # noqa: B007
-            rows.writerow((source, target, " ".join(flag_names(flags)), f"{weight:.6g}"))
-    return count
-
-
-WRITERS: dict[str, Callable[[Store, Path], int]] = {
-    ".graphml": write_graphml,
-    ".csv": write_csv,
-}
-
-
 def _nodes(store: Store) -> Iterator[tuple[str, str]]:
     """Yields URL and state of every id, in order; empty for an id without a page."""
     total = facts.known(store)
@@ -214,7 +179,5 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
 
 
 def _links(store: Store) -> Iterator[tuple[int, int, int, float]]:
-    filled = (links for links in facts.every_link(store) if len(links.sources))
-    doing, total = "links written, of pages", facts.known(store)
-    for links in progress(filled, doing, total, lambda links: int(links.sources[-1]) + 1):
+    for links in facts.every_link(store):
         yield from zip(*(part.tolist() for part in links), strict=True)

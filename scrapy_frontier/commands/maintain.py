@@ -8,7 +8,6 @@ import sys
 import zlib
 from collections import Counter
 from contextlib import closing
-from io import BufferedWriter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +20,7 @@ from ..core.errors import FrontierDamaged, size
 from ..core.store import keys
 from ..crawl.directory import open_store
 from .old_queues import take_along
-from .output import CountedFile, printable, progress, replacing
+from .output import printable, progress, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,23 +135,18 @@ def export(call: Call) -> None:
     """Writes the frontier, or the part of ``--host``, into one gzipped file of JSON lines; the file that was
     there stays until that is written."""
     target, pages = Path(call.arguments[0]), 0
-    call.output.make_way_for(target)
-    with (
-        call.project.parts(call.options.host) as parts,
-        replacing(target) as partial,
-        CountedFile(partial, "w") as counted,
-        BufferedWriter(counted) as out,
-        gzip.open(out, "wt", _LEVEL, encoding="ascii") as file,
-    ):
+    with call.project.parts(call.options.host) as parts, replacing(target) as partial:
         store, now, shared = parts[0].store, call.project.now, call.project.shared
         lines = export_lines(store, now, call.host(store))
         if shared is not None and len(parts) > 1:
             lines = joined_lines([part.store for part in parts], shared.shard_of, now)
-        for line in progress(lines, "lines written"):
-            file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
-            pages += "page" in line
-    text = f"Exported {pages:,} pages to {target} ({size(counted.written)})."
-    call.output.answer({"file": str(target), "pages": pages, "bytes": counted.written}, text)
+        with gzip.open(partial, "wt", _LEVEL, encoding="ascii") as file:
+            for line in progress(lines, "lines written"):
+                file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
+                pages += "page" in line
+        written = partial.stat().st_size
+    text = f"Exported {pages:,} pages to {target} ({size(written)})."
+    call.output.answer({"file": str(target), "pages": pages, "bytes": written}, text)
 
 
 def import_(call: Call) -> int | None:

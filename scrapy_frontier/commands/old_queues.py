@@ -180,8 +180,8 @@ def _pop_all(queue: Any, where: str, refused: list[str]) -> Iterator[Request]:
 
 @contextmanager
 def _of_redis(spider: Spider, url: str, key: str, refused: list[str]) -> Iterator[Iterator[Request]]:
-    """Opens what is kept under *key*: a queue of requests (sorted set or list), or start URLs (list or set).
-    Raises `NoOldQueue`, and `UsageError` if the package ``redis`` is not installed."""
+    """Opens the queue of requests under *key*, a sorted set or a list. Raises `NoOldQueue`, and
+    `UsageError` if the package ``redis`` is not installed."""
     try:
         import redis
     except ImportError:
@@ -209,11 +209,7 @@ def _of_list(client: Any, key: str) -> Iterator[bytes]:
         yield from reversed(client.lrange(key, max(end - _AT_A_TIME, 0), end - 1))
 
 
-def _of_set(client: Any, key: str) -> Iterator[bytes]:
-    yield from client.sscan_iter(key)
-
-
-_ENTRIES = {"zset": _of_sorted_set, "list": _of_list, "set": _of_set}
+_ENTRIES = {"zset": _of_sorted_set, "list": _of_list}
 
 
 def _requests(entries: Iterator[bytes], spider: Spider, where: str, refused: list[str]) -> Iterator[Request]:
@@ -224,14 +220,7 @@ def _requests(entries: Iterator[bytes], spider: Spider, where: str, refused: lis
 
 
 def _request(entry: bytes, spider: Spider) -> Request:
-    """Makes a request of a pickled one, of JSON, or of a URL alone."""
-    if entry[:1] == pickle.PROTO:
-        fields = pickle.loads(entry)  # noqa: S301 - what scrapy-redis does with it, too
-    elif entry.lstrip()[:1] == b"{":
-        fields = json.loads(entry)
-    else:
-        fields = {"url": entry.decode().strip()}
-    request = request_from_dict(fields, spider=spider)
+    request = request_from_dict(pickle.loads(entry), spider=spider)  # noqa: S301 - as scrapy-redis does
     if not host_of(request.url):
         raise ValueError(f"{request.url} names no host")
     return request

@@ -6,22 +6,19 @@ What comes from the web is printed with its control characters escaped: a URL mu
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import os
 import secrets
 import shutil
 import sys
 import textwrap
 import time
-from io import FileIO
 from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
+
+from scrapy.exceptions import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-
-    from _typeshed import ReadableBuffer
 
 T = TypeVar("T")
 
@@ -49,11 +46,6 @@ class Output:
         self.file = file
         self.as_json = as_json
         self._width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
-
-    def make_way_for(self, target: Path) -> None:
-        """Prints to standard error from now on if standard output is *target* itself (``/dev/stdout``)."""
-        if _is_standard_output(target):
-            self.file = sys.stderr
 
     def line(self, text: str = "") -> None:
         """Prints *text* as a line, not escaped and not wrapped; as JSON nothing."""
@@ -156,17 +148,12 @@ def wrap(text: str, width: int) -> list[str]:
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """Yields a new file beside *target* (or beside the file that a link leads to), which takes its place when
-    the block ends well; a device or a pipe itself.
+    the block ends well.
 
-    If standard output goes into *target*, the bytes of the new file are appended to it (``>>``). Raises
-    `OSError` about *target* at once if it cannot be written.
+    Raises `OSError` about *target* at once if it cannot be written, and `UsageError` for what is no file.
     """
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     if target.exists() and not target.is_file():
-        yield target
-        return
-    is_output = _is_standard_output(target)  # the shell has opened it, perhaps to append
+        raise UsageError(f"{target} is no file: write the path of one")
     target = target.resolve()
     # A name that no other file has, with what a file system allows for names.
     partial = target.with_name(f"{target.name[:50]}.{secrets.token_hex(8)}.part")
@@ -176,50 +163,20 @@ def replacing(target: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, str(target)) from error
     try:
         yield partial
-        if is_output:
-            with partial.open("rb") as file, open(sys.stdout.fileno(), "wb", closefd=False) as out:
-                shutil.copyfileobj(file, out)
-        else:
-            partial.replace(target)
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _is_standard_output(target: Path) -> bool:
-    try:
-        return os.path.samestat(target.stat(), os.fstat(sys.stdout.fileno()))
-    except (OSError, ValueError):  # no such file yet; no real one: in a test
-        return False
-
-
-class CountedFile(FileIO):
-    """A file to write, also a device or a pipe, that counts its bytes in ``written``."""
-
-    written = 0
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        """As any file; raises `OSError`."""
-        count = super().write(data)
-        self.written += count
-        return count
-
-
-def progress(
-    items: Iterable[T], doing: str, total: int | None = None, reached: Callable[[T], int] | None = None
-) -> Iterator[T]:
-    """Passes *items* on, and prints on standard error how many there were every two seconds.
-
-    *doing* names what is counted, and *total* how many of that there are: the items, or what an item that
-    stands for many has *reached*.
-    """
+def progress(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
+    """Passes *items* on, and prints on standard error every two seconds how many there were, of *total*.
+    *doing* names what is counted."""
     begin = said = time.monotonic()
     is_terminal = sys.stderr.isatty()
-    look = 256 if reached is None else 1
-    for number, item in enumerate(items, 1):
+    for count, item in enumerate(items, 1):
         yield item
-        if not number % look and (now := time.monotonic()) - said >= _PROGRESS_AFTER:
+        if (now := time.monotonic()) - said >= _PROGRESS_AFTER:
             said = now
-            count = number if reached is None else reached(item)
             share = f" of {total:,} ({min(100 * count // total, 100)} %)" if total else ""
             text = f"{doing}: {count:,}{share}, {now - begin:.0f} s"
             print(f"\r{text:<79}" if is_terminal else text, end="" if is_terminal else "\n", file=sys.stderr)

@@ -36,9 +36,9 @@ from ..crawl.control import FrontierEdits
 from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities
 from ..crawl.log import queue_of_scrapy
-from ..crawl.politeness_key import PolitenessKeys, registered_domain
+from ..crawl.politeness_key import PolitenessKeys
 from ..live.client import NoAnswer, Orders, RunningCrawl
-from ..settings import DOMAIN, FrontierSettings, function, has_our_scheduler, time_of
+from ..settings import FrontierSettings, function, has_our_scheduler, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,8 +119,7 @@ class Project:
             try:
                 self.spider = loader.load(spider)
             except KeyError:
-                jobdir = directory or settings["FRONTIER_DIR"] or settings["JOBDIR"]
-                raise UsageError(_no_spider(spider, jobdir)) from None
+                raise UsageError(f"this project has no spider {spider!r}; see `scrapy list`") from None
             self.spider.update_settings(self.settings)
         self.frontier_settings = FrontierSettings(self.settings)
         self.directory = self._find(directory or self.frontier_settings.directory, spider)
@@ -375,12 +374,6 @@ class Project:
         """A function from URL to politeness key; with ``ip`` the host, until a crawl has resolved it."""
         return PolitenessKeys(self.frontier_settings.politeness_key).of
 
-    def queue_of(self, host: str) -> str:
-        """Returns the politeness key of all pages of *host*; *host* itself if each page has its own, or if it
-        is no host but a name that a ``download_slot`` gave."""
-        is_in_domain = self.frontier_settings.politeness_key == DOMAIN and host == host_of(f"http://{host}/")
-        return registered_domain(host) if is_in_domain else host
-
     @cached_property
     def delay_of(self) -> facts.DelayOf:
         """A function from a host to its delay by the settings, and the setting. Raises `FrontierSetting`."""
@@ -403,16 +396,12 @@ class Project:
 
 
 def host_in(text: str) -> str:
-    """Returns the host in a host name, an address or a URL; empty if there is none."""
-    url = text
-    if "://" not in text:
-        bare = text.strip()
-        is_bare_address = bare.count(":") > 1 and not bare.startswith("[")
-        url = f"http://[{bare}]/" if is_bare_address else f"http://{bare}/"
-    if not text.isascii():
-        with contextlib.suppress(ValueError):
-            url = safe_url_string(url)  # which writes bücher.example as xn--bcher-kva.example
-    return host_of(url)
+    """Returns the host of a URL or a host name that a user wrote; empty if there is none."""
+    try:
+        # which writes bücher.example as xn--bcher-kva.example
+        return host_of(safe_url_string(text if "://" in text else f"http://{text.strip()}/"))
+    except ValueError:
+        return ""
 
 
 def _run_addons(crawler: Crawler) -> None:
@@ -437,14 +426,6 @@ def _spider_loader(settings: Settings) -> Any:
             f"the spiders of this project cannot be imported ({type(error).__name__}: {error}{where}): mend "
             "that, or write --dir DIR without --spider"
         ) from error
-
-
-def _no_spider(spider: str, jobdir: str | None) -> str:
-    words = f"this project has no spider {spider!r}; see `scrapy list`"
-    home = jobdirs.homes_in(Path(jobdir)).get(spider) if jobdir else None
-    if home is not None:
-        words += f", or write --dir {home} without --spider for its frontier"
-    return words
 
 
 def _uses_a_frontier(settings: Settings) -> bool:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 def report(call: Call) -> None:
     """Writes a page of HTML that shows the crawl and needs nothing else; reads all hosts, pages and links."""
     project, target = call.project, Path(call.arguments[0])
-    call.output.make_way_for(target)
     with project.joined() as [(_, store)]:
         total = facts.known(store)
         document = gather(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import time
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from io import TextIOWrapper
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import explain, facts
 from ..core.admin.database_files import remove
-from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, NoFrontierInside, UnreadableRow
+from ..core.errors import FrontierUnreadable, FrontierVersion, NoFrontierInside, UnreadableRow
 from ..crawl.control import compiled, request_of_host
 from .call import host_argument
 from .output import progress
@@ -30,15 +29,6 @@ if TYPE_CHECKING:
     from .project import Part, Project
 
 _AT_A_TIME = 500  # pages of one call
-# How a file of URLs is read: bytes that are no UTF-8 make a line that is refused, not another URL.
-_UTF_8, _KEPT = "utf-8-sig", "surrogateescape"
-
-
-class UnknownHost(FrontierError):
-    """An order names a host of which no page is known, or whose pages are in other queues; nothing was
-    ordered."""
-
-    reason = "frontier_unknown_host"
 
 
 def _answer(call: Call, document: dict[str, object], text: str, order: str) -> None:
@@ -70,12 +60,15 @@ def add(call: Call) -> int:
     compiled(options.pattern)
     priority, force = options.priority or 0, bool(options.force)
     new, known, refused = 0, 0, list[str]()
-    with _open_lines(options.file) as lines, _adding(project) as edits:
+    # Bytes that are no UTF-8 make a line that is refused, not another URL.
+    with (
+        open(options.file or os.devnull, encoding="utf-8-sig", errors="surrogateescape") as lines,
+        _adding(project) as edits,
+    ):
         rest = chain(urls, _urls_in(lines))
         while some := list(islice(rest, _AT_A_TIME)):
             added = edits.add(some, priority, options.pattern, force)
             new, known, refused = new + added.new, known + added.known, refused + added.refused
-        _end_second(project, force)
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
     order = f"add {_pages(new)} ({len(refused):,} refused)"
@@ -95,25 +88,6 @@ def _adding(project: Project) -> Iterator[FrontierEdits | Orders]:
         yield edits
 
 
-def _end_second(project: Project, force: bool) -> None:
-    """Keeps a stopped frontier open until the second ends by which pages are forced: what a crawl visited in
-    the rest of it would be forced once more by each link."""
-    if force and project.running is None and project.shared is None:
-        time.sleep(int(project.now) + 1 - project.now)
-
-
-def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
-    if name is None:
-        return nullcontext(())
-    if name != "-":
-        return open(name, encoding=_UTF_8, errors=_KEPT)
-    if sys.stdin is None:
-        raise UsageError("standard input is closed: write --file FILE, or give it some")
-    if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(encoding=_UTF_8, errors=_KEPT)
-    return nullcontext(sys.stdin)
-
-
 def _urls_in(lines: Iterable[str]) -> Iterator[str]:
     texts = (line.strip() for line in progress(lines, "lines read"))
     return (text for text in texts if text and not text.startswith("#"))
@@ -131,7 +105,6 @@ def requeue(call: Call) -> None:
             with project.edits(part.store) as edits:
                 while some := list(islice(found, _AT_A_TIME)):
                     count += edits.requeue(some, force)
-        _end_second(project, force)
     _answer(call, {"requeued": count}, f"Queued {count:,} pages again.", f"queue {_pages(count)} again")
 
 
@@ -172,9 +145,7 @@ def _forget(call: Call, part: Part, edits: FrontierEdits | Orders, host: str | N
         if page_id is not None:
             count = edits.forget(part.first | page_id, facts.place_of(part.store, page_id))
         return count
-    for count in progress(edits.forget_host(host), "pages forgotten", reached=int):  # noqa: B007
-        pass
-    return count
+    return max(edits.forget_host(host), default=0)
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
@@ -183,42 +154,18 @@ def _forget(call: Call, part: Part, edits: FrontierEdits | Orders, host: str | N
 @contextmanager
 def _ordering(call: Call) -> Iterator[tuple[str, Store, FrontierEdits | Orders]]:
     """Yields the queue that the first argument names, for an order, with its store and what takes the order.
-
-    Raises `UnknownHost` for a name that no queue has, unless ``--yes`` says that it is meant: most are
-    misspelt, or their pages are in the queue of another politeness key.
-    """
-    project = call.project
-    with project.parts(call.arguments[0]) as [(_, store)]:
-        name = host_argument(project, store, call.arguments[0])
+    An order of a host that is not known yet waits for its first page."""
+    with call.project.parts(call.arguments[0]) as [(_, store)]:
+        name = host_argument(store, call.arguments[0])
         if not facts.has_queue(store, name):
-            queues = facts.queues_of(store, name)
-            if (key := project.queue_of(name)) != name:
-                queues.add(key)  # new pages come there
-            if (queues and name not in queues) or not (queues or call.options.yes):
-                raise UnknownHost(_why_unknown(name, sorted(queues)))
-        with project.edits(store) as edits:
+            print(f"Note: no page of {name} is known; the order waits for the first.", file=sys.stderr)
+        with call.project.edits(store) as edits:
             yield name, store, edits
-
-
-def _why_unknown(name: str, queues: list[str]) -> str:
-    if not queues:
-        return (
-            f"no page of {name} is known, and nothing was ordered: `scrapy frontier hosts --limit 0` lists "
-            "the hosts; write --yes to have the order wait for its pages"
-        )
-    listed = ", ".join(queues[:20]) + (f" and {len(queues) - 20:,} more" if len(queues) > 20 else "")
-    return (
-        f"{name} has no queue of its own, and nothing was ordered: its pages belong to {listed}. Write that "
-        "instead, for all the pages in there"
-    )
 
 
 def delay(call: Call) -> None:
     """Orders the seconds between two visits of a host, whatever others ask for; ``default`` takes the order
-    back.
-
-    Raises `UnknownHost`, and `UsageError` for what is no number of at least 0.
-    """
+    back. Raises `UsageError` for what is no number of at least 0."""
     text = call.arguments[1]
     seconds: float | None = None
     if text != "default":
@@ -239,8 +186,7 @@ def delay(call: Call) -> None:
 
 
 def block(call: Call) -> None:
-    """Orders that a host is visited no more, in the crawls to come; its pages stay queued. Raises
-    `UnknownHost`."""
+    """Orders that a host is visited no more, in the crawls to come; its pages stay queued."""
     with _ordering(call) as (name, store, edits):
         queued = facts.host_row(store, name).pending
         edits.block(name)
@@ -250,7 +196,7 @@ def block(call: Call) -> None:
 
 
 def unblock(call: Call) -> None:
-    """Orders that a blocked host is visited again, and ends its rest after trouble. Raises `UnknownHost`."""
+    """Orders that a blocked host is visited again, and ends its rest after trouble."""
     with _ordering(call) as (name, _, edits):
         was_shut = edits.unblock(name)
     text = f"{name} may be visited." if was_shut else f"{name} was not blocked."

@@ -236,7 +236,7 @@ class Crawl:
         self.commit_timer = CommitTimer(frontier, failed)
         self.recovery = Recovery(crawler, frontier, clock, lambda: not self.active_requests, failed)
         self.output = CallbackOutput(self.path, reporter, self.commit_timer.start)
-        self.log = CrawlLog(frontier, clock, reporter, self.is_temporary, settings.limits)
+        self.log = CrawlLog(frontier, clock, reporter, self.is_temporary)
 
     def _make_parts_for_links(self) -> None:
         """Makes what collects and follows the links of pages."""

@@ -278,7 +278,7 @@ class RunningFrontier(FrontierEdits):
         try:
             page = None if page_id is None else self._frontier.page(page_id)
         except UnreadableRow:
-            return explain.why_unreadable(crawl.store, page_id or 0)
+            return explain.why_unreadable(page_id or 0)
         if page is None or page_id is None:
             return explain.why_unknown(request.url, self._settings.traps)
         attempts = self._settings.attempts_for(meta_in(page.payload))

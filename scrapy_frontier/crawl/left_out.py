@@ -14,109 +14,59 @@ from weakref import WeakKeyDictionary, proxy
 
 from scrapy import signals
 
-from ..core import reasons
 from ..core.reasons import LONGEST_URL
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.parse.directives import ChainRefusal
-    from ..core.reasons import Reason
 
 logger = logging.getLogger(__name__)
 
 _NO_SETTING = "no setting"
 _NOFOLLOW = "FRONTIER_NOFOLLOW = []"
+_NO_TRAPS = "FRONTIER_TRAPS = False"
 _NEXT_RUN = "JOBDIR, with which they wait for the next run, or FRONTIER_END_WAIT"
 
 
 class LeftOutKind(NamedTuple):
-    """A kind of thing that is left out: its name for *one* and for *many*, what *changes* that, and the
-    reasons that records of pages and logs give for it."""
+    """A kind of thing that is left out: its *name* in the singular, and what *changes* that."""
 
-    one: str
-    many: str
+    name: str
     changes: str
-    reasons: tuple[Reason, ...] = ()
 
 
 # By the stat that counts it.
 KINDS = {
-    "frontier/noindex/items": LeftOutKind(
-        "noindex item", "noindex items", 'FRONTIER_NOINDEX = "ignore"', (reasons.NOINDEX,)
-    ),
+    "frontier/noindex/items": LeftOutKind("noindex item", 'FRONTIER_NOINDEX = "ignore"'),
     "frontier/left_out/noindex_pages": LeftOutKind(
-        "noindex page", "noindex pages", 'FRONTIER_NOINDEX = "drop-items" or "ignore"', (reasons.SKIPPED,)
+        "noindex page", 'FRONTIER_NOINDEX = "drop-items" or "ignore"'
     ),
-    "frontier/nofollow/links": LeftOutKind(
-        "nofollow link", "nofollow links", _NOFOLLOW, (reasons.NOFOLLOW, reasons.NOFOLLOW_PAGE)
-    ),
-    "frontier/nofollow/rel": LeftOutKind(
-        "nofollow link", "nofollow links", _NOFOLLOW, (reasons.NOFOLLOW_LINK,)
-    ),
+    "frontier/nofollow/links": LeftOutKind("nofollow link", _NOFOLLOW),
+    "frontier/nofollow/rel": LeftOutKind("nofollow link", _NOFOLLOW),
     "frontier/pattern/links": LeftOutKind(
-        "link outside a pattern",
-        "links outside a pattern",
-        "frontier_pattern in the meta of the request for its page",
-        (reasons.OUTSIDE,),
+        "off-pattern link", "frontier_pattern in the meta of the request for its page"
     ),
-    "frontier/redirects/refused/hosts": LeftOutKind("refused redirect", "refused redirects", _NO_SETTING),
-    "frontier/redirects/refused/loop": LeftOutKind("refused redirect", "refused redirects", _NO_SETTING),
-    "frontier/redirects/refused/growing": LeftOutKind("refused redirect", "refused redirects", _NO_SETTING),
-    "frontier/redirects/refused/private": LeftOutKind(
-        "refused redirect",
-        "refused redirects",
-        "FRONTIER_ALLOW_PRIVATE = True",
-        (reasons.PRIVATE, reasons.NOT_FOLLOWED),
-    ),
+    "frontier/redirects/refused/hosts": LeftOutKind("refused redirect", _NO_SETTING),
+    "frontier/redirects/refused/loop": LeftOutKind("refused redirect", _NO_SETTING),
+    "frontier/redirects/refused/growing": LeftOutKind("refused redirect", _NO_SETTING),
+    "frontier/redirects/refused/private": LeftOutKind("refused redirect", "FRONTIER_ALLOW_PRIVATE = True"),
     "frontier/left_out/known": LeftOutKind(
-        "page known from an earlier run",
-        "pages known from an earlier run",
+        "known page",
         "frontier_every_run in the meta of a seed, FRONTIER_REVISIT or `scrapy frontier requeue`",
     ),
-    "frontier/left_out/unchanged": LeftOutKind(
-        "callback of an unchanged page", "callbacks of unchanged pages", 'FRONTIER_UNCHANGED = "call"'
-    ),
-    "frontier/deferred": LeftOutKind(
-        "page over a budget",
-        "pages over a budget",
-        "FRONTIER_HOST_PAGES or FRONTIER_HOST_PENDING",
-        (reasons.BUDGET, reasons.BEHIND),
-    ),
-    "frontier/over_budget": LeftOutKind("page over a budget", "pages over a budget", "FRONTIER_HOST_PAGES"),
-    "frontier/traps/length": LeftOutKind("link like a trap", "links like traps", "URLLENGTH_LIMIT"),
-    "frontier/traps/depth": LeftOutKind("link like a trap", "links like traps", "FRONTIER_TRAPS = False"),
-    "frontier/traps/repeated_segments": LeftOutKind(
-        "link like a trap", "links like traps", "FRONTIER_TRAPS = False"
-    ),
-    "frontier/traps/session": LeftOutKind(
-        "session id in a link", "session ids in links", 'FRONTIER_SESSION_IDS = "keep"'
-    ),
-    "frontier/left_out/downloads": LeftOutKind(
-        "download from a site with an unreadable robots.txt",
-        "downloads from sites with an unreadable robots.txt",
-        "ROBOTSTXT_OBEY = False",
-        (reasons.ROBOTS_UNREADABLE, reasons.ROBOTS_UNKNOWN, reasons.ROBOTS_HOURS),
-    ),
-    "frontier/left_out/given_up": LeftOutKind(
-        "page of a host that does not answer",
-        "pages of hosts that do not answer",
-        _NEXT_RUN,
-        (
-            *(reasons.CONNECTION_REFUSED, reasons.NO_SUCH_NAME, reasons.TIMED_OUT, reasons.CONNECTION_LOST),
-            *(reasons.NOT_SENT, reasons.ROBOTS_STATUS, reasons.PAUSE_TOO_LONG, reasons.DELAY),
-            *(reasons.RESTS_AFTER, reasons.RESTS, reasons.COOLDOWN_UNREADABLE),
-        ),
-    ),
-    "frontier/left_out/blocked": LeftOutKind(
-        "page of a blocked host", "pages of blocked hosts", "`scrapy frontier unblock`", (reasons.BLOCKED,)
-    ),
-    "frontier/left_out/next_run": LeftOutKind(
-        "page left to the next run", "pages left to the next run", "FRONTIER_END_WAIT"
-    ),
-    "frontier/left_out/attempts_used_up": LeftOutKind(
-        "retry too many", "retries too many", "FRONTIER_MAX_ATTEMPTS", (reasons.ATTEMPTS_USED_UP,)
-    ),
+    "frontier/left_out/unchanged": LeftOutKind("unchanged page", 'FRONTIER_UNCHANGED = "call"'),
+    "frontier/deferred": LeftOutKind("over-budget page", "FRONTIER_HOST_PAGES or FRONTIER_HOST_PENDING"),
+    "frontier/over_budget": LeftOutKind("over-budget page", "FRONTIER_HOST_PAGES"),
+    "frontier/traps/length": LeftOutKind("trap-like link", "URLLENGTH_LIMIT"),
+    "frontier/traps/depth": LeftOutKind("trap-like link", _NO_TRAPS),
+    "frontier/traps/repeated_segments": LeftOutKind("trap-like link", _NO_TRAPS),
+    "frontier/traps/session": LeftOutKind("session id", 'FRONTIER_SESSION_IDS = "keep"'),
+    "frontier/left_out/downloads": LeftOutKind("forbidden download", "ROBOTSTXT_OBEY = False"),
+    "frontier/left_out/given_up": LeftOutKind("given-up page", _NEXT_RUN),
+    "frontier/left_out/blocked": LeftOutKind("blocked page", "`scrapy frontier unblock`"),
+    "frontier/left_out/next_run": LeftOutKind("postponed page", "FRONTIER_END_WAIT"),
+    "frontier/left_out/attempts_used_up": LeftOutKind("failed attempt", "FRONTIER_MAX_ATTEMPTS"),
 }
 
 
@@ -144,12 +94,10 @@ class LeftOut:
 
     def _sum_up(self) -> None:
         """Log how much there is of each kind, under its name."""
-        sums: dict[tuple[str, str], int] = {}
+        sums: Counter[str] = Counter()
         for name, kind in KINDS.items():
-            if count := self._counts[name]:
-                words = kind.one, kind.many
-                sums[words] = sums.get(words, 0) + count
-        told = [f"{count:,} {one if count == 1 else many}" for (one, many), count in sums.items()]
+            sums[kind.name] += self._counts[name]
+        told = [f"{count:,} {name}{'s' if count > 1 else ''}" for name, count in sums.items() if count]
         if told:
             self._log("Less than Scrapy would have fetched: %s", ", ".join(told))
 

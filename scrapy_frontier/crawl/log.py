@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import FrontierError, moment
 from ..core.hosts.host import FOREVER
 from ..core.pages.traps import TRAPS
-from ..settings import PREFIX, unknown_names
+from ..settings import unknown_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from ..core.frontier import Frontier
-    from ..core.hosts.budgets import Limits
     from ..core.hosts.trouble import Left
     from .left_out import LeftOut
 
@@ -100,7 +99,6 @@ class Reporter:
 
 
 _ENOUGH = 200  # pages with equal scores
-_MOST_COUNTED = 10_000  # pages that wait for room: 4 ms
 
 
 @dataclass(eq=False, repr=False)
@@ -111,7 +109,6 @@ class CrawlLog:
     _clock: Callable[[], float]
     _reporter: Reporter
     _is_temporary: bool
-    _limits: Limits
     _logged_until = 0.0  # when hosts that the crawl waits for are logged again
     _interval = _progress_at = 0.0  # seconds between two lines of progress; when the next is due
     _place = "JOBDIR"  # the setting that says where the frontier is
@@ -215,14 +212,12 @@ class CrawlLog:
         self._reporter.log(logging.WARNING, "%s; %s", _left(left), remedy)
 
     def log_known_seeds(self, count: int, first: str) -> None:
-        """Logs why a run fetched nothing: *count* seeds are known, *first* is one; or pages are not due yet,
-        or over a budget."""
+        """Logs why a run fetched nothing: *count* seeds are known, *first* is one; or pages are not due
+        yet."""
         tally = self._reporter.tally
         has_fetched = tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]
-        if not has_fetched:
-            self._log_over_budget()
-            if self._log_first_due():
-                return
+        if not has_fetched and self._log_first_due():
+            return
         if not count or has_fetched:
             return
         seeds = "1 seed is" if count == 1 else f"{count} seeds are"
@@ -245,21 +240,6 @@ class CrawlLog:
         waiting = _pages(self._frontier.totals().due, "is", "is")
         self._reporter.log(logging.WARNING, words, waiting, moment(due))
         return True
-
-    def _log_over_budget(self) -> None:
-        """Logs how many pages wait for room in a budget, and which budgets there are."""
-        limits = self._limits._asdict().items()
-        budgets = [f"{PREFIX}{name.upper()} = {most}" for name, most in limits if most]
-        count = 0
-        if budgets:
-            with suppress(FrontierError):  # as above
-                count = self._frontier.waiting_for_room(_MOST_COUNTED)
-        if count:
-            more = " or more" if count == _MOST_COUNTED else ""
-            words = "%s%s for room in a budget (%s): `scrapy frontier why URL` says in which; raise that"
-            self._reporter.log(
-                logging.WARNING, words, _pages(count, "waits", "wait"), more, ", ".join(budgets)
-            )
 
 
 def queue_of_scrapy(jobdir: str | None) -> Path | None:

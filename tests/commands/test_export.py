@@ -190,9 +190,9 @@ def test_the_link_graph_and_the_scores_travel(
     assert check(tmp_path / "new") == []
     for command in (("top", "--json"), ("top", "--by", "authority", "--json")):
         assert new(*command).out == old(*command).out
-    old("links", "--graph", tmp_path / "old.csv")
-    new("links", "--graph", tmp_path / "new.csv")
-    assert (tmp_path / "new.csv").read_text() == (tmp_path / "old.csv").read_text()
+    old("links", "--graph", tmp_path / "old.graphml")
+    new("links", "--graph", tmp_path / "new.graphml")
+    assert (tmp_path / "new.graphml").read_text() == (tmp_path / "old.graphml").read_text()
     assert set(crawl_on(tmp_path / "new", 1000, "mixed")) == set(crawl_on(tmp_path / "old", 1000, "mixed"))
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
-from scrapy.exceptions import UsageError
-from stores import NOW, Frontiers, change, check, fetch, link, order, pages, rows, start
+from stores import NOW, Frontiers, check, fetch, link, order, pages, start
 
 from scrapy_frontier.core.frontier import Event, Outcome
-from scrapy_frontier.core.store.keys import State, host_key, orders_key
+from scrapy_frontier.core.store.keys import State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,35 +59,6 @@ def test_a_host_is_forgotten_in_whatever_queue(frontier: Frontiers) -> None:
     assert not pages(frontier.directory)
 
 
-@pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
-@pytest.mark.parametrize("key", ["domain", "ip", lambda url: GROUP], ids=["domain", "ip", "function"])
-def test_an_order_for_a_host_in_anothers_queue_is_refused(
-    frontier: Frontiers, capsys: pytest.CaptureFixture[str], order: tuple[str, ...], key: object
-) -> None:
-    """And the name to write is told: to block a whole domain for one of its hosts was not asked for."""
-    before = rows(frontier.directory)
-    frontier = Frontiers(frontier.directory, capsys, FRONTIER_POLITENESS_KEY=key)
-    said = frontier(order[0], A, *order[1:], "--json")
-    assert (said.code, said.json["error"]) == (1, "frontier_unknown_host")
-    assert f"its pages belong to {GROUP}. Write that instead" in said.err
-    assert rows(frontier.directory) == before
-    assert frontier(order[0], A, *order[1:], "--yes").code == 1, "it would never hold"
-    assert frontier(order[0], GROUP, *order[1:]).code == 0
-
-
-def test_a_host_of_which_pages_were_only_seen_is_known(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its row tells nothing, or is not there."""
-    crawling = start(tmp_path)
-    crawling.discover([link("http://a.example/"), link("http://b.example/", only_seen="nofollow")], NOW)
-    crawling.close()
-    frontier = Frontiers(tmp_path, capsys)
-    assert frontier("block", "b.example").code == 0
-    change(tmp_path, delete=(orders_key("b.example"), host_key("b.example")))
-    assert frontier("block", "b.example").code == 0
-
-
 @pytest.mark.parametrize("slot", ["SLOW", "Slow Lane", "x/1", "a.shop.example:8080", "ünï", "http://x/"])
 def test_a_queue_that_is_named_as_no_host_is_can_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], slot: str
@@ -99,7 +68,6 @@ def test_a_queue_that_is_named_as_no_host_is_can_be_written(
     crawling.discover([link(f"http://{A}/", host=slot, kept_host=slot), link("http://slow/")], NOW)
     crawling.close()
     frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
-    assert slot in " ".join(frontier("block", A).err.split())
     assert len(frontier("queue", "--host", slot, "--json").lines) == 1
     said = frontier("block", slot, "--json")
     assert (said.code, said.json["host"], said.json["queued"]) == (0, slot, 1)
@@ -107,36 +75,3 @@ def test_a_queue_that_is_named_as_no_host_is_can_be_written(
     assert frontier("block", "HTTP://Slow/x", "--json").json["host"] == "slow", "no queue is named like that"
     assert frontier("forget", "--host", slot, "--json").json == {"forgotten": 1}
     assert frontier("unblock", slot, "--json").json["host"] == slot, "its order is still there"
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "name"),
-    [
-        (lambda url: "GROUP", "GROUP", "GROUP"),
-        (lambda url: "GROUP", "/", "/"),
-        (lambda url: "GROUP", "http://Slow.example/x", "slow.example"),
-        ("host", "Slow.Example", "slow.example"),
-        ("host", "www.shop.example/1", "www.shop.example"),
-        ("host", "www.shop.example:8080", "www.shop.example"),
-        ("host", "2001:DB8::1", "2001:db8::1"),
-        ("host", "[::1]", "::1"),
-        ("domain", "Bücher.example", "xn--bcher-kva.example"),
-    ],
-)
-def test_an_order_may_come_before_the_first_page_of_a_queue(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: object, text: str, name: str
-) -> None:
-    """It is for the name as it is written, where that is none of a host, or a function gives them."""
-    start(tmp_path).close()
-    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY=key)
-    assert frontier("block", text, "--yes", "--json").json["host"] == name
-    assert orders_key(name) in rows(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["/", "//", "?", " ", "http:///x"])
-def test_what_names_no_host_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    start(tmp_path).close()
-    before = rows(tmp_path)
-    with pytest.raises(UsageError, match=f"{re.escape(repr(text))} names no host: write the name of a host"):
-        Frontiers(tmp_path, capsys)("block", text, "--yes")
-    assert rows(tmp_path) == before

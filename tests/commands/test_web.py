@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from link_arrays import from_pairs
-from scrapy.exceptions import UsageError
-from stores import Frontiers, change, check, crawl, crawl_web, pages, rows, web_url
+from stores import Frontiers, change, check, crawl_web, pages, rows, web_url
 
 from scrapy_frontier.commands import look
 from scrapy_frontier.core.admin.facts import flag_names
@@ -107,10 +104,8 @@ def test_page_counts_the_links_to_it_where_they_are_not_too_many(
     page_id = most_linked(written)
     url, count = url_of(frontier, page_id), len(sources_of(written, page_id))
     assert frontier("why", url, "--json").json["links_in"] == count > 5
-    assert f"links to it   {count}\n" in frontier("why", url, "--record").out
     monkeypatch.setattr(look, "_MOST_LINKS", sum(map(len, written.values())) - 1)
     assert frontier("why", url, "--json").json["links_in"] is None
-    assert "`links URL --in`" in frontier("why", url, "--record").out
 
 
 # -- what matters most -------------------------------------------------------------------------------------
@@ -164,88 +159,47 @@ def test_top_by_score_is_what_the_crawl_kept(frontier: Frontiers) -> None:
 # -- files for other programs ------------------------------------------------------------------------------
 
 
-def table(frontier: Frontiers, directory: Path, ending: str = "csv") -> list[tuple[int, int, str, float]]:
-    """All links, as the command writes them."""
-    file = directory / f"web.{ending}"
-    assert frontier("links", "--graph", file).code == 0
-    with file.open() as lines:
-        found = csv.DictReader(lines)
-        return [(int(row["source"]), int(row["target"]), row["flags"], float(row["weight"])) for row in found]
+def written_graph(
+    frontier: Frontiers, file: Path
+) -> tuple[list[dict[str, str]], list[tuple[int, int, str, float]]]:
+    """The pages and links of the graph, as the command writes it."""
+    said = frontier("links", "--graph", file)
+    assert said.code == 0
+    space = "{http://graphml.graphdrawing.org/xmlns}"
+    root = ElementTree.parse(file).getroot()
+    nodes = root.findall(f"{space}graph/{space}node")
+    assert [node.get("id") for node in nodes] == [f"n{page_id}" for page_id in range(len(nodes))]
+    about = [{str(data.get("key")): str(data.text) for data in node} for node in nodes]
+    found = []
+    for edge in root.findall(f"{space}graph/{space}edge"):
+        data = {each.get("key"): each.text for each in edge}
+        source, target = (int(str(edge.get(end))[1:]) for end in ("source", "target"))
+        found.append((source, target, data.get("flags") or "", float(data.get("weight") or 1)))
+    assert f"{len(found):,} links of {len(nodes)} pages" in said.out
+    return about, found
 
 
-def test_tables_have_every_link(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
-    expected = [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in every(written)]
-    assert {flags for _, _, flags, _ in expected} == {"", "internal", "nofollow internal", "redirect"}
-    before = rows(frontier.directory)
-    for ending in ("csv", "CSV"):
-        assert table(frontier, tmp_path, ending) == expected
-    assert urls_beside(tmp_path / "web.csv") == [page.url for page in pages(frontier.directory).values()]
-    assert rows(frontier.directory) == before
-
-
-def every(written: Written) -> list[tuple[int, int, int, float]]:
-    return [(source, *edge) for source in sorted(written) for edge in written[source]]
-
-
-def urls_beside(file: Path) -> list[str]:
-    with gzip.open(file.with_name(f"{file.name}.urls.gz"), "rt", encoding="utf-8") as lines:
-        return lines.read().splitlines()
-
-
-def test_graphml_has_every_page_and_link(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
+def test_the_graph_has_every_page_and_link(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
     kept = pages(frontier.directory)
     odd = "http://h1.example/?a=1&b=<2>\x1b\ud800"
     change(frontier.directory, {keys.page_key(9): encode_page(kept[9]._replace(url=odd))})
     frontier("forget", kept[len(kept) - 1].url)
-    said = frontier("links", "--graph", tmp_path / "web.graphml")
-    assert (said.code, f"{len(every(written)):,} links of {len(kept)} pages" in said.out) == (0, True)
-    space = "{http://graphml.graphdrawing.org/xmlns}"
-    root = ElementTree.parse(tmp_path / "web.graphml").getroot()
-    nodes = root.findall(f"{space}graph/{space}node")
-    assert [node.get("id") for node in nodes] == [f"n{page_id}" for page_id in kept]
-    about = [{data.get("key"): data.text for data in node} for node in nodes]
+    before = rows(frontier.directory)
+    about, found = written_graph(frontier, tmp_path / "web.graphml")
+    assert rows(frontier.directory) == before
     assert about[0] == {"url": kept[0].url, "state": "done"}
     assert about[9]["url"] == "http://h1.example/?a=1&b=<2>\\x1b\\ud800"
     assert about[-1] == {}, "it was forgotten, and pages may still link to it"
-    found = []
-    for edge in root.findall(f"{space}graph/{space}edge"):
-        data = {each.get("key"): each.text for each in edge}
-        ends = (int(str(edge.get(end))[1:]) for end in ("source", "target"))
-        found.append((*ends, data.get("flags") or "", float(data.get("weight") or 1)))
-    assert found == [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in every(written)]
+    links = [(source, *edge) for source in sorted(written) for edge in written[source]]
+    assert found == [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in links]
 
 
 def test_a_file_appears_whole_or_not_at_all(frontier: Frontiers, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="which format is web"):
-        frontier("links", "--graph", tmp_path / "web.png")
     (tmp_path / "web.csv").write_text("from before")
     change(frontier.directory, {keys.link_key(250): b"\xff"})
     assert frontier("links", "--graph", tmp_path / "web.csv").code == 1
     assert (tmp_path / "web.csv").read_text() == "from before"
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_no_other_file_is_touched(frontier: Frontiers, tmp_path: Path) -> None:
-    """Where the name is as long as one may be, too; and who may read any new file may read this one."""
-    longest = "w" * 251 + ".csv"
-    mine = [tmp_path / name for name in ("web.csv.part", "all.gz.part", "web.csv.urls.gz.part")]
-    for file in mine:
-        file.write_text("mine")
-    (tmp_path / "plain").touch()
-    for command, name in (("links --graph", "web.csv"), ("export", "all.gz"), ("export", longest)):
-        assert frontier(*command.split(), tmp_path / name).code == 0
-        assert (tmp_path / name).stat().st_mode == (tmp_path / "plain").stat().st_mode
-    assert [file.read_text() for file in mine] == ["mine"] * 3
-    assert sorted(tmp_path.glob("*.part")) == sorted(mine)
-
-
-@pytest.mark.parametrize("ending", ["graphml", "csv"])
-def test_a_frontier_without_links_makes_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
-) -> None:
-    crawl(tmp_path)
-    told = Frontiers(tmp_path, capsys)("links", "--graph", tmp_path / f"web.{ending}", "--json").json
-    assert (told["pages"], told["links"]) == (60, 0)
 
 
 # -- the links of pages that are forgotten -------------------------------------------------------------------
@@ -258,7 +212,10 @@ def test_forgetting_a_page_forgets_the_links_on_it(
     to_seed = sources_of(written, 0) - {3, 4}
     frontier("forget", kept[3].url)
     frontier("forget", kept[4].url)
-    assert {source for source, *_ in table(frontier, tmp_path)} == set(written) - {3, 4}
+    assert {source for source, *_ in written_graph(frontier, tmp_path / "web.graphml")[1]} == set(written) - {
+        3,
+        4,
+    }
     assert {each["id"] for each in frontier("links", web_url(0), "--in", "--json").lines} == to_seed
     assert check(frontier.directory) == []
 
@@ -266,5 +223,7 @@ def test_forgetting_a_page_forgets_the_links_on_it(
 def test_forgetting_a_host_forgets_its_links(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
     of_host = {page_id for page_id, page in pages(frontier.directory).items() if "//h1." in page.url}
     frontier("forget", "--host", "h1.example")
-    assert {source for source, *_ in table(frontier, tmp_path)} == set(written) - of_host
+    assert {source for source, *_ in written_graph(frontier, tmp_path / "web.graphml")[1]} == set(
+        written
+    ) - of_host
     assert check(frontier.directory) == []

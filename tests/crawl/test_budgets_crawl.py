@@ -105,16 +105,6 @@ def test_a_larger_budget_fetches_exactly_what_had_to_wait(
     assert sorted(url for url in later if "/item/" in url) == sorted(of_shop[:20]), "oldest first"
 
 
-def test_a_run_that_fetches_nothing_names_the_budget_that_is_used_up(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    seed, settings = web.link("/", "/a", "/b", "/c"), {"FRONTIER_HOST_PAGES": 2, "FRONTIER_HOST_PENDING": 50}
-    told = "2 pages wait for room in a budget (FRONTIER_HOST_PAGES = 2, FRONTIER_HOST_PENDING = 50): `scrapy"
-    assert "room in a budget" not in run(LinkSpider, settings, start_urls=[seed]).log
-    assert told in run(LinkSpider, settings, start_urls=[seed]).log
-    assert len(web.visits) == 2
-
-
 class Trouble(Web):
     """An endless site whose pages fail, fail once, are closed, move, and lead nowhere."""
 

@@ -145,7 +145,7 @@ READERS = [
     ("queue", "--limit", 0),
     ("find", "."),
     ("why", "{}/2"),
-    ("why", "{}/", "--record"),
+    ("why", "{}/", "--json"),
     ("links", "{}/", "--out"),
     ("links", "{}/2", "--in"),
     ("top", "--by", "pagerank", "--json"),

@@ -216,11 +216,10 @@ def as_scrapy_redis(request: Request) -> bytes:
     return pickle.dumps(request.to_dict(spider=ManySpider()), protocol=-1)
 
 
-@pytest.mark.parametrize("kind", ["zset", "list", "set"])
+@pytest.mark.parametrize("kind", ["zset", "list"])
 def test_the_queues_of_scrapy_redis_are_taken_along(
     project: Project, web: Web, redis_url: str, kind: str
 ) -> None:
-    """Requests as pickles in a sorted set or a list, start URLs as text or JSON in a set."""
     import redis
 
     client = redis.Redis.from_url(redis_url)
@@ -231,19 +230,14 @@ def test_the_queues_of_scrapy_redis_are_taken_along(
         request = Request(url, spider.parse_page, priority=priority, cb_kwargs=arguments)
         if kind == "zset":
             client.execute_command("ZADD", "many:requests", -priority, as_scrapy_redis(request))
-        elif kind == "list":
-            client.lpush("many:requests", as_scrapy_redis(request))
         else:
-            client.sadd("many:requests", url if number % 2 else json.dumps({"url": url, "meta": {"n": 1}}))
+            client.lpush("many:requests", as_scrapy_redis(request))
     project.set(FRONTIER + "SEEDS = []\nJOBDIR = 'job'\n")
     code, said = project.run("frontier", "import", "--redis", redis_url, "many:requests")
     assert code == 0, said
     assert f"Took along {PAGES} requests; 0 known already" in said
     assert client.dbsize() == 1, "it stays as it is"
     items = project.items()
-    if kind == "set":
-        assert len({item["parse"] for item in items}) == PAGES
-        return
     numbers = [item["number"] for item in items]
     assert sorted(numbers) == list(range(PAGES))
     assert [number % 3 for number in numbers] == sorted((number % 3 for number in numbers), reverse=True)

@@ -1,6 +1,6 @@
 """Explains in one sentence why a page is in its state, and what it waits for.
 
-`gather` and `why_unreadable` read the store; the rest is pure: `Facts` in, text out, a function a state.
+`gather` reads the store; the rest is pure: `Facts` in, text out, a function a state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..hosts.host import OPERATOR, host_of_page
 from ..hosts.robots_policy import robots_status
 from ..pages.traps import DEEP_PATH, LONG_URL, REPEATED_RUN, trap
 from ..parse.urls import origin_of
-from ..store import keys, queue_keys, records
+from ..store import queue_keys, records
 from ..store.keys import FINISHED, State
 from .facts import find_host, redirects_of, robots_copy
 from .focus import expectation
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .facts import HostView, PauseOf, Trail
 
 BY_FIND = "What was asked for otherwise, by POST say, `scrapy frontier find` lists."
+_NO_REASON = "no reason was kept"
 FAR = 10_000  # pages of its host before it; more are not counted
 
 
@@ -99,13 +100,9 @@ def why_unknown(url: str, limits: TrapLimits) -> str:
     return f"No plain GET of it is known: no link to it was accepted, and it was no seed. {BY_FIND}"
 
 
-def why_unreadable(store: Store, page_id: PageId) -> str:
-    """Returns a sentence on a page whose row does not decode; one lookup."""
-    is_aside = store.get(keys.aside_key(page_id)) is not None
-    done = "was set aside and is not fetched" if is_aside else "will be set aside when its turn comes"
-    return (
-        f"Its record (page {page_id}) cannot be read and {done}; `scrapy frontier check --repair` mends it."
-    )
+def why_unreadable(page_id: PageId) -> str:
+    """Returns a sentence on a page whose row does not decode."""
+    return f"Its record (page {page_id}) cannot be read: `scrapy frontier check --repair` mends it."
 
 
 # -- one function a state ----------------------------------------------------------------------------------
@@ -114,15 +111,9 @@ def why_unreadable(store: Store, page_id: PageId) -> str:
 def _queued(facts: Facts) -> str:
     place = facts.place
     if facts.page.is_in_memory:
-        return (
-            "It is queued, but its request could not be stored: if the crawl that has it in memory has "
-            "ended, it is only known when its turn comes, unless a link or a seed brings it before."
-        )
+        return "It is queued, but its request could not be stored: it ends with the crawl that has it."
     if place is None:
-        return (
-            "It is queued, but no row of a queue leads to it, so it would never be fetched; "
-            "`scrapy frontier check --repair` mends that."
-        )
+        return "It is queued, but no queue has it: `scrapy frontier check --repair` mends that."
     if held := _held(facts):
         return f"It is queued, {held}."
     attempt = f"attempt {facts.page.attempts + 1} of {facts.max_attempts}"
@@ -140,9 +131,8 @@ def _held(facts: Facts) -> str:
     """Says what keeps the page from being fetched although its turn comes; empty if nothing does."""
     host = facts.host
     if host.blocked is not None:
-        since = f" since {moment(host.blocked)}" if host.blocked else ""
         return (
-            f"but {host.host} is blocked{since}: no page of it is fetched until "
+            f"but {host.host} is blocked: no page of it is fetched until "
             f"`scrapy frontier unblock {host.host}`"
         )
     if facts.robots is not None and (asked := _asked(facts, facts.robots)):
@@ -175,13 +165,9 @@ def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
     ahead, name = place.ahead, facts.host.host or "its host"
     if until := _backoff_end(facts, place):
         return f"its backoff ends at {moment(until)} (in {span(until - facts.now)})"
-    if place.waits_until is not None:
-        return f"its backoff has passed and it joins the queue of {name} when a crawl runs"
     if not ahead:
         return f"it is the next page of {name}"
-    if place.is_far:
-        return f"more than {ahead:,} pages of {name} come before it"
-    return f"{ahead:,} page{'s' if ahead > 1 else ''} of {name} come{'s' if ahead == 1 else ''} before it"
+    return f"{'more than ' * place.is_far}{ahead:,} of the pages of {name} come before it"
 
 
 def _backoff_end(facts: Facts, place: queue_keys.QueuePlace) -> float:
@@ -215,100 +201,51 @@ def _done(facts: Facts) -> str:
     notes = f"; {page.reason}" if page.reason else ""
     visits = page.visits
     if visits is None or visits.visits < 2:
-        return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."
+        return f"It was fetched on {_when(page)}{status}, at attempt {max(page.attempts, 1)}{notes}."
     last = f"visited {visits.visits:,} times, last on {moment(visits.last)}{status}"
     return f"It was {last}, and {how_often(visits)}{notes}."
 
 
 def _redirected(facts: Facts) -> str:
     page, steps = facts.page, facts.redirects
-    if refused := _refused(page):
-        return refused
-    if reasons.LED_TO_DROPPED.read(page.reason) is not None:
-        return (
-            f"It led on {_when(page)} to a request that was dropped before it was queued: by the spider's "
-            "allowed domains, a depth limit or another middleware."
-        )
     if not steps:
-        said = reasons.LED.read(page.reason)
-        target = said["url"] if said else "a page that is not known"
-        return f"It led on {_when(page)} to {target}, which is not a page of its own here."
-    led = ", which led to ".join(step.url if step else "a page that is gone" for step in steps)
-    return f"It led on {_when(page)} to {led}, which {_last_step(steps[-1])}."
-
-
-def _refused(page: Page) -> str:
-    """Says why the redirect of a page was not followed; empty if none was refused."""
-    refused = reasons.NOT_FOLLOWED.read(page.reason)
-    if refused is None:
-        return ""
-    target = refused["url"] or "nowhere"
-    return f"It led on {_when(page)} to {target}, which was not followed: {refused['why']}."
-
-
-def _last_step(page: Page | None) -> str:
-    if page is None:
-        return "was forgotten or cannot be read"
-    if page.state is State.REDIRECTED and page.target is not None:
-        return "leads round in a circle"
-    if page.state is State.DONE:
-        return "was fetched"
-    return f"is {page.state.name.lower()}" + (f" ({page.reason})" if page.reason else "")
+        return f"It was redirected on {_when(page)}: {page.reason or _NO_REASON}."
+    led = ", which led to ".join(step.url if step else "a page that was forgotten" for step in steps)
+    end = f", which is {steps[-1].state.name.lower()}" if steps[-1] else ""
+    return f"It led on {_when(page)} to {led}{end}."
 
 
 def _gone(facts: Facts) -> str:
-    status = f" (HTTP {facts.page.status})" if facts.page.status else ""
-    return f"The server said on {_when(facts.page)} that it does not exist{status}."
+    page = facts.page
+    return f"The server said on {_when(page)} that it does not exist: {page.reason or _NO_REASON}."
 
 
 def _failed(facts: Facts) -> str:
     page = facts.page
-    reason = page.reason or "no reason was kept"
-    if used_up := reasons.ATTEMPTS_USED_UP.read(reason):
-        attempts = f"{used_up['attempts']} attempts, as many as are allowed"
-        return f"It failed on {_when(page)} after {attempts}; the last one ended with: {used_up['reason']}."
-    if reasons.CALLBACK.read(reason):
-        status = f" (HTTP {page.status})" if page.status else ""
-        return f"It was fetched on {_when(page)}{status}, but its {reason}."
-    if set_aside := reasons.UNREADABLE.read(reason):
-        cause = set_aside["cause"]
-        return f"It was set aside on {_when(page)}: its payload makes no request of this spider ({cause})."
-    if reasons.STATUS.read(reason):
-        return f"The server answered {reason} on {_when(page)}, at {_which_attempt(page)}."
-    return f"It failed on {_when(page)}, at {_which_attempt(page)}: {reason}."
+    return f"It failed on {_when(page)}, at attempt {max(page.attempts, 1)}: {page.reason or _NO_REASON}."
 
 
 def _excluded(facts: Facts) -> str:
-    reason = facts.page.reason or "no reason was kept"
-    if refused := _refused(facts.page):
-        return refused
-    if reasons.SKIPPED.read(reason) is not None:
-        asked = "the page asks to be kept nowhere (noindex)"
-        return f"It was fetched on {_when(facts.page)} and not given to the spider: {asked}."
-    return f"It must not be fetched, as was found on {_when(facts.page)}: {reason}."
+    page = facts.page
+    return f"It must not be fetched, as was found on {_when(page)}: {page.reason or _NO_REASON}."
 
 
 def _seen(facts: Facts) -> str:
-    reason = facts.page.reason or "no reason was kept"
+    reason = facts.page.reason or _NO_REASON
     if facts.page.is_deferred:
-        since = f" since {moment(facts.page.changed)}" if facts.page.changed else ""
-        return f"It waits{since} and is not queued: {reason}; it is queued as soon as there is room."
+        return f"It waits since {_when(facts.page)} and is not queued: {reason}."
     if reasons.OUT_OF_SCOPE.read(reason) is not None:
-        return (
-            "It is known but not queued: pages link to it, but the spider follows none of these links, or a "
-            "filter drops them (allowed domains, a depth limit, a middleware)."
+        reason = (
+            "pages link to it, but the spider follows none of these links, or a filter drops them (allowed "
+            "domains, a depth limit, a middleware)"
         )
     return f"It is known but not queued: {reason}."
-
-
-def _leased(facts: Facts) -> str:
-    return "Its row says it is handed out, which is never stored; `scrapy frontier check --repair` mends it."
 
 
 _SENTENCES: dict[State, Callable[[Facts], str]] = {
     State.SEEN: _seen,
     State.QUEUED: _queued,
-    State.LEASED: _leased,
+    State.LEASED: _queued,  # which is never stored
     State.DONE: _done,
     State.REDIRECTED: _redirected,
     State.GONE: _gone,
@@ -322,7 +259,3 @@ _SENTENCES: dict[State, Callable[[Facts], str]] = {
 
 def _when(page: Page) -> str:
     return moment(page.changed) if page.changed else "an unknown day"
-
-
-def _which_attempt(page: Page) -> str:
-    return f"attempt {page.attempts}" if page.attempts > 1 else "the first attempt"

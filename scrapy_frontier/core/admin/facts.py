@@ -269,11 +269,6 @@ def has_queue(store: Store, name: str) -> bool:
     return any(pages) or store.get(keys.orders_key(name)) is not None
 
 
-def queues_of(store: Store, host: str) -> set[str]:
-    """Returns the names of the queues that pages with *host* in their URL belong to. Reads all pages."""
-    return {host_of_page(page) for _, page in pages(store) if host_of(page.url) == host}
-
-
 # -- pages -------------------------------------------------------------------------------------------------
 
 
@@ -327,10 +322,9 @@ def matching(
     pattern: re.Pattern[str] | None = None,
     host: str | None = None,
     states: frozenset[State] | None = None,
-    changed_since: float | None = None,
 ) -> Iterator[tuple[PageId, records.Page]]:
-    """Yields those *pages* whose URL *pattern* is found in, of *host*, in one of *states*, new or changed
-    since *changed_since* (POSIX seconds); None stands for all. Pages of other shards never match."""
+    """Yields those *pages* whose URL *pattern* is found in, of *host*, in one of *states*; None stands for
+    all. Pages of other shards never match."""
     for page_id, page in pages:
         if is_elsewhere(page):
             continue
@@ -338,19 +332,8 @@ def matching(
             continue
         if host is not None and not is_of_host(page, host):
             continue
-        if changed_since is not None and page_visits.changed_at(page) < changed_since:
-            continue
         if pattern is None or pattern.search(page.url):
             yield page_id, page
-
-
-def coming_back(store: Store, host: str | None = None) -> Iterator[tuple[records.Due, records.Page]]:
-    """Yields the pages of *host*, or all, that come back later, soonest first; a lookup each."""
-    for key, value in store.scan(keys.DUE):
-        due = records.decode_due(key, value)
-        page = legible_page(store, due.page_id)
-        if page is not None and (host is None or is_of_host(page, host)):
-            yield due, page
 
 
 def path_to(store: Store, page: records.Page) -> Trail:

@@ -152,14 +152,12 @@ def _sort_keys(store: Store, host: str) -> Iterator[bytes]:
             cursor = some[-1]
 
 
-def upcoming(store: Store, now: float, pause_of: PauseOf, only: str | None = None) -> Iterator[Turn]:
+def upcoming(store: Store, now: float, pause_of: PauseOf) -> Iterator[Turn]:
     """Yields the pages in the order in which a crawl that starts *now* hands them out; a lookup each.
 
     The best page of the hosts that may be visited comes first; then its host waits for its delay. Pages of
-    blocked hosts do not come. With *only* just pages of that host, in whatever queue, which takes a pass over
-    all pages.
+    blocked hosts do not come.
     """
-    names = None if only is None else {only} | facts.queues_of(store, only)
     views: dict[str, facts.HostView] = {}
     ready_at: dict[str, float] = {}
     # When, whether it comes back, priority and score, then what tells equals apart; and what yields the next
@@ -173,8 +171,7 @@ def upcoming(store: Store, now: float, pause_of: PauseOf, only: str | None = Non
             heappush(heads, (when, *rank, next(numbers), name, sort_key, rest))
 
     for view in facts.hosts(store, pause_of, now):
-        has_pages = view.queued or view.queued_again
-        if has_pages and view.blocked is None and (names is None or view.host in names):
+        if (view.queued or view.queued_again) and view.blocked is None:
             views[view.host], ready_at[view.host] = view, max(view.ready_at, now)
             put_next(view.host, ready_at[view.host], _sort_keys(store, view.host))
     for place in queue_keys.waiting_places(store):
@@ -189,5 +186,5 @@ def upcoming(store: Store, now: float, pause_of: PauseOf, only: str | None = Non
         put_next(name, ready_at[name], rest)
         page_id = queue_keys.sort_key_id(sort_key)
         page = facts.legible_page(store, page_id)
-        if page is not None and (only is None or is_of_host(page, only)):
+        if page is not None:
             yield Turn(when, page_id, page)
