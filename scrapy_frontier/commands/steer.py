@@ -188,7 +188,7 @@ def delay(call: Call) -> None:
 def block(call: Call) -> None:
     """Orders that a host is visited no more, in the crawls to come; its pages stay queued."""
     with _ordering(call) as (name, store, edits):
-        queued = facts.host_row(store, name).pending
+        queued = facts.host_row(store, name).queued
         edits.block(name)
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
     document = {"host": name, "blocked": int(call.project.now), "queued": queued}

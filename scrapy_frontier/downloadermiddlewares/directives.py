@@ -29,7 +29,7 @@ from ..crawl.robots import agent_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from ..core.parse.directives import Consequences, Directives
+    from ..core.parse.directives import Directives
     from ..crawl.in_flight import ActiveRequest
 
 _NO_HEAD = Head()
@@ -61,10 +61,6 @@ class DirectivesMiddleware(Component):
             if active is not None:
                 self._obey(active, directives, response)
         return response
-
-    def consequences_of(self, request: Request, response: Response) -> Consequences:
-        """Return the consequences for a *response* that does not pass here, or not yet."""
-        return consequences(self._read(request, response), response.url, self.settings.obeyed)
 
     def _read(self, request: Request, response: Response) -> Directives | None:
         headers = response.headers

@@ -191,7 +191,7 @@ def find_host(store: Store, name: str, pause_of: PauseOf, now: float) -> HostVie
     next_visit = min(row.visited, now) + delay if row.visited else 0.0
     return HostView(
         host=name,
-        queued=row.pending,
+        queued=row.queued,
         ok=row.done - row.excluded,
         errors=row.failed,
         excluded=row.excluded,

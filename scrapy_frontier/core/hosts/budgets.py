@@ -27,10 +27,10 @@ class Limits(NamedTuple):
     def has_room(self, host: HostRow) -> bool:
         """Whether pages of *host* that wait may be queued; not one by one, but an eighth of
         ``host_pending`` at a time."""
-        if self.host_pages and host.pending + host.fetched >= self.host_pages:
+        if self.host_pages and host.queued + host.fetched >= self.host_pages:
             return False
         most = self.host_pending
-        return not most or host.pending <= most - max(most // 8, 1)
+        return not most or host.queued <= most - max(most // 8, 1)
 
 
 NO_LIMITS = Limits()
@@ -62,9 +62,9 @@ class Budgets:
         A page that *is_new* has to wait behind those that wait already, or they would wait for ever.
         """
         limits = self.limits
-        if limits.host_pages and host.pending + host.fetched >= limits.host_pages:
+        if limits.host_pages and host.queued + host.fetched >= limits.host_pages:
             reason = _over(host, limits.host_pages, "page")
-        elif limits.host_pending and host.pending >= limits.host_pending:
+        elif limits.host_pending and host.queued >= limits.host_pending:
             reason = _over(host, limits.host_pending, "queued page")
         elif is_new and host.name in self.hosts:
             reason = reasons.BEHIND(whose=f"host {host.name}")

@@ -520,25 +520,16 @@ class RecomputeDue:
         is_resting = visits.bad.visits and visits.due
         if visits.is_queued or not page.changed or is_resting or revisits.is_due_by_hint(visits):
             return
-        weight = self._weight(page_id, visits.due)
-        when, is_hub = self._time(page, visits, weight)
+        key = records.due_key(visits.due, page_id)
+        stored = (self._batch.get(key) if visits.due else None) or b""
+        weight = records.decode_due(key, stored).weight or revisits.weight(page_id, keys.bucket(1.0))
+        since = float(max(visits.last, page.changed))
+        plan = revisits.plan_of(page, host_of_page(page), visits, weight)
+        after = revisits.first_end(page, plan, visits, since).after
+        when = revisits.due_at(since, after) if after < inf and plan.brings_back(page) else 0
         if when == visits.due:
             return
         revisits.remove(page_id, page)
         if when:
-            revisits.put(Due(when, page_id, is_hub, weight))
+            revisits.put(Due(when, page_id, plan.is_hub, weight))
         self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))
-
-    def _time(self, page: Page, visits: Visits, weight: int) -> tuple[int, bool]:
-        """When the page comes back, 0 if it does not, and whether as a hub."""
-        revisits, since = self._revisits, float(max(visits.last, page.changed))
-        plan = revisits.plan_of(page, host_of_page(page), visits, weight)
-        end = revisits.first_end(page, plan, visits, since)
-        if end.after == inf or not plan.brings_back(page):
-            return 0, False
-        return revisits.due_at(since, end.after), plan.is_hub
-
-    def _weight(self, page_id: PageId, due: int) -> int:
-        key = records.due_key(due, page_id)
-        weight = records.decode_due(key, self._batch.get(key) or b"").weight if due else 0
-        return weight or self._revisits.weight(page_id, keys.bucket(1.0))

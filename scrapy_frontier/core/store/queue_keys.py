@@ -139,21 +139,6 @@ class QueuePlace(NamedTuple):
         return sort_key_bucket(self.sort_key)
 
 
-class SortKey(NamedTuple):
-    """What a sort key says: see `queue_keys.sort_key`."""
-
-    priority: int
-    bucket: int
-    arrival: int
-
-
-def read_sort_key(sort_key: bytes) -> SortKey:
-    """Priority (clamped), score bucket and arrival of a sort key, as `sort_key` was given them."""
-    priority, bucket = _SCORE.unpack_from(sort_key)
-    arrival = int.from_bytes(sort_key[SCORE_BYTES:_HEAD], "big")
-    return SortKey(MAX_PRIORITY - priority, 0xFFFF - bucket, arrival)
-
-
 def is_sort_key(sort_key: bytes) -> bool:
     """Whether it has the length of a sort key: 11 bytes, or 16 with an id of its own; 12 in a due queue."""
     return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES, _DUE_KEY)

@@ -518,11 +518,6 @@ class HostRow:
         return self.done + self.failed - self.excluded
 
     @property
-    def pending(self) -> int:
-        """Pages that count against a budget of queued pages: those that come back do not."""
-        return self.queued
-
-    @property
     def has_pages(self) -> bool:
         """Whether any page is queued, new or due."""
         return bool(self.queued or self.queued_again)
