@@ -760,7 +760,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.HOST.decode(self.store.get(keys.host_key(host)) or bytes(36))
+            row = records.HOST.decode(self.store.get(keys.host_key(host)) or bytes(32))
             assert (row.queued, row.done, row.failed) == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]

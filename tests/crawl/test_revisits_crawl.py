@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from changing import BEGIN, CLOCK, DAY, ChangingWeb, Document, JumpingClock, daily, once
+from changing import CLOCK, DAY, ChangingWeb, JumpingClock, daily, once
 from scrapy import Request, Spider
 
 if TYPE_CHECKING:
@@ -111,26 +111,6 @@ def test_what_robots_txt_forbids_comes_back_with_that_file(site: ChangingWeb, ru
     site.clock.jump(site.clock() + 7 * DAY)
     numbers = [number for number in range(22) if number != 3]
     assert asked(site, run, settings) == sorted(["/", "/page", *(f"/article{number}" for number in numbers)])
-
-
-@pytest.mark.parametrize("status", [300, 301, 303])
-def test_a_redirect_that_names_no_place_is_a_bad_day(
-    site: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]], status: int
-) -> None:
-    """The page stays what it is, with its links."""
-    document = Document(links=lambda version: ["/article1"])
-    site.document("/page", document.from_day(5, status=status).until_day(10))
-    asked(site, run, INTERVAL)
-    site.clock.jump(BEGIN + 7 * DAY)
-    crawl = run(Follower, INTERVAL, url=site.url("/"))
-    page = pages()[site.url("/page")]
-    assert (page.state.name, page.status) == ("DONE", 200)
-    assert page.visits is not None
-    assert (page.visits.visits, page.visits.bad.visits) == (1, 1)
-    assert crawl.stats["frontier/visits/undecided"] == 1
-    site.clock.jump(BEGIN + 20 * DAY)
-    run(Follower, INTERVAL, url=site.url("/"))
-    assert site.statuses("/page") == [200, status, 304]
 
 
 def test_daily_only_what_is_new(site: ChangingWeb, run: Run) -> None:

@@ -283,6 +283,25 @@ def test_every_way_a_visit_can_end(
     assert crawl.stats["frontier/visits/gone"] == 6
 
 
+def test_validators_that_a_304_names_are_sent_next(
+    changing: ChangingWeb, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], tmp_path: Path
+) -> None:
+    """A tag that was weak became strong; what a 304 does not name stands, and a date goes back as it came."""
+    since = "Sat, 29-Oct-94 19:43:31 gmt"
+    seed = changing.on(
+        "/",
+        Answer(body="hello", headers={"ETag": 'W/"1"', "Last-Modified": since}),
+        Answer(304, headers={"ETag": '"1"', "Cache-Control": "max-age=5"}),
+        Answer(304),
+    )
+    run(Keeper, {**SETTINGS, "LAST_DAY": 2.5}, urls=[seed], file=str(tmp_path / "told"))
+    asked = [(seen.asked, seen.since) for seen in changing.of("/")]
+    assert asked == [("", ""), ('W/"1"', since), ('"1"', since), ('"1"', since)]
+    visits = pages()[seed].visits
+    assert visits is not None
+    assert visits.validators == (b'"1"', since.encode())
+
+
 @pytest.mark.parametrize("way", ["setting", "meta"])
 def test_callbacks_of_unchanged_pages_are_called_where_that_is_wanted(
     changing: ChangingWeb,
