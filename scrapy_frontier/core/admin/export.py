@@ -75,25 +75,34 @@ class Header(NamedTuple):
 
 
 def export_lines(store: Store, now: float, host: str | None = None) -> Iterator[Line]:
-    """Yields the lines of an export at *now* (POSIX seconds): a header, the rows, and the number of lines.
+    """Returns the lines of an export at *now* (POSIX seconds): a header, the rows, and the number of lines.
 
     With *host* only pages in its queue or with that host in their URL, and what is kept of it; links keep
     targets that are not exported. Raises `UnreadableRow` for a row that cannot be read: a repair comes first.
     """
-    counts, scheme = records.read_counts(store), store.get(keys.SCHEME) or b""
-    header = Header(
+    pages = set[int]()
+    header = _header([store], now, facts.known(store), host)
+    return _with_end(header, _rows(store, host, pages), _links(store, host, pages))
+
+
+def _header(shards: Sequence[Store], now: float, pages: int, host: str | None = None) -> Header:
+    every = [records.read_counts(store) for store in shards]
+    return Header(
         frontier=EXPORT_VERSION,
         format=keys.FORMAT_VERSION,
-        scheme=scheme.decode(errors="replace"),
+        scheme=(shards[0].get(keys.SCHEME) or b"").decode(errors="replace"),
         exported=now,
         host=host or "",
-        is_clean=store.get(keys.CLEAN) is not None,
-        next_page=counts.next_page,
-        next_visit=counts.next_visit,
-        attempts=counts.attempts if host is None else 0,  # then counted from the pages
+        is_clean=all(store.get(keys.CLEAN) is not None for store in shards),
+        next_page=pages,
+        next_visit=sum(counts.next_visit for counts in every),
+        attempts=sum(counts.attempts for counts in every) if host is None else 0,  # counted from the pages
     )
-    count, pages = 0, set[int]()
-    for line in chain([header._asdict()], _rows(store, host, pages), _links(store, host, pages)):
+
+
+def _with_end(header: Header, *lines: Iterable[Line]) -> Iterator[Line]:
+    count = 0
+    for line in chain([header._asdict()], *lines):
         count += 1
         yield line
     yield {"end": count}
@@ -157,37 +166,25 @@ def _links(store: Store, host: str | None, pages: set[int], numbers: Numbers | N
 
 
 def joined_lines(shards: Sequence[Store], shard_of: Callable[[str], int], now: float) -> Iterator[Line]:
-    """Yields the lines of an export at *now* of all the *shards* of a crawl, as of one frontier; *shard_of*
+    """Returns the lines of an export at *now* of all the *shards* of a crawl, as of one frontier; *shard_of*
     names the shard of a host. Raises `UnreadableRow`.
 
     Pages are numbered anew, so the scores by their numbers do not travel. A page that other shards lead to
     is that of its own shard. Memory: eight bytes a page.
     """
-    every = [records.read_counts(store) for store in shards]
     numbers, own, pages = _numbered(shards, shard_of)
-    header = Header(
-        frontier=EXPORT_VERSION,
-        format=keys.FORMAT_VERSION,
-        scheme=(shards[0].get(keys.SCHEME) or b"").decode(errors="replace"),
-        exported=now,
-        host="",
-        is_clean=all(store.get(keys.CLEAN) is not None for store in shards),
-        next_page=pages,
-        next_visit=sum(counts.next_visit for counts in every),
-        attempts=sum(counts.attempts for counts in every),
-    )
-    yield header._asdict()
-    count, visits = 1, 0
+    lines: list[Iterator[Line]] = []
+    visits = 0
     for n, store in enumerate(shards):
-        kinds = {
-            prefix: kind for prefix, kind in _ROWS.items() if prefix not in (_OF_ALL if n else _NUMBERED)
-        }
-        others = chain(_rows(store, None, set(), kinds), _links(store, None, set(), numbers[n]))
-        for line in chain(_renumbered(store, numbers[n], own, visits), others):
-            count += 1
-            yield line
-        visits += every[n].next_visit
-    yield {"end": count}
+        left_out = _OF_ALL if n else _NUMBERED
+        kinds = {prefix: kind for prefix, kind in _ROWS.items() if prefix not in left_out}
+        lines += (
+            _renumbered(store, numbers[n], own, visits),
+            _rows(store, None, set(), kinds),
+            _links(store, None, set(), numbers[n]),
+        )
+        visits += records.read_counts(store).next_visit
+    return _with_end(_header(shards, now, pages), *lines)
 
 
 def _numbered(shards: Sequence[Store], shard_of: Callable[[str], int]) -> tuple[list[Numbers], int, int]:
@@ -217,9 +214,11 @@ def _renumbered(store: Store, numbers: Numbers, own: int, visits: int) -> Iterat
     """Yields the pages of a shard, but those that another has, and their content scores."""
 
     def number_of(page_id: int | None) -> int | None:
-        return None if page_id is None or numbers[page_id] < 0 else int(numbers[page_id])
+        is_known = page_id is not None and page_id < len(numbers) and numbers[page_id] >= 0
+        return int(numbers[page_id]) if is_known else None
 
-    for page_id, page in facts.pages(store):
+    for key, value in store.scan(keys.PAGE):
+        page_id, page = keys.key_id(key), read_page(value)
         number = page_id + visits if page_id >= keys.FIRST_VISIT else number_of(page_id)
         if number is None or (facts.is_elsewhere(page) and number < own):
             continue
