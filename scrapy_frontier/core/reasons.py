@@ -59,7 +59,6 @@ DAMAGED = Reason("damaged", "its record was damaged; what it was is set aside")
 LED_TO_DROPPED = Reason("led_to_dropped", "led to a request that was dropped")
 LED = Reason("led", "led to {url}")
 TO_ITSELF = Reason("to_itself", "redirected to itself")
-TO_ITSELF_FOR_NOTHING = Reason("to_itself_for_nothing", "redirected to itself, where nothing had changed")
 NOT_FOLLOWED = Reason("redirect_refused", "redirect refused: {why} ({url})")
 PRIVATE = Reason("private", "a public page led to it, and its address is private ({address})")
 
@@ -70,7 +69,6 @@ ROBOTS_HOURS = Reason("robots_hours", "robots.txt of {origin} asks for other hou
 ROBOTS_UNKNOWN = Reason("robots_unknown", "robots.txt of {origin} is not known yet")
 RESTS_AFTER = Reason("rests_after", "{host} rests: {trouble}")
 RESTS = Reason("rests", "{host} rests")
-TO_WAIT = Reason("to_wait", "the redirect that led to it asks to wait")
 ADDRESS = Reason("address", "{host} has the address {address}")
 
 # What was found on a page that was fetched, one after the other

@@ -228,7 +228,7 @@ class Crawl:
             follow_ups,
         )
         self.politeness_keys = self.enqueuer.politeness_keys
-        self.df = self._dupefilter.for_spiders(identities, frontier, self.enqueuer.without_session)
+        self.df = self._dupefilter.for_spiders
         self._make_parts_for_links()
         self._make_parts_for_sites()
         self.revisits = VisitReporter(crawler, frontier, reporter)

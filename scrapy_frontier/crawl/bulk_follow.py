@@ -368,7 +368,7 @@ class Follow:
         """Return why links cannot be followed in bulk in this crawl, which is logged; empty if they can."""
         bar = self.path.bar
         if self._dupefilter.sees_each:
-            bar = "a DUPEFILTER_CLASS of the project's own, or DUPEFILTER_DEBUG, sees each"
+            bar = "a DUPEFILTER_CLASS of the project's own sees each"
         if bar:
             words = "Links are followed by a request each, not in bulk: %s"
             self.reporter.log(logging.INFO, words, bar)

@@ -1,8 +1,8 @@
 """Requests as payloads (JSON) and back.
 
 A payload holds what differs from a plain ``Request(url)``; the frontier keeps the URL and the priority beside
-it. It holds plain data, dataclasses, attrs classes, Scrapy items, named tuples and members of enumerations.
-Whatever else a request carries raises `Unstorable`, and the request stays in memory.
+it. It holds plain data, dataclasses, attrs classes and Scrapy items. Whatever else a request carries raises
+`Unstorable`, and the request stays in memory.
 
 A payload may come from a stranger (an export, a job directory). Reading one imports nothing and runs no code
 of the classes that it names: all it can do is fetch pages and call the spider's own callbacks
@@ -16,14 +16,12 @@ import json
 import sys
 from base64 import b64decode, b64encode
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, timezone
 from decimal import Decimal
-from enum import Enum
 from functools import lru_cache, partial
 from traceback import format_exception_only
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from itemadapter import ItemAdapter
 from scrapy import Request, Spider
@@ -50,23 +48,14 @@ class Unreadable(ValueError):
 # -- values --------------------------------------------------------------------------------------------
 
 TAG = "!"  # key of an object that stands for a value JSON does not have
-MOST_PARTS = 50_000  # containers and items in one request; what shares parts 20 levels deep has a million
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _CLASSES = 200  # classes of which it is kept what they are
-_HASH = "_attrs_cached_hash"  # differs between processes
-_MICROSECOND = timedelta(microseconds=1)
 # Types whose values are written as text: how, and how they are read.
 _TEXTS: dict[type, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     bytes: (lambda value: b64encode(value).decode(), partial(b64decode, validate=True)),
     datetime: (datetime.isoformat, datetime.fromisoformat),
     date: (date.isoformat, date.fromisoformat),
-    time: (time.isoformat, time.fromisoformat),
     Decimal: (str, Decimal),
-    UUID: (str, UUID),
-    timedelta: (
-        lambda value: str(value // _MICROSECOND),
-        lambda text: int(text) * _MICROSECOND,
-    ),
 }
 _LISTS: tuple[type, ...] = (tuple, set, frozenset)
 # Types of values that cannot be changed, so that a copy is as good.
@@ -80,61 +69,39 @@ def to_plain(value: Any) -> Any:
 
     Text and numbers of classes of their own, as parsers make them, become plain ones.
     """
-    is_flat = type(value) is dict and all(type(part) in _SCALARS for part in value.values())
-    return value if is_flat and _has_text_keys(value) else _Writer().plain(value)
+    kind: type = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        return _plain_dict(value)
+    if kind is list:
+        return [to_plain(item) for item in value]
+    if kind in _TEXTS:
+        return _plain_text(value, kind)
+    if kind in _LISTS:
+        parts = [to_plain(item) for item in value]
+        return {TAG: kind.__name__, "v": parts if kind is tuple else sorted(parts, key=repr)}
+    for plain_kind, convert in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
+        if issubclass(kind, plain_kind):
+            return convert(value)
+    if not is_item_class(kind):
+        raise Unstorable(f"{global_object_name(kind)} is not plain data")
+    return {TAG: "item", "class": class_path(kind), "v": to_plain(state_of(value))}
 
 
-def _has_text_keys(value: dict[Any, Any]) -> bool:
-    return all(type(key) is str and key != TAG for key in value)
+def _plain_dict(value: dict[Any, Any]) -> dict[str, Any]:
+    if not all(type(key) is str and key != TAG for key in value):
+        return {TAG: "dict", "v": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    if all(type(part) in _SCALARS for part in value.values()):
+        return value
+    return {key: to_plain(item) for key, item in value.items()}
 
 
-class _Writer:
-    """Makes one value plain. Counts its parts: a value may hold itself, or the same part in a million
-    places."""
-
-    def __init__(self) -> None:
-        self._parts = 0
-
-    def plain(self, value: Any) -> Any:
-        kind = type(value)
-        if kind in _SCALARS:
-            return value
-        if kind in _TEXTS:
-            return self._text(value, kind)
-        if issubclass(kind, Enum):
-            if value.name not in kind.__members__:
-                raise Unstorable(f"{value!r} is a combination of flags")
-            return {TAG: "enum", "class": class_path(kind), "v": value.name}
-        for plain_kind, convert in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
-            if issubclass(kind, plain_kind):
-                return convert(value)
-        self._parts += 1
-        if self._parts > MOST_PARTS:
-            raise Unstorable(f"{global_object_name(kind)} is part of too much data for one request")
-        return self._container(value, kind)
-
-    def _text(self, value: Any, kind: type) -> dict[str, str]:
-        if type(getattr(value, "tzinfo", None)) not in (timezone, type(None)):
-            raise Unstorable(f"the time zone of {value!r} cannot be stored")
-        write, _ = _TEXTS[kind]
-        return {TAG: kind.__name__, "v": write(value)}
-
-    def _container(self, value: Any, kind: type) -> Any:
-        if kind is dict:
-            if _has_text_keys(value):
-                return {key: self.plain(item) for key, item in value.items()}
-            return {TAG: "dict", "v": [[self.plain(key), self.plain(item)] for key, item in value.items()]}
-        if kind is list:
-            return [self.plain(item) for item in value]
-        if kind in _LISTS:
-            parts = [self.plain(item) for item in value]
-            return {TAG: kind.__name__, "v": parts if kind is tuple else sorted(parts, key=repr)}
-        if is_named_tuple(kind):
-            return {TAG: "item", "class": class_path(kind), "v": [self.plain(item) for item in tuple(value)]}
-        if not is_item_class(kind):
-            raise Unstorable(f"{global_object_name(kind)} is not plain data")
-        kept = {name: None if name == _HASH else part for name, part in state_of(value).items()}
-        return {TAG: "item", "class": class_path(kind), "v": self.plain(kept)}
+def _plain_text(value: Any, kind: type) -> dict[str, str]:
+    if type(getattr(value, "tzinfo", None)) not in (timezone, type(None)):
+        raise Unstorable(f"the time zone of {value!r} cannot be stored")
+    write, _ = _TEXTS[kind]
+    return {TAG: kind.__name__, "v": write(value)}
 
 
 def from_plain(value: Any) -> Any:
@@ -147,9 +114,8 @@ def from_plain(value: Any) -> Any:
     if TAG not in value:
         return {key: from_plain(item) for key, item in value.items()}
     tag, kept = value[TAG], value.get("v")
-    if tag == "item" or tag == "enum":
-        cls = class_at(value["class"])
-        return cls.__members__[str(kept)] if issubclass(cls, Enum) else _item_of(cls, from_plain(kept))
+    if tag == "item":
+        return _item_of(class_at(value["class"]), from_plain(kept))
     return _READ_BY_TAG[tag](kept)
 
 
@@ -168,7 +134,7 @@ def is_mutable(value: Any) -> bool:
     """Whether *value* can be changed, so that it matters whether a callback gets it or a copy."""
     if isinstance(value, tuple | frozenset):
         return any(map(is_mutable, value))
-    return type(value) not in FIXED and not isinstance(value, str | int | float | Enum)
+    return type(value) not in FIXED and not isinstance(value, str | int | float)
 
 
 # -- classes -------------------------------------------------------------------------------------------
@@ -212,15 +178,8 @@ def is_item_class(cls: type) -> bool:
     return True
 
 
-def is_named_tuple(cls: type) -> bool:
-    """Whether objects of *cls* are named tuples, with no attributes besides."""
-    return issubclass(cls, tuple) and hasattr(cls, "_fields") and not cls.__dictoffset__
-
-
 def _item_of(cls: type, kept: Any) -> Any:
-    """Returns an object of *cls* with the attributes, or the values, *kept*; calls no method of it."""
-    if is_named_tuple(cls) and len(kept) == len(cls._fields):  # type: ignore[attr-defined]
-        return tuple.__new__(cls, kept)
+    """Returns an object of *cls* with the attributes *kept*; calls no method of it."""
     if not is_item_class(cls):
         raise ValueError(f"{cls!r} is not a class of items")
     made: Any = object.__new__(cls)

@@ -27,7 +27,7 @@ from .left_out import left_out_of
 from .link_extractor import anchors_of, is_text, parse_beside
 from .meta_keys import DIRECTIVES, NOFOLLOW_META, NOT_INHERITED
 from .meta_values import pattern_and_force_of
-from .private_network import Led, is_from_private, note_led
+from .private_network import is_from_private, note_led
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -219,6 +219,6 @@ class PageRules:
             canonical.meta.pop(key, None)
         canonical = as_link(canonical)
         if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
-            note_led(canonical, Led(from_public=True))
+            note_led(canonical, from_public=True)
         if self._inherited is None or not self._inherited.hand_on(canonical):
             yield canonical

@@ -1,4 +1,4 @@
-"""The project's own ``DUPEFILTER_CLASS``, asked beside the frontier, and what stands in for Scrapy's."""
+"""The project's own ``DUPEFILTER_CLASS``, asked beside the frontier."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier
-    from .fingerprints import Identities
     from .log import Reporter
 
 _NAME = "DUPEFILTER_CLASS"
@@ -36,7 +34,6 @@ class DupeFilter:
         self._name = f"{_NAME} = {crawler.settings[_NAME]!r}"
         self._reporter = reporter
         self._filter: Any = None
-        self._log: Callable[..., object] | None = None
         try:
             cls = load_object(crawler.settings[_NAME])
             self.is_on = cls is not BaseDupeFilter
@@ -44,23 +41,14 @@ class DupeFilter:
             if self.is_own:
                 self._filter = build_from_crawler(cls, crawler)
                 self._filter.open()
-                if getattr(cls, "log", None) is not BaseDupeFilter.log:  # deprecated
-                    self._log = getattr(self._filter, "log", None)
         except Exception as error:  # its module may raise anything
             reporter.log(logging.DEBUG, "%s cannot be used", self._name, exc_info=True)
             raise FrontierSetting(f"{self._name} raised {describe(error)}: {_REMEDY}") from error
-        if not self.is_own and crawler.settings.getbool("DUPEFILTER_DEBUG"):
-            self._log = RFPDupeFilter(debug=True).log
-
-    @property
-    def is_debugging(self) -> bool:
-        """Whether ``DUPEFILTER_DEBUG`` has each request logged that is dropped."""
-        return self._log is not None and not self.is_own
 
     @property
     def sees_each(self) -> bool:
         """Whether every request is looked at, and not only those for unknown pages."""
-        return self.is_own or self.is_debugging or not self.is_on
+        return self.is_own or not self.is_on
 
     def seen(self, request: Request) -> bool:
         """Asks a filter of the project's whether it has seen *request*, which it takes note of; False if
@@ -69,22 +57,10 @@ class DupeFilter:
             return False
         return bool(self._call("request_seen", self._filter.request_seen, request))
 
-    def dropped(self, request: Request) -> None:
-        """*request* is dropped, by the filter or because its page is known: has the ``log`` of the filter say
-        and count that, or counts it."""
-        if self._log is None:
-            self._reporter.tally["dupefilter/filtered"] += 1
-            return
-        self._call("log", self._log, request, self._reporter.spider)
-
-    def for_spiders(
-        self, identities: Identities, frontier: Frontier, clean: Callable[[str], str]
-    ) -> BaseDupeFilter:
-        """Returns what spiders find as ``df`` of the scheduler: the filter, or one that looks into
-        *frontier*. *clean* makes the URL that a link is queued by."""
-        if not self.is_on:
-            return BaseDupeFilter()
-        return self._filter if self.is_own else KnownPages(identities, frontier, clean)
+    @property
+    def for_spiders(self) -> BaseDupeFilter:
+        """What spiders find as ``df`` of the scheduler: the filter, or one that has seen nothing."""
+        return self._filter if self.is_own else BaseDupeFilter()
 
     def close(self, reason: str) -> None:
         """Closes the filter."""
@@ -102,20 +78,3 @@ class DupeFilter:
                 f"{_NAME} {name}", logging.ERROR, words, self._name, describe(error), name, exc_info=True
             )
             return None
-
-
-class KnownPages(BaseDupeFilter):
-    """Says of a request whether the frontier knows its page, for spiders that ask the scheduler's ``df``;
-    takes no note of it."""
-
-    def __init__(self, identities: Identities, frontier: Frontier, clean: Callable[[str], str]) -> None:
-        self._identities, self._frontier, self._clean = identities, frontier, clean
-
-    def request_seen(self, request: Request) -> bool:
-        """A lookup or two: of the URL as it is, as of seeds, and as links are queued."""
-        clean = self._clean(request.url)
-        asked = [request] if clean == request.url else [request, request.replace(url=clean)]
-        try:
-            return any(self._frontier.find(self._identities.of(each)) is not None for each in asked)
-        except Exception:  # of LevelDB, after the frontier is closed
-            return False

@@ -14,6 +14,7 @@ from scrapy import Request
 
 from ..core.frontier import NEUTRAL, Event, Fate, Link, Outcome
 from ..core.pages import seed_policy
+from ..core.parse.directives import LOOP
 from ..core.parse.urls import clean_host, host_of, without_session
 from ..core.store.keys import FINISHED, QUEUED
 from ..core.store.queue_keys import MAX_PRIORITY
@@ -22,7 +23,6 @@ from .codec import Unreadable, copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
 from .in_flight import (
     forget_redirects,
-    is_answer,
     is_once_more,
     is_seed,
     not_followed,
@@ -32,7 +32,7 @@ from .log import refusal_stat
 from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, START, UNSET, VERBATIM, chosen_slot
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
 from .politeness_key import PolitenessKeys
-from .private_network import led_to
+from .private_network import is_from_public, was_led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -147,7 +147,7 @@ class RequestEnqueuer:
         self, request: Request, link: Link, source: Lease | None, active: ActiveRequest | None
     ) -> bool:
         if active is None:
-            if led_to(request) is None:  # a spider may have copied the chain with the meta of a page
+            if not was_led_to(request):  # a spider may have copied the chain with the meta of a page
                 forget_redirects(request)
             request = self._without_session(request)
         elif self._follow_ups.end_if_once_more(active, request):
@@ -185,7 +185,7 @@ class RequestEnqueuer:
         known = self._frontier.find(fingerprint)
         if known is not None and not seed_policy.is_left_to_filter(self._frontier.page(known)):
             return False
-        self._dupefilter.dropped(request)
+        self._tally["dupefilter/filtered"] += 1
         return True
 
     def _discover(
@@ -224,10 +224,8 @@ class RequestEnqueuer:
             if is_own_stored:
                 link.payload, link.facts = own, facts_of(target)
                 link.visit_payload = visit_payload(payload, own)
-        led = led_to(request)
-        if led is not None and (led.from_public or led.pause):
-            not_before = self._clock() + led.pause if led.pause else None
-            link.facts = link.facts._replace(from_public=led.from_public, not_before=not_before)
+        if is_from_public(request):
+            link.facts = link.facts._replace(from_public=True)
         return is_stored
 
     def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
@@ -252,7 +250,7 @@ class RequestEnqueuer:
             self._note_known_seed(page_id, request)
         else:
             self._note_known(page_id, request.url)
-        self._dupefilter.dropped(request)
+        self._tally["dupefilter/filtered"] += 1
         words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
         self._reporter.log_once("filtered", logging.DEBUG, words, request)
         return None
@@ -304,7 +302,7 @@ class RequestEnqueuer:
                 asked_before.add(self._reached_by(request))
             elif self.is_for_other(fingerprint, request.callback, request.meta.get("rule")):
                 return True
-        if not self._dupefilter.is_on or (active is not None and is_answer(request, active)):
+        if not self._dupefilter.is_on:
             return True
         if not is_seed(request) or self._requests.is_inspecting:
             return request.dont_filter
@@ -314,9 +312,7 @@ class RequestEnqueuer:
             return False
         page = self._frontier.page(known)
         if active is not None:
-            return page is not None and (
-                self._leads_back(request, page) or self._leads_there_again(active, known, page)
-            )
+            return page is not None and (self._leads_back(request, page))
         # Seeds come at every start; one that comes twice in a run is meant.
         was_seed = page is not None and page.facts.is_seed and page.parent is None
         return was_seed and self._frontier.is_of_this_run(known)
@@ -329,11 +325,6 @@ class RequestEnqueuer:
             return True
         target = None if page.target is None else self._frontier.page(page.target)
         return target is not None and target.url in way
-
-    def _leads_there_again(self, active: ActiveRequest, known: PageId, page: Page) -> bool:
-        """Whether *active*, a seed that comes twice in a run, led to the *known* page before."""
-        is_repeated = page.parent == active.lease.node and not active.lease.comes_back
-        return is_repeated and self._frontier.is_of_this_run(known)
 
     def is_for_other(self, fingerprint: bytes, callback: Callable[..., Any] | None, rule: Any) -> bool:
         """Whether a link to an ``unfiltered`` page, the first one, is for a callback that the page was not
@@ -485,7 +476,8 @@ class RequestEnqueuer:
         if is_once_more(follow_up, active):
             return ""
         if self.find(follow_up) == active.lease.public_id:
-            return self._follow_ups.end_for_nothing(active, follow_up)
+            times_asked = follow_up.meta.get("redirect_urls", ()).count(follow_up.url)
+            return not_followed(follow_up.url, LOOP.reason) if times_asked > 2 else ""
         reason = self._refusal(follow_up, active)
         if reason:  # the page leads away all the same
             active.outcome = Outcome(Event.REDIRECTED, active.status, reason)

@@ -36,7 +36,6 @@ from .meta_keys import (
     START,
 )
 from .meta_values import is_forced
-from .private_network import led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -381,16 +380,6 @@ def is_seed(request: Request) -> bool:
     return START in request.meta and "depth" not in request.meta
 
 
-def is_answer(follow_up: Request, active: ActiveRequest) -> bool:
-    """Whether *follow_up* fetches the answer to a form: its page may be known, but a login changes what it
-    shows."""
-    return (
-        active.request.method not in ("GET", "HEAD")
-        and follow_up.method == "GET"
-        and is_redirect(follow_up, active)
-    )
-
-
 def is_redirect(follow_up: Request, active: ActiveRequest) -> bool:
     """Whether *follow_up* is the target of a redirect, and not a request that a middleware made itself."""
     return times(follow_up, "redirect_times") > times(active.request, "redirect_times")
@@ -458,28 +447,6 @@ def redirected(follow_up: Request, target: PageId | None, status: int = 0) -> Ou
 def not_followed(url: str, why: str) -> str:
     """Returns why a page leads nowhere, for its record: *url* is refused, because of *why*."""
     return reasons.NOT_FOLLOWED(why=why, url=url[: reasons.LONGEST_URL])
-
-
-def _pause_before(follow_up: Request) -> float:
-    led = led_to(follow_up)
-    return 0.0 if led is None else led.pause
-
-
-def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request) -> bool:
-    """Whether *follow_up*, which asks for the page of *request* again, may get another answer: it has other
-    cookies, or the spider insists (``dont_filter``)."""
-    if follow_up.dont_filter:
-        return True
-    from scrapy.downloadermiddlewares.cookies import CookiesMiddleware  # 40 ms: it brings an HTTP client
-
-    cookies = crawler.get_downloader_middleware(CookiesMiddleware)
-    if cookies is None or request.meta.get("dont_merge_cookies"):
-        return False
-    then = request.headers.getlist("Cookie")
-    now = copied(follow_up)
-    now.headers.pop("Cookie", None)
-    cookies.jars[follow_up.meta.get("cookiejar")].add_cookie_header(now)
-    return now.headers.getlist("Cookie") != then
 
 
 def use_up_retries(request: Request, retry_times: int) -> None:
@@ -577,15 +544,6 @@ class FollowUps:
         except Unreadable:
             return None
 
-    def end_for_nothing(self, active: ActiveRequest, follow_up: Request) -> str:
-        """Ends *active* as failed and returns the reason, if *follow_up*, for its page again, would get the
-        same answer; returns "" otherwise."""
-        if _pause_before(follow_up) or may_answer_otherwise(self._crawler, active.request, follow_up):
-            return ""
-        reason = reasons.TO_ITSELF_FOR_NOTHING()
-        active.outcome = Outcome(Event.FAILED, reason=reason)
-        return reason
-
     def end_as_led(self, active: ActiveRequest, follow_up: Request, known: PageId | None) -> bool:
         """Ends *active* as one that led to *follow_up*, whose page may be *known*; returns whether that is
         its own page."""
@@ -602,10 +560,7 @@ class FollowUps:
                 Event.POSTPONED, reason=reason, visit_payload=payload, is_handed_back=True
             )
             return True
-        delay = _pause_before(follow_up)
-        active.outcome = Outcome(
-            Event.RETRIED, reason=reasons.TO_ITSELF(), visit_payload=payload, delay=delay
-        )
+        active.outcome = Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), visit_payload=payload)
         if active.lease.is_last_attempt:
             self._give_up(active, follow_up, reasons.TO_ITSELF())
         return True

@@ -20,7 +20,7 @@ from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
-from ..core.parse.headers import has_rel, opaque
+from ..core.parse.headers import has_rel
 from ..core.parse.html import SCAN_LIMIT, Head, References, scan_head
 from ..core.parse.urls import without_session
 from ..core.store.link_rows import KINDS
@@ -337,7 +337,6 @@ class FollowRule(NamedTuple):
 DIGEST_BYTES = 5  # one change in 2**40 is missed
 MOST_DIGESTED = 1_048_576  # bytes of a page of which text or links are digested; the body of a larger one is
 CONTENT = b"content"  # the kind of a hash that a spider gives
-_HEAD = b"head"
 
 # Elements that are not shown, or that hold tokens and advertisements.
 _UNSEEN = frozenset(
@@ -371,14 +370,6 @@ def of_content(value: Any) -> bytes:
     if not isinstance(value, bytes):
         value = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
     return digest_of(value, CONTENT)
-
-
-def of_head(etag: bytes, last_modified: bytes, length: bytes) -> bytes:
-    """Return the digest of a page that was requested with HEAD: of its tag, else of its date and its
-    ``Content-Length``; b"" without tag and date."""
-    if etag:
-        return digest_of(opaque(etag), _HEAD)
-    return digest_of(last_modified + b" " + length, _HEAD) if last_modified else b""
 
 
 def _of_body(response: Response) -> bytes:

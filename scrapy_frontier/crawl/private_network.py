@@ -1,12 +1,11 @@
-"""What a response tells of the request that it led to; whether a redirect, or a sitemap, leads from a public
-page into a private network.
+"""Whether a redirect, a canonical URL or a sitemap leads from a public page into a private network.
 
 Behind a proxy nothing is looked up: the proxy resolves names, and no one here can see where they lead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy.exceptions import IgnoreRequest
@@ -21,25 +20,24 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
 
-class Led(NamedTuple):
-    """What a response tells of the request that it led to, by a redirect, a refresh or its canonical URL:
-    whether a public page of another host led there, and for how many seconds it asks to wait before that."""
-
-    from_public: bool = False
-    pause: float = 0.0
+# Requests to which a response led, by a redirect, a refresh or its canonical URL: whether a public page of
+# another host led there.
+_led: WeakKeyDictionary[Request, bool] = WeakKeyDictionary()
 
 
-_led: WeakKeyDictionary[Request, Led] = WeakKeyDictionary()
+def note_led(request: Request, from_public: bool) -> None:
+    """Notes that a response led to *request*, perhaps that of a public page, as long as the object lives."""
+    _led[request] = from_public
 
 
-def note_led(request: Request, led: Led) -> None:
-    """Notes what is told of *request*, to which a response led, as long as the object lives."""
-    _led[request] = led
+def was_led_to(request: Request) -> bool:
+    """Returns whether a response led to *request*."""
+    return request in _led
 
 
-def led_to(request: Request) -> Led | None:
-    """Returns what was noted of *request*; None if no response led to it."""
-    return _led.get(request)
+def is_from_public(request: Request) -> bool:
+    """Returns whether a public page of another host led to *request*. A robots.txt is led to as its page."""
+    return _led.get(_page_of(request), False)
 
 
 def refusal_of(address: str) -> IgnoreRequest:
@@ -51,7 +49,7 @@ def is_led_to(request: Request) -> bool:
     """Return whether another host led to *request*, which may be public. A robots.txt is led to as its
     page."""
     page = _page_of(request)
-    return _is_from_public(request) or _named_by(page) not in ("", host_of(page.url))
+    return is_from_public(request) or _named_by(page) not in ("", host_of(page.url))
 
 
 async def leads_inside(request: Request) -> str | None:
@@ -81,14 +79,9 @@ def is_from_private(request: Request, response: Response) -> bool:
 
 async def _unless_named_inside(request: Request, address: str | None) -> str | None:
     """Return *address*, but None if the robots.txt that names a sitemap is in a private network itself."""
-    if address is None or _is_from_public(request):
+    if address is None or is_from_public(request):
         return address
     return None if await _private_address(_named_by(_page_of(request))) is not None else address
-
-
-def _is_from_public(request: Request) -> bool:
-    led = led_to(_page_of(request))
-    return led is not None and led.from_public
 
 
 async def _private_address(host: str) -> str | None:

@@ -46,7 +46,6 @@ class QueuedRequests:
         self.reporter = reporter
         self._is_temporary = is_temporary
         self.is_inspecting = is_inspecting
-        self._is_copy_logged = False
         self.in_memory: dict[PageId, Request] = {}
 
     def keep_in_memory(self, page_id: PageId, request: Request) -> None:
@@ -65,22 +64,11 @@ class QueuedRequests:
         In a temporary frontier a request that hands on something mutable stays in memory: callbacks may share
         it, as with Scrapy's own queue in memory.
         """
-        is_shared = not self._is_copy_logged and bool(shared := shared_in(request))
-        if not (self.is_inspecting or (is_shared and self._is_temporary)):
+        if not (self.is_inspecting or (self._is_temporary and has_shared(request))):
             try:
-                payload = self.codec.encode(request)
+                return self.codec.encode(request), True
             except Unstorable as reason:
                 self._report_unstorable(request, reason)
-            else:
-                if is_shared:
-                    self._is_copy_logged = True
-                    words = (
-                        "%s hands on a copy of %s, because requests are kept on disk: what one callback "
-                        "changes in it, others do not see. Pass it from request to request in a chain, or "
-                        "run without JOBDIR and FRONTIER_DIR (said once)"
-                    )
-                    self.reporter.log(logging.INFO, words, request, shared)
-                return payload, True
         return memory_payload(self.identities.of(request)), False
 
     def _report_unstorable(self, request: Request, reason: Unstorable) -> None:
@@ -121,12 +109,11 @@ class QueuedRequests:
         return None
 
 
-def shared_in(request: Request) -> str:
-    """Returns where *request* holds something mutable for its callback, as ``cb_kwargs['item']``; "" if
-    nowhere."""
+def has_shared(request: Request) -> bool:
+    """Whether *request* holds something mutable for its callback, as an item in its ``cb_kwargs``."""
     own = own_attributes(request) if type(request) is not Request else None
-    for name, values in (("cb_kwargs", request.cb_kwargs), ("meta", request.meta), ("attribute", own)):
-        for key, value in values.items() if values else ():
-            if type(value) not in FIXED and key not in _NOT_SHARED and is_mutable(value):
-                return f"{name}[{key!r}]"
-    return ""
+    return any(
+        type(value) not in FIXED and key not in _NOT_SHARED and is_mutable(value)
+        for values in (request.cb_kwargs, request.meta, own or {})
+        for key, value in values.items()
+    )

@@ -40,7 +40,7 @@ from .host_trouble import (
     record_cooldown,
 )
 from .meta_keys import SLOT
-from .private_network import Led, is_from_private, is_led_to, note_led, refusal_of
+from .private_network import is_from_private, is_led_to, note_led, refusal_of
 from .scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
@@ -410,7 +410,7 @@ class RobotsFetcher:
             request = self._request(fetch.page, url, host)
             request.page = None if hop else fetch.page
             if from_public:
-                note_led(request, Led(from_public))
+                note_led(request, from_public)
             if is_again:
                 request.meta["dont_cache"] = True  # Scrapy's HTTP cache would say the same again
             try:

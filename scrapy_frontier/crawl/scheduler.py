@@ -34,7 +34,7 @@ from .left_out import left_out_of
 from .log import Reporter
 from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT, AutomaticSlot, chosen_slot
 from .orders import carry_out
-from .private_network import Led, note_led
+from .private_network import note_led
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -286,7 +286,7 @@ class FrontierScheduler(BaseScheduler):
             request = self._request(lease, crawl)
             if request is not None:
                 if lease.page.facts.from_public:
-                    note_led(request, Led(from_public=True))
+                    note_led(request, from_public=True)
                 if crawl.gate is None or lease.given_up is not None:  # then nothing is sent
                     return self._hand_out(request, lease, crawl)
                 decision = crawl.gate.admit(request, lease, now)

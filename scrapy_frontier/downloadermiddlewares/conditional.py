@@ -18,7 +18,7 @@ from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import CACHED
 from ..crawl.in_flight import CONDITIONAL, ActiveRequest, fetched_of, is_whole
-from ..crawl.link_extractor import LARGE_PAGE, digest_by, is_digested_by_body, of_head
+from ..crawl.link_extractor import LARGE_PAGE, digest_by, is_digested_by_body
 from ..crawl.meta_keys import CHANGED
 from ..crawl.revisits import calls_unchanged, end_unchanged
 
@@ -128,10 +128,7 @@ class UnchangedMiddleware(Component):
         fetched = fetched_of(response) if active is not None else None
         if crawl is None or active is None or fetched is None or not is_whole(response):
             return response
-        if request.method == "HEAD":
-            length = response.headers.get("Content-Length") or b""
-            active.digest = of_head(fetched.etag, fetched.last_modified, length)
-        else:
+        if request.method != "HEAD":
             active.digest = await self._digest_of(response, crawl.reporter)
         is_called = calls_unchanged(request, self.settings)
         is_changed = active.lease.has_changed(active.digest)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ..core import reasons
 from ..core.parse.urls import origin_of
-from ..core.store.records import LONGEST_ASKED
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component, Crawl
 from ..crawl.host_trouble import (
@@ -48,25 +47,19 @@ class CooldownMiddleware(Component):
         self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}
 
     def process_request(self, request: Request) -> Request | None:
-        """Postpones a page that was handed out before its host began to rest, and the target of a redirect
-        until the Retry-After of that has passed. Raises the error of a page that is given up.
-        """
+        """Postpones a page that was handed out before its host began to rest. Raises the error of a page that
+        is given up."""
         crawl, active = self.crawl, self.active_requests.get(request)
         if crawl is None or active is None:
             return None
         lease = active.lease
         if lease.given_up is not None and active.is_given_up:
             raise error_of(lease.given_up, request)
-        when = lease.page.facts.not_before or 0.0
-        if not when and not crawl.frontier.is_cooling(lease.host, lease.leased_at):
+        if not crawl.frontier.is_cooling(lease.host, lease.leased_at):
             return None
-        now = crawl.clock()
-        if when > now:
-            back = postpone(active, request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
-        elif crawl.frontier.is_cooling(lease.host, now):
-            back = postpone(active, request, reasons.RESTS(host=lease.host))
-        else:
+        if not crawl.frontier.is_cooling(lease.host, crawl.clock()):
             return None
+        back = postpone(active, request, reasons.RESTS(host=lease.host))
         self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
 

@@ -9,7 +9,7 @@ from ..core.parse.directives import PRIVATE
 from ..crawl.assembly import Component
 from ..crawl.left_out import refuse_redirect
 from ..crawl.meta_keys import SITEMAP
-from ..crawl.private_network import is_led_to, leads_inside, led_inside, led_to, refusal_of
+from ..crawl.private_network import is_led_to, leads_inside, led_inside, refusal_of, was_led_to
 from ..crawl.scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ class PrivateNetworkMiddleware(Component):
 
 def _may_be_led_to(request: Request) -> bool:
     """Return false for the many requests of which `is_led_to` need not be asked."""
-    return led_to(request) is not None or SITEMAP in request.meta or isinstance(request, SideRequest)
+    return was_led_to(request) or SITEMAP in request.meta or isinstance(request, SideRequest)

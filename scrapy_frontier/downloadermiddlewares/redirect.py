@@ -13,19 +13,17 @@ from scrapy.downloadermiddlewares.redirect import BaseRedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 
-from ..core.frontier import Event, Outcome
 from ..core.parse.directives import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.headers import REDIRECTS
 from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl.assembly import Component
 from ..crawl.codec import copied
 from ..crawl.fingerprints import is_same_page
-from ..crawl.host_trouble import pause_in
 from ..crawl.in_flight import not_followed
 from ..crawl.left_out import refuse_redirect
 from ..crawl.link_extractor import head_of, is_text
 from ..crawl.meta_keys import LASTMOD
-from ..crawl.private_network import Led, is_from_private, note_led
+from ..crawl.private_network import is_from_private, note_led
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -49,9 +47,10 @@ class Limited(BaseRedirectMiddleware, Component):
         middleware.await_crawl(crawler)
         return middleware
 
-    def limited(self, target: Request, request: Request, response: Response) -> Request | ChainRefusal:
-        """Return *target*, to which *request* leads, ready to be followed (without a foreign password, with
-        its depth), or why it is not followed. Counts nothing."""
+    def to_follow(self, target: Request, request: Request, response: Response) -> Request:
+        """Return *target*, to which *request* leads, ready to be followed (without a foreign password).
+        Raises `IgnoreRequest` with the reason for the record of the page if it is refused, which is
+        counted."""
         url = self.as_asked(target.url, request)
         if url != target.url:
             target = copied(target, url)
@@ -59,18 +58,14 @@ class Limited(BaseRedirectMiddleware, Component):
         from_private = is_from_private(request, response)
         refusing = refusal(chain, target.url, from_private or self.settings.allows_private)
         if refusing is not None:
-            return refusing
+            raise IgnoreRequest(self.refuse(refusing, target.url))
         url = without_foreign_userinfo(target.url, request.url)
         if url != target.url:
             target = copied(target, url)
         if not is_same_page(target.url, request.url):  # the sitemap listed the source
             target.meta.pop(LASTMOD, None)
         from_public = not from_private and host_of(url) != host_of(request.url)
-        # RFC 9110 10.2.3
-        pause = 0.0
-        if self.crawl is not None and "Retry-After" in response.headers:
-            pause = pause_in(response, self.crawl.clock())
-        note_led(target, Led(from_public, pause))
+        note_led(target, from_public)
         return target
 
     def as_asked(self, url: str, request: Request) -> str:
@@ -79,30 +74,10 @@ class Limited(BaseRedirectMiddleware, Component):
         form = escaped_fragment(url) if self.settings.ajax else None
         return url if form is None or is_same_page(form, request.url) else form
 
-    def to_follow(self, target: Request, request: Request, response: Response) -> Request:
-        """Return *target* as `limited` does. Raises `IgnoreRequest` with the reason for the record of the
-        page if it is refused, which is counted."""
-        found = self.limited(target, request, response)
-        if isinstance(found, ChainRefusal):
-            raise IgnoreRequest(self.refuse(found, target.url))
-        return found
-
     def refuse(self, refusing: ChainRefusal, target: str) -> str:
         """Count a refusal; returns the reason for the record of the page."""
         refuse_redirect(self.crawler, refusing, target)
         return not_followed(target, refusing.reason)
-
-
-def was_to_be_followed(request: Request, response: Response, spider: Spider | None) -> bool:
-    """Whether a redirect that was not followed can only have failed for the scheme of its target."""
-    meta, status = request.meta, response.status
-    return (
-        "Location" in response.headers
-        and not meta.get("dont_redirect")
-        and not meta.get("handle_httpstatus_all")
-        and status not in meta.get("handle_httpstatus_list", ())
-        and status not in getattr(spider, "handle_httpstatus_list", ())
-    )
 
 
 class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
@@ -116,8 +91,8 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        """Return the request that a redirect leads to, to be sent after its Retry-After, or *response*.
-        Raises `IgnoreRequest` with the reason for the record of the page for one that is refused."""
+        """Return the request that a redirect leads to, or *response*. Raises `IgnoreRequest` with the
+        reason for the record of the page for one that is refused."""
         if response.status not in REDIRECTS:
             return response
         try:
@@ -128,11 +103,6 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
             raise IgnoreRequest(self.refuse(NO_HTTP, _location(response))) from None
         if isinstance(result, Request):
             return self.to_follow(result, request, response)
-        if was_to_be_followed(request, response, self.crawler.spider):
-            reason = self.refuse(NO_HTTP, _location(response))
-            active = self.active_requests.get(request)
-            if active is not None:
-                active.outcome = Outcome(Event.EXCLUDED, response.status, reason)
         return result
 
 

@@ -96,7 +96,6 @@ STORIES: list[tuple[Outcome, str]] = [
     (outcome_of(active(follow_up=Request(OTHER))), "led to a request that was dropped"),
     (ended(Event.REDIRECTED, reasons.LED(url=OTHER)), f"It was redirected on {WHEN}: led to {OTHER}."),
     (ended(FAILED, reasons.UNREADABLE(cause="why")), f"{FAILED_AT}unreadable record: why."),
-    (ended(FAILED, reasons.TO_ITSELF_FOR_NOTHING()), "redirected to itself, where nothing had changed."),
     (ended(Event.LOST, reasons.LOST()), f"It is known but not queued: {reasons.LOST()}."),
     (raised(CancelledError(), is_closing=True), f"{NEXT}."),
     (ended(POSTPONED, reasons.HANDED_BACK()), f"{NEXT}."),
@@ -373,7 +372,7 @@ VALUES: dict[str, Any] = {
     "address": "10.0.0.1",
     "error": "ValueError: led to nothing",
 }
-ONLY_POSTPONED = {"robots_hours", "robots_unknown", "rests", "rests_after", "to_wait", "address"}
+ONLY_POSTPONED = {"robots_hours", "robots_unknown", "rests", "rests_after", "address"}
 ONLY_POSTPONED.add("not_sent")
 ONLY_SEEN = {"foreign", "scope", "pattern", "nofollow_page", "nofollow_link", "budget", "behind"}
 

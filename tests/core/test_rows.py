@@ -135,15 +135,13 @@ OFTEN = OFTEN._replace(validators=Validators(b"e"), unmodified=0x21)
             Page(
                 "u",
                 payload=b"!",
-                facts=RequestFacts(
-                    is_seed=True, insists=True, shelf_life=2.0, refresh=1.0, force=0.5, not_before=0.25
-                ),
+                facts=RequestFacts(is_seed=True, insists=True, shelf_life=2.0, refresh=1.0, force=0.5),
                 lastmod=3,
                 visit_payload=b"again",
             ),
-            # facts: switches 1 and 2, five numbers, a payload of the next attempt
-            "81 00 00000000 00000000 0000000000000000 00000001 75 1f03"
-            "4000000000000000 3ff0000000000000 3fe0000000000000 3fd0000000000000 4008000000000000"
+            # facts: switches 1 and 2, four numbers, a payload of the next attempt
+            "81 00 00000000 00000000 0000000000000000 00000001 75 0f03"
+            "4000000000000000 3ff0000000000000 3fe0000000000000 4008000000000000"
             "00000005 616761696e 21",
             id="facts of its request",
         ),
@@ -159,7 +157,7 @@ OFTEN = OFTEN._replace(validators=Validators(b"e"), unmodified=0x21)
                     from_public=True,
                 ),
             ),
-            "81 00 00000000 00000000 0000000000000000 00000001 75 00fc" + 44 * "00",
+            "81 00 00000000 00000000 0000000000000000 00000001 75 00fc" + 36 * "00",
             id="all other switches",
         ),
         pytest.param(

@@ -7,15 +7,14 @@ import struct
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, Flag, IntEnum
+from enum import Enum
 from functools import cached_property, partial, partialmethod
 from io import BytesIO
 from math import inf
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -32,7 +31,6 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.records import RequestFacts
 from scrapy_frontier.crawl.codec import (
-    MOST_PARTS,
     Codec,
     Unreadable,
     Unstorable,
@@ -44,7 +42,7 @@ from scrapy_frontier.crawl.codec import (
     own_attributes,
 )
 from scrapy_frontier.crawl.meta_values import facts_of
-from scrapy_frontier.crawl.queued import shared_in
+from scrapy_frontier.crawl.queued import has_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -299,19 +297,6 @@ def test_a_method_has_its_own_name_whatever_the_spider_keeps() -> None:
 # -- values --------------------------------------------------------------------------------------------
 
 
-class Colour(Enum):
-    RED = "red"
-
-
-class Size(IntEnum):
-    LARGE = 3
-
-
-class Access(Flag):
-    READ = 1
-    WRITE = 2
-
-
 class Book(Item):
     title = Field()
     parts = Field()
@@ -355,19 +340,13 @@ class Product:
         self.code = f"p{self.number}"
 
 
-class Place(NamedTuple):
-    name: str
-    tags: Any = ()
-
-
 @pytest.mark.parametrize(
     "value",
     [
-        *(Colour.RED, Size.LARGE, Access.READ, Decimal("1.10"), UUID(int=3), timedelta(1, 2, 3)),
-        *(date(2026, 1, 2), time(1, 2, 3, 4), datetime(2026, 1, 2, 3, tzinfo=timezone.utc)),
-        *(datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-2))), time(5, tzinfo=timezone.utc)),
+        *(Decimal("1.10"), date(2026, 1, 2), datetime(2026, 1, 2, 3, tzinfo=timezone.utc)),
+        datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-2))),
         *(Book(title="T", parts=[Book(title="t"), {1}]), Price(Decimal(1), date(2020, 1, 2))),
-        *(Shop("S", [Price(2)]), Place("a", [Place("b")]), {Colour.RED: (Size.LARGE, Book())}),
+        *(Shop("S", [Price(2)]), {(1, 2): (3, Book())}),
     ],
     ids=repr,
 )
@@ -387,17 +366,6 @@ def test_items_come_back_with_what_they_have_beside_their_fields_and_without_wha
     assert not hasattr(value_back(listing), "note")
 
 
-@attrs.frozen(cache_hash=True)
-class Hashed:
-    text: str
-
-
-def test_the_hash_of_another_process_is_not_stored() -> None:
-    value = Hashed("a")
-    assert str(hash(value)) not in CODEC.encode(Request(URL, meta={"a": value})).decode()
-    assert value_back({value}) == {value}
-
-
 def test_text_and_numbers_of_parsers_come_back_as_plain_ones() -> None:
     response = HtmlResponse(URL, body=b"<a href='/b'>a <b>link</b></a>")
     found = value_back([LinkExtractor().extract_links(response)[0].text, numpy.float64(0.5)])
@@ -409,14 +377,13 @@ TIMES = st.datetimes().map(lambda time: time.replace(fold=0))
 LEAVES = st.text(max_size=5) | st.integers() | st.sampled_from([True, None, "!", b"", b"\xff", 0.5])
 KEYS = LEAVES | st.tuples(LEAVES, LEAVES) | st.frozensets(LEAVES, max_size=2)
 PLAIN = st.recursive(
-    LEAVES | st.floats(allow_nan=False) | TIMES | st.dates() | st.timedeltas() | st.uuids(),
+    LEAVES | st.floats(allow_nan=False) | TIMES | st.dates(),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.tuples(inner, inner),
         st.dictionaries(KEYS, inner, max_size=3),
         st.sets(KEYS, max_size=3),
         st.builds(Price, inner),
-        st.builds(Place, st.text(max_size=3), inner),
     ),
     max_leaves=8,
 )
@@ -449,6 +416,14 @@ def test_any_plain_meta_comes_back(meta: dict[str, Any], cb_kwargs: dict[str, An
 
 class Step:
     """An object of a plugin's."""
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Place(NamedTuple):
+    name: str
 
 
 @dataclass
@@ -494,14 +469,6 @@ def deep(depth: int) -> list[Any]:
     return held
 
 
-def shared(levels: int) -> Any:
-    """Is held in 2 ** levels ways."""
-    held: Any = Price(1)
-    for _ in range(levels):
-        held = Shop("a", [held, held])
-    return held
-
-
 def zone_without_key() -> ZoneInfo:
     head = b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4)
     return ZoneInfo.from_file(BytesIO(head + bytes(6) + b"UTC\0"))
@@ -518,15 +485,14 @@ def zone_without_key() -> ZoneInfo:
             Book(parts=Step()),
         ),
         *(Row(), Trouble(), Acting(), defaultdict(list), OrderedDict(a=1), Counter("ab"), deque()),
-        *(Access.READ | Access.WRITE, datetime(2026, 1, 2, tzinfo=zone_without_key())),
-        *(endless(), deep(100_000), shared(20), [[]] * MOST_PARTS, 10**5000, Lazy(), type("Local", (), {})),
+        *(Colour.RED, Place("a"), timedelta(1), datetime(2026, 1, 2, tzinfo=zone_without_key())),
+        *(endless(), deep(100_000), 10**5000, Lazy(), type("Local", (), {})),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_neither_plain_data_nor_an_item_cannot_be_stored(value: Any) -> None:
     with pytest.raises(Unstorable):
         CODEC.encode(Request(URL, cb_kwargs={"value": value}))
-    assert value_back(shared(5)) == shared(5), "it is stored again after what could not"
 
 
 def test_a_class_that_cannot_be_found_by_its_name_cannot_be_stored() -> None:
@@ -552,19 +518,19 @@ MUTABLE = [{}, [], deque(), Book(), Shop("s", []), (1, ("a", [])), Response(URL)
 
 @pytest.mark.parametrize("value", MUTABLE, ids=lambda value: type(value).__name__)
 def test_what_callbacks_can_share_is_found(value: Any) -> None:
-    assert shared_in(Request(URL, cb_kwargs={"a": 1, "item": value})) == "cb_kwargs['item']"
-    assert shared_in(Request(URL, meta={"depth": 1, 5: value})) == "meta[5]"
-    assert shared_in(LabelRequest(URL, label=value)) == "attribute['label']"
+    assert has_shared(Request(URL, cb_kwargs={"a": 1, "item": value}))
+    assert has_shared(Request(URL, meta={"depth": 1, 5: value}))
+    assert has_shared(LabelRequest(URL, label=value))
 
 
-FIXED = ["a", 1, None, b"a", date(2026, 1, 2), Decimal(1), Colour.RED, (1, ("a", None)), frozenset({1})]
+FIXED = ["a", 1, None, b"a", date(2026, 1, 2), Decimal(1), (1, ("a", None)), frozenset({1})]
 
 
 @pytest.mark.parametrize("value", FIXED, ids=repr)
 def test_what_cannot_be_changed_may_be_a_copy(value: Any) -> None:
     meta = {"value": value, "redirect_urls": [URL], "handle_httpstatus_list": [404]}
-    assert shared_in(LabelRequest(URL, label=value, meta=meta, cb_kwargs={"value": value})) == ""
-    assert shared_in(JsonRequest(URL, data={"a": []}, cookies={"a": "b"}, flags=["f"])) == ""
+    assert not has_shared(LabelRequest(URL, label=value, meta=meta, cb_kwargs={"value": value}))
+    assert not has_shared(JsonRequest(URL, data={"a": []}, cookies={"a": "b"}, flags=["f"]))
 
 
 # -- strangers -----------------------------------------------------------------------------------------
@@ -578,7 +544,7 @@ FIELDS = st.sampled_from(
 )
 TAGGED = st.fixed_dictionaries(
     {
-        "!": st.sampled_from(["dict", "tuple", "set", "bytes", "datetime", "date", "item", "enum", "x"]),
+        "!": st.sampled_from(["dict", "tuple", "set", "bytes", "datetime", "date", "item", "x"]),
         "v": JSON,
     }
 )
@@ -619,10 +585,8 @@ def test_garbage_is_unreadable_and_nothing_worse(payload: bytes) -> None:
             {"meta": {"value": {"!": "item", "class": f"{__name__}.{name}", "v": {}}}}
             for name in ("Row", "Acting")
         ),
-        {"meta": {"value": {"!": "item", "class": f"{__name__}.Place", "v": ["a"]}}},
         {"meta": {"value": {"!": "item", "class": f"{__name__}.Shop", "v": {"no_such": 1}}}},
-        {"meta": {"value": {"!": "enum", "class": "os.system", "v": "a"}}},
-        *({"meta": {"value": {"!": tag, "v": "a"}}} for tag in ("object", "class", "UUID", "no such")),
+        *({"meta": {"value": {"!": tag, "v": "a"}}} for tag in ("object", "class", "no such")),
     ],
     ids=str,
 )

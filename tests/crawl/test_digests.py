@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, Response, TextResponse
 from test_links import ADDON, LinkSpider
 
-from scrapy_frontier.crawl.link_extractor import DIGEST_BYTES, digest_by, of_content, of_head
+from scrapy_frontier.crawl.link_extractor import DIGEST_BYTES, digest_by, of_content
 from scrapy_frontier.settings import DIGESTS
 
 if TYPE_CHECKING:
@@ -127,16 +127,6 @@ def test_a_page_of_ten_thousand_levels_has_a_text() -> None:
 )
 def test_the_digests_that_stores_hold_are_made_again(body: str, digests: list[str]) -> None:
     assert [digest_by(kind)(html(body)).hex() for kind in DIGESTS] == digests
-
-
-def test_of_a_head_the_tag_is_compared_else_date_and_length() -> None:
-    date = b"Thu, 01 Jan 2026 00:00:00 GMT"
-    tagged = of_head(b'"x"', date, b"3")
-    assert len(tagged) == DIGEST_BYTES
-    assert tagged == of_head(b'W/"x-gzip"', b"", b"") != of_head(b'"y"', date, b"3")
-    dated = of_head(b"", date, b"3")
-    assert dated == of_head(b"", date, b"3") not in (of_head(b"", date, b"4"), of_head(b"", b"", b"3"))
-    assert of_head(b"", b"", b"3") == b"", "a length alone tells nothing"
 
 
 @pytest.mark.parametrize("unit", ["<!---->", "<?x?>", "<b>x</b>"])

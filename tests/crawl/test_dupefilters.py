@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -63,9 +62,6 @@ class PassesAll(RFPDupeFilter):
 
 class Failing(Rule):
     def request_seen(self, request: Request) -> bool:
-        raise OSError("its database is away")
-
-    def log(self, request: Request, spider: Spider) -> None:
         raise OSError("its database is away")
 
     def close(self, reason: str) -> None:
@@ -130,20 +126,6 @@ def test_a_seed_is_fetched_once_more_whatever_a_filter_has_seen(
     assert web.paths() == ["/", "/"]
 
 
-class Told(RFPDupeFilter):
-    """Counts in its log what was filtered."""
-
-    def log(self, request: Request, spider: Spider) -> None:
-        assert spider.crawler.stats is not None
-        spider.crawler.stats.inc_value(f"told /{request.url.rpartition('/')[2]}")
-
-
-class ToldAndCounted(Told):
-    def log(self, request: Request, spider: Spider) -> None:
-        super().log(request, spider)
-        RFPDupeFilter.log(self, request, spider)
-
-
 def crawl_duplicates(web: Web, run: Callable[..., Crawl], settings: dict[str, Any]) -> Crawl:
     url = web.link("/", "/a", "/b", "/private")
     web.link("/a", "/a", "/b", "/private")
@@ -154,36 +136,10 @@ def crawl_duplicates(web: Web, run: Callable[..., Crawl], settings: dict[str, An
     return crawl
 
 
-@WAYS
-@pytest.mark.parametrize("kind", [Told, ToldAndCounted])
-def test_the_log_of_a_filter_hears_of_each_request_that_is_dropped_and_counts_it_as_in_scrapy(
-    web: Web, run: Callable[..., Crawl], kind: type, way: dict[str, Any]
-) -> None:
-    settings = {"DUPEFILTER_CLASS": f"{__name__}.{kind.__name__}"}
-    stock, ours = (crawl_duplicates(web, run, {**settings, **each}) for each in (STOCK, way))
-    expected = {"told /a": 2, "told /b": 1, "told /private": 2}
-    for crawl in (stock, ours):
-        assert {name: number for name, number in crawl.stats.items() if name.startswith("told")} == expected
-    assert ours.stats.get("dupefilter/filtered") == stock.stats.get("dupefilter/filtered")
-
-
-@WAYS
-def test_dupefilter_debug_names_each_request_that_is_dropped(
-    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
-) -> None:
-    lines = []
-    for each in (STOCK, way):
-        crawl = crawl_duplicates(web, run, {"DUPEFILTER_DEBUG": True, **each})
-        lines.append(sorted(re.findall("Filtered duplicate request: .*", crawl.log)))
-        assert crawl.stats["dupefilter/filtered"] == 5
-    assert lines[0] == lines[1]
-    assert len(lines[0]) == 5
-
-
 def test_a_filter_that_raises_loses_nothing(web: Web, run: Callable[..., Crawl]) -> None:
     crawl = crawl_duplicates(web, run, own(Failing))
     assert sorted(web.paths()) == ["/", "/a", "/b", "/private"]
-    for part in ("request_seen", "log", "close"):
+    for part in ("request_seen", "close"):
         assert crawl.log.count(f"mend its {part}") == 1
 
 
@@ -199,29 +155,3 @@ def test_a_filter_that_cannot_be_used_ends_the_crawl_with_the_remedy(
     assert web.paths() == []
     for each in (path, words, "leave DUPEFILTER_CLASS unset"):
         assert each in crawl.log
-
-
-class Asking(Spider):
-    """Asks the filter of the scheduler, as spiders do, of a page that is known and of one that is not."""
-
-    name = "asking"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        df = self.crawler.engine._slot.scheduler.df
-        assert not hasattr(df, "file") or df.file
-        urls = response.url, response.urljoin("/unknown")
-        yield {"seen": [df.request_seen(Request(url)) for url in urls]}
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("scrapy.dupefilters.RFPDupeFilter", [True, False]),
-        ("scrapy.dupefilters.BaseDupeFilter", [False, False]),
-    ],
-)
-def test_spiders_find_what_the_frontier_knows_as_the_filter(
-    web: Web, items: Callable[..., list[list[Any]]], kind: str, expected: list[bool]
-) -> None:
-    found = items(Asking, [{"DUPEFILTER_CLASS": kind}], start_urls=[web.on("/")])
-    assert found == [[{"seen": expected}]]

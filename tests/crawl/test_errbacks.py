@@ -188,8 +188,8 @@ def test_retries_that_cannot_wait_are_made_at_once_and_the_last_ends_in_the_errb
 def test_a_redirect_that_is_not_followed_ends_in_the_errback(
     web: Web, tell: Callable[..., list[Told]]
 ) -> None:
-    """To itself, into a trap, and to a URL that is too long."""
-    targets = {"/self": "/self", "/trap": "/a/a/a", "/long": f"/{'x' * 3000}"}
+    """Into a trap, and to a URL that is too long."""
+    targets = {"/trap": "/a/a/a", "/long": f"/{'x' * 3000}"}
     for path, target in targets.items():
         web.on(path, status=302, headers={"Location": target})
     root = web.link("/", *targets)

@@ -53,11 +53,10 @@ KEPT_OR_LEFT_OUT_BY_SCRAPY_TOO = {
         *(reasons.LED_TO_DROPPED, reasons.ALIAS),
     ),
     "it is tried again": (
-        *(reasons.RETRIED, reasons.HANDED_BACK, reasons.TO_ITSELF, reasons.EXPIRED),
-        *(reasons.TO_WAIT, reasons.ADDRESS),
+        *(reasons.RETRIED, reasons.HANDED_BACK, reasons.TO_ITSELF, reasons.EXPIRED, reasons.ADDRESS),
     ),
     "Scrapy drops it too: its dupe filter, ROBOTSTXT_OBEY, allowed_domains or DEPTH_LIMIT": (
-        *(reasons.TO_ITSELF_FOR_NOTHING, reasons.FORBIDDEN, reasons.OUT_OF_SCOPE),
+        *(reasons.FORBIDDEN, reasons.OUT_OF_SCOPE),
     ),
     "another process of the crawl fetches it": (reasons.FOREIGN,),
     "Scrapy's queue on disk does not keep it either": (reasons.LOST,),

@@ -197,22 +197,6 @@ def test_what_requests_share_is_one_object_as_with_scrapys_own_scheduler(
 # -- with a directory -----------------------------------------------------------------------------------
 
 
-COPY = " hands on a copy of "
-
-
-@pytest.mark.parametrize(
-    ("spider", "what"),
-    [(DictSpider, "cb_kwargs['shop']"), (PollSpider, "cb_kwargs['state']")],
-)
-def test_the_first_copy_is_told(web: Web, run: Callable[..., Crawl], spider: type[Spider], what: str) -> None:
-    crawl = run(spider, url=put_up(web))
-    lines = [line for line in crawl.log.splitlines() if COPY in line]
-    assert len(lines) == 1
-    assert "] INFO: <" in lines[0]
-    assert f"{COPY}{what}, " in lines[0]
-    assert "scheduler/enqueued/memory" not in crawl.stats
-
-
 class ClosureSpider(Shared):
     """Callbacks that no payload can name, on links and on a seed. Its first page may never be done."""
 

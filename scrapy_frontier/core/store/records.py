@@ -215,8 +215,8 @@ class RequestFacts(NamedTuple):
     (``has_pattern``); ``is_unsafe`` to be made again without being told to, for it changes something (no GET
     or HEAD, or a body); ``is_in_memory`` of the process that has it, and the payload only identifies it;
     ``is_added`` by the operator; a public page of another host led to it (``from_public``). Then what it asks
-    for: to come back after ``shelf_life`` seconds, or after ``refresh`` seconds as a hub; to be fetched if
-    the last visit was before ``force``; and not to be sent before ``not_before`` (POSIX seconds).
+    for: to come back after ``shelf_life`` seconds, or after ``refresh`` seconds as a hub; and to be fetched
+    if the last visit was before ``force`` (POSIX seconds).
     """
 
     is_seed: bool = False
@@ -230,7 +230,6 @@ class RequestFacts(NamedTuple):
     shelf_life: float | None = None
     refresh: float | None = None
     force: float | None = None
-    not_before: float | None = None
 
 
 NO_FACTS = RequestFacts()
@@ -294,7 +293,7 @@ _STATE_MASK = 0x07
 _HOST_PART = Layout("t")
 _ENDING = Layout("HIQt")  # status, changed, target + 1, reason
 _VISITS = Layout("IIIIIIffffbtIHBIbbB??")  # the fields of `Visits`, in order
-_FACTS = Layout("Hdddddb")  # flags, the numbers of which there are those that a flag names, visit payload
+_FACTS = Layout("Hddddb")  # flags, the numbers of which there are those that a flag names, visit payload
 
 _STATES = tuple(State)
 _MAX_PRIORITY = (1 << 31) - 1
