@@ -220,27 +220,6 @@ def test_a_page_that_is_fetched_with_dont_filter_before_it_is_due_was_visited(
     assert "/" in asked(site, run, INTERVAL)
 
 
-class Heads(Follower):
-    """Asks for heads alone."""
-
-    async def start(self) -> Any:
-        yield Request(self.url, method="HEAD")
-
-
-@pytest.mark.parametrize(
-    ("told", "stat", "calls"), [('ETag: "x"', "unchanged", 0), ("X-Nothing: x", "changed", 1)]
-)
-def test_a_head_is_the_same_while_its_validators_are(
-    site: ChangingWeb, run: Run, told: str, stat: str, calls: int
-) -> None:
-    """Also of a server that answers no 304."""
-    url = site.on("/head", raw=f"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n{told}\r\n\r\n".encode())
-    run(Heads, INTERVAL, url=url)
-    site.clock.jump(site.clock() + 8 * DAY)
-    stats = run(Heads, INTERVAL, url=url).stats
-    assert (stats[f"frontier/visits/{stat}"], stats.get("item_scraped_count", 0)) == (1, calls)
-
-
 def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWeb, start: Run) -> None:
     """It looks at the clock again and again: this one jumps while the crawl waits."""
     settings = {
