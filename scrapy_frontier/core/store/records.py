@@ -48,15 +48,16 @@ _UNREADABLE = (struct.error, ValueError, IndexError, OverflowError, TypeError, R
 class Layout:
     """The types of the *fields* of a value, a letter each, and the bytes they make.
 
-    Letters are those of `struct`, big-endian, and two of texts: ``t`` is text in UTF-8, ``b`` are bytes. 1
-    us.
+    Letters are those of `struct`, big-endian, and two of texts: ``t`` is text in UTF-8, ``b`` are bytes.
+    Numbers are finite, unless it *allows_infinity*. 1 us.
     """
 
-    def __init__(self, fields: str) -> None:
+    def __init__(self, fields: str, allows_infinity: bool = False) -> None:
         self._struct = struct.Struct(">" + "".join(_LENGTHS.get(field, field) for field in fields))
         self.size = self._struct.size  # bytes, without texts
         self.fields = fields
         self._texts = [(place, letter == "t") for place, letter in enumerate(fields) if letter in _LENGTHS]
+        self._allows_infinity = allows_infinity
         self._floats = [place for place, letter in enumerate(fields) if letter in "fd"]
 
     def encode(self, values: Iterable[Any]) -> bytes:
@@ -72,7 +73,7 @@ class Layout:
 
     def decode(self, row: bytes, offset: int = 0) -> tuple[list[Any], int]:
         """Return the values at *offset*, and where they end. Raises `ValueError` or `struct.error` if *row*
-        ends before, for a text that is no UTF-8, and for a number that is not finite."""
+        ends before, for a text that is no UTF-8, and for a number that is none, or infinite."""
         values = [*self._struct.unpack_from(row, offset)]
         offset += self.size
         for place, is_text in self._texts:
@@ -82,7 +83,8 @@ class Layout:
         if offset > len(row):
             raise ValueError("it ends early")
         for place in self._floats:
-            if not math.isfinite(values[place]):
+            is_infinite = math.isinf(values[place]) and not self._allows_infinity
+            if is_infinite or math.isnan(values[place]):
                 raise ValueError(f"a number is {values[place]}")
         return values, offset
 
@@ -293,7 +295,8 @@ _STATE_MASK = 0x07
 _HOST_PART = Layout("t")
 _ENDING = Layout("HIQt")  # status, changed, target + 1, reason
 _VISITS = Layout("IIIIIIffffbtIHBIbbB??")  # the fields of `Visits`, in order
-_FACTS = Layout("Hddddb")  # flags, the numbers of which there are those that a flag names, visit payload
+# Flags, the numbers of which there are those that a flag names (a shelf life may be infinite), visit payload
+_FACTS = Layout("Hddddb", allows_infinity=True)
 
 _STATES = tuple(State)
 _MAX_PRIORITY = (1 << 31) - 1
