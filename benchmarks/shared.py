@@ -280,7 +280,8 @@ def kills(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
     needed = {f"http://{url}" for url, is_needed in zip(*_required(truth), strict=True) if is_needed}
     known = {url for url, count in done.items() if count}
     politeness, coverage = result["politeness"], result["coverage"]
-    impolite = gaps_below(options.delay, log, crawl.parsed)
+    delays = {host: site["delay"] or options.delay for host, site in Truth(str(truth), None).hosts.items()}
+    impolite = gaps_below(delays, log, crawl.parsed)
     facts = {
         "ended": is_over,
         "events": dict(happened),
@@ -312,8 +313,8 @@ def kills(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
     )
 
 
-def gaps_below(delay: float, log: Path, parsed: Path) -> Counter[str]:
-    """Gaps below the *delay* of a host, between two requests of one process, or of two. When the processor
+def gaps_below(delays: dict[str, float], log: Path, parsed: Path) -> Counter[str]:
+    """Gaps below the delay of a host, between two requests of one process, or of two. When the processor
     has too much to do, the server itself tells the time of two requests of one process too late."""
     from audit import SLACK
     from common import read_log
@@ -323,7 +324,7 @@ def gaps_below(delay: float, log: Path, parsed: Path) -> Counter[str]:
         senders.setdefault(line["url"].partition("#")[0], []).append((line["t"], line["pid"]))
     last: dict[str, tuple[float, int | None]] = {}
     found: Counter[str] = Counter()
-    for record in read_log(log):
+    for record in (each for each in read_log(log) if each["path"] != "/robots.txt"):
         came = [
             each
             for each in senders.get(f"http://{record['host']}{record['path']}", [])
@@ -331,7 +332,7 @@ def gaps_below(delay: float, log: Path, parsed: Path) -> Counter[str]:
         ]
         when, sender = record["t"], min(came)[1] if came else None
         before, other = last.get(record["host"], (0.0, None))
-        if when - before < delay - SLACK:
+        if when - before < delays[record["host"]] - SLACK:
             found["by one process" if sender == other and sender else "by two processes"] += 1
         last[record["host"]] = when, sender
     return found
