@@ -90,7 +90,7 @@ def test_damaged_links_end_in_a_sentence(frontier: Frontiers, tmp_path: Path) ->
     for command in (
         ("links", web_url(0), "--in"),
         ("top", "--by", "pagerank"),
-        ("links", "--graph", tmp_path / "web.csv"),
+        ("links", "--graph", tmp_path / "web.graphml"),
     ):
         said = frontier(*command)
         assert said.code == 1
@@ -195,10 +195,10 @@ def test_the_graph_has_every_page_and_link(frontier: Frontiers, written: Written
 
 
 def test_a_file_appears_whole_or_not_at_all(frontier: Frontiers, tmp_path: Path) -> None:
-    (tmp_path / "web.csv").write_text("from before")
+    (tmp_path / "web.graphml").write_text("from before")
     change(frontier.directory, {keys.link_key(250): b"\xff"})
-    assert frontier("links", "--graph", tmp_path / "web.csv").code == 1
-    assert (tmp_path / "web.csv").read_text() == "from before"
+    assert frontier("links", "--graph", tmp_path / "web.graphml").code == 1
+    assert (tmp_path / "web.graphml").read_text() == "from before"
     assert not list(tmp_path.glob("*.part"))
 
 

@@ -107,7 +107,7 @@ def test_commands_cover_all_shards_of_a_crawl_that_ended(
         web.url("/3", 3),
     }
     assert {line["url"] for line in linked if line["direction"] == "in"} >= {web.url("/3", 3)}
-    for words in (["report", tmp_path / "report.html"], ["links", "--graph", tmp_path / "graph.csv"]):
+    for words in (["report", tmp_path / "report.html"], ["links", "--graph", tmp_path / "graph.graphml"]):
         assert f" {PAGES} pages" in f" {command(*words).out}"
     assert json.loads(command("export", tmp_path / "all.gz", "--json").out)["pages"] == PAGES
     assert command("import", tmp_path / "all.gz", "--dir", tmp_path / "copy").code == 0
