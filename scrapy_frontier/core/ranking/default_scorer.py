@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .pagerank import Ranking, Stop, Weights
-    from .scorer import Change, Floats, Ints, Kind
+    from .scorer import Change, Floats, Ints, Scalar
 
 
 class RanksAndScores(NamedTuple):
@@ -238,7 +238,7 @@ class Mixed(PageRank):
         self._cash[lost] = self._score[lost]
 
 
-def _first(array: NDArray[Kind], pages: int) -> NDArray[Kind]:
+def _first(array: NDArray[Scalar], pages: int) -> NDArray[Scalar]:
     """Return a copy of the first *pages*, zeros where there are fewer."""
     copy = np.zeros(pages, array.dtype)
     kept = array[:pages]

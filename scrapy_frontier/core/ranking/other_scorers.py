@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .pagerank import Ranking, Stop, Weights
-    from .scorer import Bools, Change, Codes, Floats, Ints, Kind, Prepared
+    from .scorer import Bools, Change, Codes, Floats, Ints, Prepared, Scalar
 
 if TYPE_CHECKING:
 
@@ -259,7 +259,7 @@ def unpaid(targets: Ints, share: Floats, paid: Floats) -> tuple[Ints, Floats]:
     return targets[is_new], share[is_new]
 
 
-def room(kind: type[Kind] | np.dtype[Kind], pages: int = _ROOM) -> NDArray[Kind]:
+def room(kind: type[Scalar] | np.dtype[Scalar], pages: int = _ROOM) -> NDArray[Scalar]:
     """Return zeros that take no memory before they are written to; NumPy would take 2 MB at a time."""
     size = pages * np.dtype(kind).itemsize
     return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), kind)

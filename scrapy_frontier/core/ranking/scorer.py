@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.signedinteger]
     Bools = NDArray[np.bool_]
     Codes = NDArray[np.uint16]
-    Kind = TypeVar("Kind", bound=np.generic)
+    Scalar = TypeVar("Scalar", bound=np.generic)
     # What the `prepare` of a scorer makes for its `adopt`; nothing in between looks into it.
     Prepared: TypeAlias = Any
 
