@@ -114,7 +114,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
     ) -> Request | Response:
         """Return the request that a meta refresh leads to, or *response*. Raises `IgnoreRequest` with the
         reason for the record of the page for one that is refused."""
-        if not is_text(response) or head_of(response).refresh is None:
+        if not is_text(response) or not head_of(response).has_refresh:
             return response
         try:
             result = super().process_response(request, response)

@@ -24,14 +24,11 @@ from scrapy_frontier.core.parse.directives import (
     without_foreign_userinfo,
 )
 from scrapy_frontier.core.parse.headers import (
-    Refresh,
     parse_link_header,
-    parse_refresh,
     rel_tokens,
     timestamp,
 )
 from scrapy_frontier.core.parse.html import MOST_TAGS, SCAN_LIMIT, Head, scan_head
-from scrapy_frontier.core.parse.urls import absolute
 
 NOINDEX = "<meta name=robots content=noindex>"
 
@@ -41,18 +38,6 @@ def page_of(case: dict[str, Any]) -> str:
     return (
         page.encode("latin-1").decode("utf-8", "replace") if case.get("html_is") == "latin1-bytes" else page
     )
-
-
-@pytest.mark.parametrize("case", cases("redirects", "refresh"))
-def test_refresh_vectors(case: dict[str, Any]) -> None:
-    if "content" in case:
-        found = parse_refresh(case["content"])
-        assert (found and {"seconds": found.seconds, "url": found.url or None}) == case["expected"]
-        return
-    head = scan_head(page_of(case))
-    base = head.base_url(case["base"]) if case.get("base") else None
-    target = absolute(head.refresh.url, base) if head.refresh and head.refresh.url else None
-    assert (head.refresh and target and {"seconds": head.refresh.seconds, "url": target}) == case["expected"]
 
 
 @pytest.mark.parametrize("case", cases("redirects", "base_href"))
@@ -98,7 +83,7 @@ def test_a_head_is_read_as_written() -> None:
         metas=(("robots", "noindex, nofollow"), ("googlebot", "nosnippet")),
         base="/base/",
         canonicals=("page?a=1&b=2&copy=3<",),
-        refresh=Refresh(5, "/next"),
+        has_refresh=True,
     )
 
 

@@ -14,11 +14,9 @@ from scrapy_frontier.core.parse.headers import (
     LONGEST_DATE,
     LONGEST_TAG,
     MOST_SECONDS,
-    Refresh,
     if_none_match,
     kept,
     location,
-    parse_refresh,
     retry_after,
     timestamp,
 )
@@ -91,7 +89,7 @@ def test_no_text_breaks_the_readers(text: str, now: float) -> None:
     assert seconds is None or 0.0 <= seconds <= MOST_SECONDS
 
 
-# --- Retry-After, Location, Refresh -----------------------------------------------------------------------
+# --- Retry-After, Location -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", cases("retry_after", "cases"))
@@ -133,23 +131,6 @@ def test_location_vectors(case: dict[str, Any]) -> None:
 )
 def test_a_location_inherits_the_fragment_of_its_request(value: str, expected: str | None) -> None:
     assert location(value, "https://h/dir/a?x#here") == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("0;URL = 'a b'", Refresh(0, "a b")),
-        (".9 , /x", Refresh(0, "/x")),
-        ("3.7.1; url=x", Refresh(3, "x")),
-        ("5; url", Refresh(5, "url")),
-        ("5; 'x'y", Refresh(5, "x")),
-        ("5; url='x", Refresh(5, "x")),
-        ("9" * 5_000, Refresh(MOST_SECONDS, "")),
-        *((value, None) for value in ("", ";url=x", "x", "5x", "\xa05; url=x")),
-    ],
-)
-def test_a_refresh_is_read_as_browsers_read_it(value: str, expected: Refresh | None) -> None:
-    assert parse_refresh(value) == expected
 
 
 # --- validators -------------------------------------------------------------------------------------------

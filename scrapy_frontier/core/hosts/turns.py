@@ -184,10 +184,10 @@ class Domain:
     def next_host(self) -> str:
         """The name of the host whose turn it is: one that was passed over for long, or the best; what is
         ``offered`` must be that of now."""
-        for name, handed in (self.line or {}).items():
+        if self.line:
+            name, handed = next(iter(self.line.items()))
             if self.handed - handed >= WITHIN * self.hosts:
                 return name
-            break
         return self.ready[0][3]
 
 
@@ -405,8 +405,11 @@ class Turns:
                 self._offer(domain)
         offers = self._offers
         while offers:
-            if self._stands(offers[0]):
-                return self._next_host(offers[0][2])
+            domain = self._domains.get(offers[0][2])
+            if domain is not None and domain.offered is offers[0]:
+                return domain.next_host()
+            if domain is None and self._stands(offers[0]):
+                return self.compact[offers[0][2]][1]
             heapq.heappop(offers)
         return None
 

@@ -91,40 +91,6 @@ MOST_SECONDS = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
-class Refresh(NamedTuple):
-    """Go to *url* after *seconds*, whole ones up to `MOST_SECONDS`; an empty *url* is the page itself."""
-
-    seconds: int
-    url: str
-
-
-_REFRESH_TIME = re.compile(rf"[{BLANK}]*([0-9]*)([0-9.]*)")
-_REFRESH_URL = re.compile(rf"[uU][rR][lL][{BLANK}]*=[{BLANK}]*")
-
-
-def parse_refresh(value: str) -> Refresh | None:
-    """Parse a Refresh header or the content of a meta refresh (HTML Standard, shared declarative refresh
-    steps).
-
-    None if a browser would stay on the page. The URL is as written: resolve it against the page's URL, for a
-    meta against the page's base. Fractions of a second are dropped.
-    """
-    match = _REFRESH_TIME.match(value)
-    assert match is not None  # every part may be empty
-    digits, fraction = match.groups()
-    rest = value[match.end() :]
-    if not (digits or fraction) or (rest and rest[0] not in BLANK + ";,"):
-        return None
-    rest = rest.lstrip(BLANK)
-    if rest.startswith((";", ",")):
-        rest = rest[1:].lstrip(BLANK)
-    named = _REFRESH_URL.match(rest)
-    url = rest[named.end() :] if named else rest
-    if url.startswith(("'", '"')):
-        url = url[1:].partition(url[0])[0]
-    return Refresh(_whole(digits), url.strip(BLANK))
-
-
 def _whole(digits: str) -> int:
     """Parse a number of seconds of any length."""
     return min(int(digits.lstrip("0")[:12] or "0"), MOST_SECONDS)

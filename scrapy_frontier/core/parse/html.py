@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from w3lib.url import safe_url_string
 
-from .headers import BLANK, Refresh, parse_refresh, rel_tokens
+from .headers import BLANK, rel_tokens
 from .urls import absolute
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Head:
     metas: tuple[tuple[str, str], ...] = ()  # (name in lower case, content) of every named meta element
     base: str | None = None  # href of the first base element that has one
     canonicals: tuple[str, ...] = ()  # href of every link element with rel=canonical
-    refresh: Refresh | None = None  # the first meta refresh that can be read
+    has_refresh: bool = False  # a meta refresh, whatever it says
     encoding: str = "utf-8"  # of the page, a codec of Python; queries of its links are sent in it
 
     def base_url(self, url: str) -> str:
@@ -80,19 +80,18 @@ def scan_head(page: str, encoding: str = "utf-8") -> Head:
     metas: list[tuple[str, str]] = []
     canonicals: list[str] = []
     base: str | None = None
-    refresh: Refresh | None = None
+    has_refresh = False
     for name, attributes in _head_tags(page[:SCAN_LIMIT]):
         content = attributes.get("content")
         if name == "meta" and content is not None:
             if "name" in attributes:
                 metas.append((attributes["name"].strip().lower(), content))
-            if refresh is None and attributes.get("http-equiv", "").lower() == "refresh":
-                refresh = parse_refresh(content)
+            has_refresh |= attributes.get("http-equiv", "").lower() == "refresh"
         elif name == "base" and base is None:
             base = attributes.get("href")
         elif name == "link" and attributes.get("href") and "canonical" in rel_tokens(attributes.get("rel")):
             canonicals.append(attributes["href"])
-    return Head(tuple(metas), base, tuple(canonicals), refresh, encoding)
+    return Head(tuple(metas), base, tuple(canonicals), has_refresh, encoding)
 
 
 def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
