@@ -56,7 +56,7 @@ SETTINGS = {
     "ADDONS": {"scrapy_frontier.Addon": 500},
     "FRONTIER_SHARDS": SHARDS,
     "FRONTIER_ALLOW_PRIVATE": True,
-    "FRONTIER_END_WAIT": 0,
+    "FRONTIER_END_WAIT": 60,  # longer than any Crawl-delay of the sites
     "DOWNLOAD_TIMEOUT": 10,
     "FRONTIER_PATIENCE": 5,
     "TELNETCONSOLE_ENABLED": False,
