@@ -62,6 +62,7 @@ KINDS = {
     "frontier/traps/depth": LeftOutKind("trap-like link", _NO_TRAPS),
     "frontier/traps/repeated_segments": LeftOutKind("trap-like link", _NO_TRAPS),
     "frontier/traps/session": LeftOutKind("session id", 'FRONTIER_SESSION_IDS = "keep"'),
+    "frontier/foreign": LeftOutKind("cross-shard link", "a callback that is a method of the spider"),
     "frontier/left_out/downloads": LeftOutKind("forbidden download", "ROBOTSTXT_OBEY = False"),
     "frontier/left_out/given_up": LeftOutKind("given-up page", _NEXT_RUN),
     "frontier/left_out/blocked": LeftOutKind("blocked page", "`scrapy frontier unblock`"),

@@ -97,6 +97,12 @@ def test_what_another_took_is_lost() -> None:
     assert decisions.lost == {0}
 
 
+def test_what_it_has_and_does_not_work_on_is_taken_again() -> None:
+    """Its load was in vain, or the answer to its taking did not come: else nobody would ever work on it."""
+    mine = [shard(0, ME, MINE), shard(1, ME, UUID(int=5))]
+    assert Ownership(ME, -10, LEASE, PATIENCE).decide(look(mine), 0, {1}, ()).take == mine[:1]
+
+
 @given(data=st.data(), shards=st.integers(1, 8), processes=st.integers(1, 4))
 def test_shards_settle_evenly_and_only_the_silent_are_buried(
     data: st.DataObject, shards: int, processes: int
