@@ -495,7 +495,9 @@ class RobotsFetcher:
                 self._private.keep(fetch.origin, private["address"])
                 fetch.was_left = True
                 return None
-            is_refused = private is None and not request.reached_network
+            settings = self._settings  # what a cache holds may be no answer, but one may stand for the web
+            by_cache = settings.has_cache and not settings.replays and "dont_cache" not in request.meta
+            is_refused = private is None and not (request.reached_network or by_cache)
             return Answer(None, error=words, is_refused=is_refused)
         self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
         return Answer(None, error=words, failure=None if hop else error)
