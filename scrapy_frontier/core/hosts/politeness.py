@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .host import FOREVER, FROM_SETTINGS, ROBOTS_TXT, SENDING, Host, Trouble, is_new
+from .trouble import PATIENCE
 
 if TYPE_CHECKING:
     import random
@@ -239,15 +240,17 @@ class HostPoliteness:
         """Give no page of a host in memory away before *until* (POSIX seconds; 0 ends a hold).
 
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that leaves the
-        memory is no longer held. *trouble*: what happened, and how many ``times``; after
-        `HostTroubles.patience_with` of them its pages are given up.
+        memory is no longer held. *trouble*: what happened, and how many ``times``; after `PATIENCE` of them
+        without an answer its pages are given up, and after as many as a page has attempts if no run follows.
         """
         host = self.hosts.find(name)
         if host is None:
             return
         host.held_for, host.held_until = trouble, until
-        is_given_up = trouble is not None and trouble.times > self._troubles.patience_with(host)
-        if trouble is not None and trouble.failure is not None and is_given_up:
+        rule = self._troubles.give_up_rule
+        patience = PATIENCE if rule is None else rule.attempts - 1
+        is_silent = trouble is not None and trouble.failure is not None
+        if trouble is not None and trouble.times > patience and (is_silent or rule is not None):
             self._troubles.give_up(host, trouble, until, now)
         self._turns.put(host, now)
 
