@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import random
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
@@ -144,7 +143,7 @@ def test_one_host_can_be_carried_alone(
     assert robots_key("https://h2.example:81") not in rows(tmp_path / "new")
 
 
-def test_an_export_goes_through_links_and_into_pipes(
+def test_an_export_goes_through_links(
     tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frontier = Frontiers(tmp_path / "old", capsys)
@@ -153,14 +152,6 @@ def test_an_export_goes_through_links_and_into_pipes(
     assert frontier("export", tmp_path / "link.gz").code == 0
     assert (tmp_path / "link.gz").is_symlink()
     assert read(tmp_path / "there.gz")[1:] == expected
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with ThreadPoolExecutor(1) as pool:
-        received = pool.submit(pipe.read_bytes)
-        assert frontier("export", pipe).code == 0
-    assert pipe.is_fifo()
-    (tmp_path / "received.gz").write_bytes(received.result())
-    assert read(tmp_path / "received.gz")[1:] == expected
 
 
 def test_pages_that_come_back_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
