@@ -28,6 +28,11 @@ settings.register_profile("few", settings.get_profile("many"), max_examples=40)
 settings.load_profile("few")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with tests of shared crawls, which wait more than they compute: others run beside them."""
+    items.sort(key=lambda item: item.path.parent.name != "shared")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def end_nursery() -> Iterator[None]:
     yield

@@ -204,7 +204,7 @@ def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Craw
         "in the meta of a seed, FRONTIER_REVISIT or `scrapy frontier requeue` changes that (said once, and "
         "counted in frontier/left_out/known)"
     )
-    summary = "Less than Scrapy would have fetched: 2 pages known from an earlier run"
+    summary = "Less than Scrapy would have fetched: 2 known pages"
     there = "4 pages known, 0 queued: 3 done, 1 failed"
     assert told(second, "known") == [there, left_out, nothing, summary]
     third = start(TreeSpider, start_urls=[*seeds, web.url("/new")]).wait()
