@@ -390,6 +390,8 @@ class Model:
             delay = HOSTS[host].delay
             clock.in_flight = clock.sending = 0
             clock.ready_at = clock.visited + delay if clock.visited and delay else 0.0
+            if not clean and not clock.visited and delay:
+                clock.ready_at = now + delay  # it may have been visited although no row says so
             if clock.rest is not None and clock.rest.is_forgiven(now):
                 clock.rest = None
             clock.is_doubted = clock.rest is not None and not clock.rest.is_answering
