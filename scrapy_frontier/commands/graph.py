@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
     from .call import Call
-    from .project import Part
+    from .project import ShardStore
 
 _TOP_COLUMNS = [Column("SCORE", 8, True), Column("STATE", 10), Column("URL", 0)]
 _LINK_COLUMNS = [Column("STATE", 10), Column("FLAGS", 18), Column("WEIGHT", 6, True), Column("URL", 0)]
@@ -104,7 +104,7 @@ def top(call: Call) -> None:
     def row(leader: scores.Leader) -> tuple[object, ...]:
         return f"{leader.score:.4g}", leader.page.state.name.lower(), leader.page.url
 
-    def best(part: Part, values: Floats) -> Iterator[scores.Leader]:
+    def best(part: ShardStore, values: Floats) -> Iterator[scores.Leader]:
         for score, page_id, page in scores.leaders(part.store, values, call.host(part.store)):
             yield scores.Leader(score, *part.public(page_id, page))
 

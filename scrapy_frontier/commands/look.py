@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..core.store.leveldb import Store
     from ..core.store.records import LastRanking, Page
     from .call import Call
-    from .project import Part, Project
+    from .project import Project, ShardStore
 
 LINES = 20
 MISSING = 1  # exit code for a page that is not known
@@ -151,7 +151,7 @@ def queue(call: Call) -> None:
     def row(turn: scores.Turn) -> tuple[object, ...]:
         return _until(turn.when, now), turn.page.priority, turn.page.url
 
-    def turns(part: Part) -> Iterator[scores.Turn]:
+    def turns(part: ShardStore) -> Iterator[scores.Turn]:
         host = call.host(part.store)
         for when, page_id, page in scores.upcoming(part.store, now, project.pauses(part.store)):
             if project.leased_at(page_id) is None and (host is None or is_of_host(page, host)):

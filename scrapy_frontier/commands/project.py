@@ -37,7 +37,7 @@ from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities
 from ..crawl.log import queue_of_scrapy
 from ..crawl.politeness_key import PolitenessKeys
-from ..live.client import NoAnswer, Orders, RunningCrawl
+from ..live.client import NoAnswer, RemoteEdits, RunningCrawl
 from ..settings import FrontierSettings, function, has_our_scheduler, time_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class NoCrawl(FrontierError):
     reason = "frontier_no_crawl"
 
 
-class Part(NamedTuple):
+class ShardStore(NamedTuple):
     """A shard of a shared crawl, or shard 0: all of a frontier that is not shared."""
 
     n: int
@@ -171,20 +171,20 @@ class Project:
     @contextmanager
     def parts(
         self, of: str | None = None, identified: bool = False, restore: bool = False
-    ) -> Iterator[list[Part]]:
+    ) -> Iterator[list[ShardStore]]:
         """Yields the shards of a shared crawl, copied as they are now, or that one alone that has the host
         *of*, a host or a URL; any other frontier is one part. Raises what `open` does."""
         if self.shared is None or restore:
             with self.open(identified, restore=restore) as store:
-                yield [Part(0, store)]
+                yield [ShardStore(0, store)]
             return
         scheme = self._scheme(identified)
         which = range(self.shared.shards) if of is None else [self.shared.shard_of(host_in(of))]
         with contextlib.ExitStack() as stack:
-            yield [Part(n, stack.enter_context(self.shared.open(n, scheme))) for n in which]
+            yield [ShardStore(n, stack.enter_context(self.shared.open(n, scheme))) for n in which]
 
     @contextmanager
-    def joined(self, identified: bool = False) -> Iterator[list[Part]]:
+    def joined(self, identified: bool = False) -> Iterator[list[ShardStore]]:
         """Yields the frontier as one part, for what needs all links; of a shared crawl a new one that its
         shards are imported into, which takes some 0.2 ms a page. Raises what `open` does."""
         if self.shared is None:
@@ -195,7 +195,7 @@ class Project:
             lines = joined_lines([part.store for part in parts], self.shared.shard_of, self.now)
             with closing(open_store(Path(directory), self.own_scheme(), user=self.user)) as store:
                 import_lines(store, lines, self.fingerprint_of, self.now)
-                yield [Part(0, store)]
+                yield [ShardStore(0, store)]
 
     def refuse_shared(self) -> None:
         """Raises `UsageError` in a shared crawl."""
@@ -296,7 +296,7 @@ class Project:
         return loader.load(names[0]) if len(names) == 1 else None
 
     @contextmanager
-    def edits(self, store: Store) -> Iterator[FrontierEdits | Orders]:
+    def edits(self, store: Store) -> Iterator[FrontierEdits | RemoteEdits]:
         """Yields what changes the frontier: letters to a shared crawl, the crawl that is running, or the
         `frontier` in *store*."""
         if (orders := self.shared or self.running) is not None:

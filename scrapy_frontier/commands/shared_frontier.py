@@ -14,7 +14,7 @@ from ..core.store.keys import ID_BITS, MAX_ID, PageId
 from ..crawl.control import Added, request_of_host
 from ..crawl.directory import open_store
 from ..crawl.politeness_key import registered_domain
-from ..live.client import Orders, told_place
+from ..live.client import RemoteEdits, told_place
 from ..shared.copies import Copies, follow
 from ..shared.database import Database, SharedCrawlError
 from ..shared.letters import Order, pack_order
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..settings import FrontierSettings
 
 
-class SharedFrontier(Orders):
+class SharedFrontier(RemoteEdits):
     """The shared crawl that *settings* name, or else *spider*: its shards are read from the journal, into
     copies below *directory*, and changed by letters to their owners. The ids of its pages name their shards.
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ..core.store.keys import State
     from ..core.store.leveldb import Store
     from ..crawl.control import FrontierEdits
-    from ..live.client import Orders
+    from ..live.client import RemoteEdits
     from .call import Call
-    from .project import Part, Project
+    from .project import Project, ShardStore
 
 _AT_A_TIME = 500  # pages of one call
 
@@ -79,7 +79,7 @@ def add(call: Call) -> int:
 
 
 @contextmanager
-def _adding(project: Project) -> Iterator[FrontierEdits | Orders]:
+def _adding(project: Project) -> Iterator[FrontierEdits | RemoteEdits]:
     """Yields what pages are added to, a new frontier if there is none."""
     if project.shared is not None:
         yield project.shared
@@ -138,7 +138,7 @@ def forget(call: Call) -> int:
     return 0
 
 
-def _forget(call: Call, part: Part, edits: FrontierEdits | Orders, host: str | None) -> int:
+def _forget(call: Call, part: ShardStore, edits: FrontierEdits | RemoteEdits, host: str | None) -> int:
     """Forgets a *host*, or the page that the first argument names; returns how many pages are gone."""
     if host is None:
         page_id, count = call.project.find(part.store, call.arguments[0]), 0
@@ -152,7 +152,7 @@ def _forget(call: Call, part: Part, edits: FrontierEdits | Orders, host: str | N
 
 
 @contextmanager
-def _ordering(call: Call) -> Iterator[tuple[str, Store, FrontierEdits | Orders]]:
+def _ordering(call: Call) -> Iterator[tuple[str, Store, FrontierEdits | RemoteEdits]]:
     """Yields the queue that the first argument names, for an order, with its store and what takes the order.
     An order of a host that is not known yet waits for its first page."""
     with call.project.parts(call.arguments[0]) as [(_, store)]:

@@ -40,7 +40,7 @@ def told_place(place: QueuePlace | None) -> list[str] | None:
     return None if place is None else [place.key.hex(), place.sort_key.hex(), place.host]
 
 
-class Orders:
+class RemoteEdits:
     """Changes a frontier as `FrontierEdits` does, by orders that others carry out."""
 
     def call(self, name: str, **arguments: object) -> Any:
@@ -81,7 +81,7 @@ class Orders:
         self.call("delay", host=host, seconds=seconds)
 
 
-class RunningCrawl(Orders):
+class RunningCrawl(RemoteEdits):
     """The crawl that has the frontier in *directory* open.
 
     All methods raise `NoAnswer`, `UsageError` for what the crawl takes for nonsense, or `FrontierError`.

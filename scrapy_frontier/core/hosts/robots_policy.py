@@ -47,7 +47,7 @@ def verdict(status: int | None, by_proxy: bool = False) -> Verdict:
     2xx is a file, 4xx is none, 5xx and network errors are "unreachable" (RFC 9309 2.3.1). 429 counts as
     unreachable, as with Google: the RFC is silent and the host has just asked for less. So does 407, which
     only a proxy sends, and what a proxy may refuse by itself (401, 403). A 3xx is left over after
-    `MAX_REDIRECTS` hops or without a usable Location: no file. A 304, which nobody asked for, is no answer.
+    `MAX_REDIRECTS` hops or without a usable Location: no file. A 304, unasked for, is no answer.
     """
     if status is None or status in (304, 407, 429) or (by_proxy and status in (401, 403)):
         return Verdict.POSTPONE
