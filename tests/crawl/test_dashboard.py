@@ -34,7 +34,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
     pytest.skip("there is no Chromium", allow_module_level=True)
 
-PAGES = 60  # of each host
+PAGES = 300  # of each host: more than any test has time for
 HUB, RESTING, QUIET = range(3)
 EVIL = "/x%22%3E?%3Cimg%20src=x%20onerror=alert(1)%3E<img/src=x>"
 SETTINGS = {
