@@ -13,6 +13,7 @@ from scrapy.exceptions import UsageError
 from ..core.store.keys import ID_BITS, MAX_ID, PageId
 from ..crawl.control import Added, request_of_host
 from ..crawl.directory import open_store
+from ..crawl.orders import PAGES_AT_ONCE
 from ..crawl.politeness_key import registered_domain
 from ..live.client import RemoteEdits, told_place
 from ..shared.copies import Copies, follow
@@ -108,13 +109,13 @@ class SharedFrontier(RemoteEdits):
         """Orders something of the shard of a ``host``; all shards forget its pages, as they may lead to
         some."""
         is_for_all, own = name == "forget_host", self.shard_of(arguments["host"])
-        self._post(name, dict.fromkeys(range(self.shards) if is_for_all else [own], arguments))
+        self._post(name, [(n, arguments) for n in (range(self.shards) if is_for_all else [own])])
         return 0
 
-    def _post(self, name: str, orders: dict[int, dict[str, Any]]) -> None:
-        """Posts an order to shards, with the arguments for each; all or none."""
+    def _post(self, name: str, orders: Iterable[tuple[int, dict[str, Any]]]) -> None:
+        """Posts orders to shards, with the arguments of each; all or none."""
         with self.asking() as database:
-            database.post((n, pack_order(Order(name, arguments))) for n, arguments in orders.items())
+            database.post((n, pack_order(Order(name, arguments))) for n, arguments in orders)
 
     def add(
         self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False
@@ -129,20 +130,20 @@ class SharedFrontier(RemoteEdits):
             except (UsageError, UnicodeEncodeError):  # noqa: PERF203 - a line of a file each
                 refused.append(url)
         how = {"priority": priority, "pattern": pattern, "force": force}
-        self._post("add", {n: {"urls": some, **how} for n, some in wanted.items()})
+        size = 1 if force or pattern else PAGES_AT_ONCE  # what one batch takes in
+        parts = [(n, every[at : at + size]) for n, every in wanted.items() for at in range(0, len(every), size)]
+        self._post("add", [(n, {"urls": some, **how}) for n, some in parts])
         return Added(sum(map(len, wanted.values())), 0, refused)
 
     def requeue(self, page_ids: Iterable[PageId], force: bool = False) -> int:
-        """Has pages queued again; returns how many."""
-        wanted = defaultdict[int, list[PageId]](list)
-        for page_id in page_ids:
-            wanted[page_id >> ID_BITS].append(page_id & MAX_ID)
-        self._post("requeue", {n: {"pages": some, "force": force} for n, some in wanted.items()})
-        return sum(map(len, wanted.values()))
+        """Has pages queued again, by a letter each; returns how many."""
+        orders = [(each >> ID_BITS, {"pages": [each & MAX_ID], "force": force}) for each in page_ids]
+        self._post("requeue", orders)
+        return len(orders)
 
     def forget(self, page_id: PageId, place: QueuePlace | None = None) -> bool:
         """Has all that is known of a page removed."""
-        self._post("forget", {page_id >> ID_BITS: {"page": page_id & MAX_ID, "place": told_place(place)}})
+        self._post("forget", [(page_id >> ID_BITS, {"page": page_id & MAX_ID, "place": told_place(place)})])
         return True
 
 

@@ -160,7 +160,7 @@ class FrontierEdits:
             except (UsageError, UnicodeEncodeError):  # noqa: PERF203 - a line of a file each
                 refused.append(url)
         queued = sum(self._queue(links, meta, now))
-        self._frontier.commit()
+        self._commit()
         return Added(queued, len(links) - queued, refused)
 
     def _link(self, request: Request, payload: bytes, about: RequestFacts) -> Link:
@@ -206,8 +206,11 @@ class FrontierEdits:
             if page is not None:
                 about = page.facts if asked is None else page.facts._replace(force=asked)
                 count += frontier.requeue(page_id, now, facts=about)
-        frontier.commit()
+        self._commit()
         return count
+
+    def _commit(self) -> None:
+        self._frontier.commit()
 
     def forget(self, page_id: PageId, place: QueuePlace | None = None) -> bool:
         """Removes all that is known of a page; false if it is being fetched, or unknown. Takes time with the
@@ -236,7 +239,8 @@ class FrontierEdits:
 
 class RunningFrontier(FrontierEdits):
     """The frontier of a running crawl: ``crawler.engine.scheduler.frontier``. For the thread of the event
-    loop. With *shard* that one of the shards of a shared crawl.
+    loop. With *shard* that one of the shards of a shared crawl, for an order by letter: what `add` and
+    `requeue` change is committed by the caller, with the end of the letter.
 
     A host is named by its queue, as `hosts` does. Nothing takes more than some milliseconds, but for long
     arguments of `add` and `requeue`: hand these over in parts.
@@ -252,7 +256,7 @@ class RunningFrontier(FrontierEdits):
             lambda page: fingerprint_of(page, identities, codec),
             crawl.clock,
         )
-        self._crawl = crawl
+        self._crawl, self._is_by_letter = crawl, shard is not None
         self._agent = robots_agent(crawl.crawler.settings)
 
     # -- looking ---------------------------------------------------------------------------------------
@@ -294,6 +298,10 @@ class RunningFrontier(FrontierEdits):
 
     def _has_in_memory(self, page_id: PageId) -> bool:
         return page_id in self._crawl.requests.in_memory
+
+    def _commit(self) -> None:
+        if not self._is_by_letter:
+            super()._commit()
 
     def under_way(self) -> dict[PageId, float]:
         """Returns the pages that are being fetched, and since when each is (POSIX seconds)."""

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from .assembly import Crawl
     from .control import FrontierEdits
 
-_PAGES_AT_ONCE = 20
+PAGES_AT_ONCE = 20  # of a step, which is one batch
 
 
 def _add(edits: FrontierEdits, urls: list[str], **how: Any) -> Iterator[Added]:
     new, known, refused = 0, 0, list[str]()
-    for start in range(0, len(urls) or 1, _PAGES_AT_ONCE):
-        added = edits.add(urls[start : start + _PAGES_AT_ONCE], **how)
+    for start in range(0, len(urls) or 1, PAGES_AT_ONCE):
+        added = edits.add(urls[start : start + PAGES_AT_ONCE], **how)
         new, known, refused = new + added.new, known + added.known, refused + added.refused
         yield Added(new, known, refused)
 
 
 def _requeue(edits: FrontierEdits, pages: list[int], force: bool = False) -> Iterator[int]:
     count = 0
-    for start in range(0, len(pages) or 1, _PAGES_AT_ONCE):
-        count += edits.requeue(pages[start : start + _PAGES_AT_ONCE], force)
+    for start in range(0, len(pages) or 1, PAGES_AT_ONCE):
+        count += edits.requeue(pages[start : start + PAGES_AT_ONCE], force)
         yield count
 
 

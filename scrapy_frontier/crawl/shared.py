@@ -194,7 +194,7 @@ class SharedCrawl:
         """Write what is open of a shard, for another process to have it."""
         shard = self.shards.remove(n)
         shard.frontier.end_run()
-        if not self._process.finished(n):
+        if not self._process.finished(n, _told(shard.frontier)):
             self._process.close_store(shard.outbox.store)
 
     def _read(self, letter: Mail) -> bool:
@@ -220,8 +220,8 @@ class SharedCrawl:
     def _obey(self) -> set[int]:
         """Carry out orders for a while; returns the shards of those that are done.
 
-        The letter of an order is deleted when all of it is done: after a kill the next owner of the shard
-        begins it anew, which does no harm.
+        What `add` and `requeue` change is written in one batch with the end of their letter, so that a kill
+        repeats neither. The others do no harm when the next owner of the shard begins them anew.
         """
         done: set[int] = set()
         until = time.perf_counter() + ORDERS_TIME
@@ -247,7 +247,7 @@ class SharedCrawl:
         for n, (frontier, outbox) in self.shards.open.items():
             frontier.commit()
             idle = self.shards.is_idle(n, now, self._patience)
-            self._process.is_idle(n, outbox.last, idle, json.dumps(frontier.totals()._asdict()))
+            self._process.is_idle(n, outbox.last, idle, _told(frontier))
 
     # -- seeds -----------------------------------------------------------------------------------------
 
@@ -283,6 +283,11 @@ class SharedCrawl:
                 "sent by the next process that is started there",
                 self._directory,
             )
+
+
+def _told(frontier: Frontier) -> str:
+    """What *frontier* holds, as the shard's row tells it."""
+    return json.dumps(frontier.totals()._asdict())
 
 
 def _refuse(settings: FrontierSettings, crawler: Crawler, directory: Path) -> None:

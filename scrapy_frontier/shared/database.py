@@ -332,11 +332,12 @@ class Database:
             return False
         return bool(done.rowcount)
 
-    def hand_over(self, n: int, process: UUID) -> None:
-        """Free a shard of *process*, whose batches have all been sent; its copy stays the one that may
-        write."""
+    def hand_over(self, n: int, process: UUID, totals: str) -> None:
+        """Free a shard of *process*, whose batches have all been sent, with its *totals*; its copy stays the
+        one that may write."""
         self._run(
-            "update frontier_shard set owner = null where crawl = %b and n = %b and owner = %b",
+            "update frontier_shard set owner = null, totals = %b where crawl = %b and n = %b and owner = %b",
+            totals,
             self.crawl,
             n,
             process,

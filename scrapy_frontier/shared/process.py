@@ -64,10 +64,10 @@ class Held:
     copy: UUID
     store: Store
     sent: int
+    totals: str
     outbox: Outbox | None = None  # once the crawl works on it
     idle: tuple[int, bool] = (0, False)  # as of a batch
     told_idle: bool = False
-    totals: str = "{}"
     is_finished: bool = False  # its last batch is in the outbox: to be handed over
     given: set[int] = field(default_factory=set)  # letters that the crawl has
     repeats: int = 0  # batches up to this one may name letters of before the database was set back
@@ -164,13 +164,13 @@ class Process(threading.Thread):
         """Say that all seeds are known, or posted, as of these *batches*, by shard."""
         self._seeds = batches
 
-    def finished(self, n: int) -> bool:
-        """Say that the crawl writes shard *n* no more: it is handed over when all is sent. False if it was
-        lost: then the crawl says `close_store`."""
+    def finished(self, n: int, totals: str) -> bool:
+        """Say that the crawl writes shard *n* no more: it is handed over when all is sent, with its *totals*.
+        False if it was lost: then the crawl says `close_store`."""
         held = self.held.get(n)
         if held is None:
             return False
-        held.is_finished = True
+        held.totals, held.is_finished = totals, True
         return True
 
     def close_store(self, store: Store) -> None:
@@ -318,11 +318,12 @@ class Process(threading.Thread):
             else:
                 with ExitStack() as undo:
                     undo.callback(store.close)  # or this process itself would keep it from being taken again
-                    sent = self._database.shard(shard.n).sent
-                    if Outbox(store).follows(sent):
+                    row = self._database.shard(shard.n)
+                    if Outbox(store).follows(row.sent):
                         if self._database.take(shard, self.id, shard.copy):
                             undo.pop_all()
-                            self._begin(shard.n, Held(shard.copy, store, sent), was_of_another=False)
+                            held = Held(shard.copy, store, row.sent, row.totals)
+                            self._begin(shard.n, held, was_of_another=False)
                         return
                 self._copies.remove(shard.n, shard.copy)
         copy = uuid4()
@@ -349,11 +350,11 @@ class Process(threading.Thread):
     def _gain(self, n: int, copy: UUID, was_of_another: bool) -> None:
         """Open a copy that is whole. A process of the same directory may have found it before: then it is
         lost, as the next look shows. One that is not what the database has is loaded once more."""
-        sent = self._database.shard(n).sent
+        row = self._database.shard(n)
         with suppress(FrontierLocked):
             store = self._copies.open(n, copy)
-            if Outbox(store).follows(sent):
-                self._begin(n, Held(copy, store, sent), was_of_another)
+            if Outbox(store).follows(row.sent):
+                self._begin(n, Held(copy, store, row.sent, row.totals), was_of_another)
             else:
                 store.close()
                 self._copies.remove(n, copy)
@@ -389,7 +390,7 @@ class Process(threading.Thread):
             if is_finished and (held.outbox is None or held.sent >= held.outbox.last):
                 del self.held[n]
                 held.store.close()
-                self._database.hand_over(n, self.id)
+                self._database.hand_over(n, self.id, held.totals)
 
     def _send_some(self) -> bool:
         """Send a statement; true if more waits."""

@@ -72,7 +72,7 @@ class Machine:
 
     def leave(self) -> None:
         for n in self.outboxes:
-            self.process.finished(n)
+            self.process.finished(n, "{}")
         assert self.process.leave()
 
 
@@ -131,7 +131,7 @@ def test_a_shard_that_is_lost_before_it_could_be_handed_over_is_closed(dsn: str,
         database.execute("update frontier_shard set copy = gen_random_uuid() where n = 0")
     outbox = machine.outboxes[0]
     machine.write(0, b"1")
-    if not process.finished(0):
+    if not process.finished(0, "{}"):
         process.close_store(outbox.store)
     until = time.monotonic() + 15
     while outbox.store.directory.exists():  # it is removed once it is closed
