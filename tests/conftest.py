@@ -1,4 +1,5 @@
-"""The checkout comes last on the path: for the demo project, never before an installed package."""
+"""The checkout comes last on the path: for the demo project, never before an installed package. Behind it are
+helpers of some tests that others use."""
 
 import os
 import shutil
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from nursery import nursery
+from postgres import OLDEST, Server
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+HERE = Path(__file__).resolve().parent
+sys.path += map(str, [HERE.parent, HERE / "crawl", HERE / "commands"])
 
 # What a shell starts in the background ignores Ctrl-C, and so does all it starts: tests that send it would
 # wait for ever.
@@ -52,3 +55,30 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("this machine lets nobody mount a tmpfs")
     yield disk
     subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server."""
+    server = Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session", params=["newest", "oldest"])
+def any_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Of the version that is bundled for tests, and of the oldest that is supported."""
+    if request.param == "newest":
+        yield request.getfixturevalue("server")
+        return
+    if not OLDEST.is_dir():
+        pytest.skip(f"PostgreSQL 15 is not installed in {OLDEST}")
+    server = Server(OLDEST)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def dsn(server: Server, request: pytest.FixtureRequest) -> str:
+    """A new database."""
+    return server.new_database(request.node.name)

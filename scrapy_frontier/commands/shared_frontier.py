@@ -131,7 +131,9 @@ class SharedFrontier(RemoteEdits):
                 refused.append(url)
         how = {"priority": priority, "pattern": pattern, "force": force}
         size = 1 if force or pattern else PAGES_AT_ONCE  # what one batch takes in
-        parts = [(n, every[at : at + size]) for n, every in wanted.items() for at in range(0, len(every), size)]
+        parts = [
+            (n, every[at : at + size]) for n, every in wanted.items() for at in range(0, len(every), size)
+        ]
         self._post("add", [(n, {"urls": some, **how}) for n, some in parts])
         return Added(sum(map(len, wanted.values())), 0, refused)
 
