@@ -20,7 +20,7 @@ from scrapy.spiders import CrawlSpider
 from ..core import reasons
 from ..core.frontier import Link
 from ..core.parse.urls import escaped_fragment, host_of
-from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
+from ..core.store.link_rows import INTERNAL, NOFOLLOW
 from . import scrapy_internals
 from .callback_requests import Offsite
 from .codec import Unreadable, copied
@@ -167,7 +167,7 @@ class PageFollowing:
 
     def _read(self) -> Iterator[None]:
         found, has_ajax = self._found, self._follow.settings.ajax
-        origin, canonical = found.origin, found.canonical
+        origin = found.origin
         is_open = self._is_open()
         for link in self._rule.reader.read(self._response, self._longest):
             yield
@@ -182,7 +182,7 @@ class PageFollowing:
             self._seen.add(text)
             # Most links lead within the site to known pages, and pass every other check.
             is_usual = is_open and found.count < MOST_LINKS
-            is_usual = is_usual and url.startswith(origin) and url != canonical
+            is_usual = is_usual and url.startswith(origin)
             if is_usual and self._recognize(text, self._lease, INTERNAL | kind):
                 self._known += 1
                 found.count += 1
@@ -202,8 +202,6 @@ class PageFollowing:
             return
         found = self._found
         flags = found.flags(url) | kind
-        if url == found.canonical:
-            flags |= CANONICAL
         weight = 1.0
         if self._score is not None:
             score = self._score(self._response, url, text_of(anchor))

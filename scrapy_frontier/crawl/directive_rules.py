@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request
@@ -15,7 +14,7 @@ from scrapy.http import JsonRequest
 from ..core import reasons
 from ..core.parse.directives import NO_CONSEQUENCES, consequences
 from ..core.parse.headers import has_rel
-from ..core.parse.urls import escaped_fragment, host_of
+from ..core.parse.urls import escaped_fragment
 from ..core.reasons import LONGEST_URL
 from ..core.store.link_rows import NOFOLLOW
 from . import scrapy_internals
@@ -25,12 +24,11 @@ from .codec import copied
 from .fingerprints import page_fingerprint
 from .left_out import left_out_of
 from .link_extractor import anchors_of, is_text, parse_beside
-from .meta_keys import DIRECTIVES, NOFOLLOW_META, NOT_INHERITED
+from .meta_keys import DIRECTIVES, NOFOLLOW_META
 from .meta_values import pattern_and_force_of
-from .private_network import is_from_private, note_led
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -50,7 +48,7 @@ class DirectiveRules(Component):
 
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
-        crawl, request = self.crawl, response.request
+        request = response.request
         active = self.active_requests.of(response)
         found = self._of_ended(response) if active is None else active.consequences
         if found.drops_items and request is not None:
@@ -62,14 +60,11 @@ class DirectiveRules(Component):
         has_rels = self._may_have_rels(response)
         if is_plain and not has_rels:
             return None
-        as_link = None
-        if crawl is not None and active is not None and crawl.may_be_called_again(active.callback):
-            as_link = partial(crawl.follow_ups.as_link, active)
-        return PageRules(self, response, found, as_link, has_rels)
+        return PageRules(self, response, found, has_rels)
 
     def _of_ended(self, response: Response) -> Consequences:
         directives = response.meta.get(DIRECTIVES) if response.request is not None else None
-        return consequences(directives, response.url, self.settings.obeyed)
+        return consequences(directives, self.settings.obeyed)
 
     def _may_have_rels(self, response: Response) -> bool:
         if not self._rels or not is_text(response):
@@ -112,13 +107,11 @@ def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
 
 @dataclass(eq=False, repr=False)
 class PageRules:
-    """The rules for one page. Its items are dropped with ``noindex``. *as_link* turns a request for its
-    canonical page into one as a link would be; None if the callback cannot be called again."""
+    """The rules for one page. Its items are dropped with ``noindex``."""
 
     _rules: DirectiveRules
     _response: Any
     _found: Consequences
-    _as_link: Callable[[Request], Request] | None
     _has_rels: bool  # links may have types that are not followed
     _nofollow_only: frozenset[bytes] = field(default=frozenset(), init=False)
 
@@ -128,10 +121,8 @@ class PageRules:
         self._is_read = self._is_nofollow or not self._has_rels
 
     async def filter(self, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yield the canonical page if it is to be fetched, then the *result* of a callback without dropped
-        items; links that are not followed end here. Gives way to other pages while this one is read."""
-        for more in self._more():
-            yield more
+        """Yield the *result* of a callback without dropped items; links that are not followed end here. Gives
+        way to other pages while this one is read."""
         async for output in result:
             if not self._is_read and isinstance(output, Request) and self._is_link(output):
                 await parse_beside(self._response)
@@ -206,19 +197,3 @@ class PageRules:
             found = active.gather_links(self._response.url)
             crawl.links.note(active, found, request, flags=NOFOLLOW if is_nofollow else 0)
         crawl.enqueuer.see(request, reason)
-
-    def _more(self) -> Iterator[Request]:
-        """Yield a request for the canonical page, made of the one that was yielded for this page: without
-        what middlewares added to that."""
-        request, url, as_link = self._response.request, self._found.alias_of, self._as_link
-        if url is None or as_link is None or request is None or request.method != "GET" or self._is_nofollow:
-            return
-        canonical = copied(request, url)
-        canonical.dont_filter = False
-        for key in NOT_INHERITED:
-            canonical.meta.pop(key, None)
-        canonical = as_link(canonical)
-        if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
-            note_led(canonical, from_public=True)
-        if self._inherited is None or not self._inherited.hand_on(canonical):
-            yield canonical

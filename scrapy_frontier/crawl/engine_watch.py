@@ -203,7 +203,7 @@ class Watch:
     def _release(self, active: ActiveRequest) -> None:
         crawl, frontier, lease = self._crawl, self._frontier, active.lease
         is_closing = active.error is not None and scrapy_internals.is_closing(self._crawler)
-        outcome, now = outcome_of(active, is_closing, crawl.enqueuer.find), self._clock()
+        outcome, now = outcome_of(active, is_closing), self._clock()
         self._ended_at = now
         links, found = crawl.links, active.links
         is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))

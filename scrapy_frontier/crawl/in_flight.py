@@ -38,8 +38,6 @@ from .meta_keys import (
 from .meta_values import is_forced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
     from ..core.frontier import PageId
@@ -103,7 +101,6 @@ class ActiveRequest:
     follow_up: Request | None = None
     outcome: Outcome | None = None
     notes: tuple[str, ...] = ()
-    led_to: Request | None = None
     links: PageLinks | None = None
     fetched: Fetched | None = None
     consequences: Consequences = NO_CONSEQUENCES
@@ -155,8 +152,7 @@ class ActiveRequest:
     def gather_links(self, url: str) -> PageLinks:
         """Returns the collector of the links of its page, found at *url*."""
         if self.links is None:
-            found = self.consequences
-            self.links = PageLinks(url, found.canonical, found.is_nofollow, self.lease)
+            self.links = PageLinks(url, self.consequences.is_nofollow, self.lease)
         return self.links
 
     def take_follow_rule(self) -> FollowRule | None:
@@ -182,8 +178,6 @@ class ActiveRequest:
         """Notes the *consequences* of the directives of the page, also for its record."""
         self.consequences = consequences
         self.notes += consequences.notes_of_items + consequences.notes_of_links
-        if consequences.alias_of is not None:
-            self.led_to = Request(consequences.alias_of)
 
 
 class ActiveRequests(dict[Request, ActiveRequest]):
@@ -272,19 +266,14 @@ def _content_type(value: bytes) -> str:
     return value.partition(b";")[0].strip().lower()[:255].decode("latin-1")
 
 
-def outcome_of(
-    active: ActiveRequest, is_closing: bool = False, find: Callable[[Request], PageId | None] | None = None
-) -> Outcome:
+def outcome_of(active: ActiveRequest, is_closing: bool = False) -> Outcome:
     """Returns what becomes of the page.
 
     A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
     middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
-    counts for nothing. *find* knows the pages of requests.
+    counts for nothing.
     """
-    outcome = active.outcome or _seen_of(active, is_closing)
-    if active.led_to is not None and outcome.target is None and find is not None:
-        return outcome._replace(target=find(active.led_to))
-    return outcome
+    return active.outcome or _seen_of(active, is_closing)
 
 
 def _seen_of(active: ActiveRequest, is_closing: bool) -> Outcome:
@@ -354,12 +343,10 @@ class PageLinks:
     def __init__(
         self,
         url: str,
-        canonical: str | None = None,
         is_nofollow: bool = False,
         lease: Lease | None = None,
     ) -> None:
         self.lease = lease
-        self.canonical = canonical
         self.is_nofollow = is_nofollow
         self.host = host_of(url)
         self.origin = origin_text(url) + "/"
@@ -524,16 +511,6 @@ class FollowUps:
             return follow_up
         target = as_yielded(follow_up, source)
         forget_redirects(target)
-        return target
-
-    def as_link(self, active: ActiveRequest, target: Request) -> Request:
-        """Returns *target*, the canonical page of the page of *active*, as a link from there would be. If
-        the request of the page is only in memory, only a download slot of ours is taken out."""
-        source = self._as_yielded(active)
-        if source is not None:
-            return as_yielded(target, source)
-        if active.has_automatic_slot:
-            target.meta.pop(SLOT, None)
         return target
 
     def _as_yielded(self, active: ActiveRequest) -> Request | None:

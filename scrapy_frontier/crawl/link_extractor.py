@@ -45,7 +45,7 @@ def head_of(response: HtmlResponse) -> Head:
     if head is None:
         start = response.body[:SCAN_LIMIT]
         encoding = _encoding_of(response, start)
-        head = _heads[response] = scan_head(start.decode(encoding, "replace"), encoding)
+        head = _heads[response] = scan_head(start.decode(encoding, "replace"))
     return head
 
 

@@ -22,7 +22,7 @@ from ..core.frontier import Event, Frontier, Link, Outcome
 from ..core.parse.headers import has_rel
 from ..core.parse.urls import host_of, without_fragment
 from ..core.store.keys import LARGEST
-from ..core.store.link_rows import CANONICAL, KINDS, NOFOLLOW
+from ..core.store.link_rows import KINDS, NOFOLLOW
 from . import meta_keys, scrapy_internals
 from .in_flight import ActiveRequest, ActiveRequests, PageLinks
 from .link_extractor import anchor_texts, anchors_of, is_text, let_go_of_tree
@@ -95,8 +95,6 @@ class Outlinks:
         found.count += 1
         flags |= found.flags(url)
         weight = 1.0
-        if url == found.canonical:
-            flags |= CANONICAL
         if meta:
             if meta.get(LINK_SCORE) is not None:  # of this link: a copy of the meta must not inherit it
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
@@ -115,15 +113,12 @@ class Outlinks:
         return False
 
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
-        """Note the anchors and areas of an HTML page, and its canonical link, about 10 us each; yields after
-        each.
+        """Note the anchors and areas of an HTML page, about 10 us each; yields after each.
 
         No URL of more than ``URLLENGTH_LIMIT`` characters counts.
         """
         assert is_text(response)
         rels = self.settings.nofollow_rels
-        if found.canonical is not None:
-            self._note_anchor(found, found.canonical, CANONICAL | (NOFOLLOW if found.is_nofollow else 0))
         for anchor in anchors_of(response, self._longest):
             yield
             if anchor is not None:

@@ -1,4 +1,4 @@
-"""Whether a redirect, a canonical URL or a sitemap leads from a public page into a private network.
+"""Whether a redirect or a sitemap leads from a public page into a private network.
 
 Behind a proxy nothing is looked up: the proxy resolves names, and no one here can see where they lead.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
 
-# Requests to which a response led, by a redirect, a refresh or its canonical URL: whether a public page of
+# Requests to which a response led, by a redirect or a refresh: whether a public page of
 # another host led there.
 _led: WeakKeyDictionary[Request, bool] = WeakKeyDictionary()
 

@@ -1,4 +1,4 @@
-"""Reads the directives of a page, meta robots, X-Robots-Tag and rel=canonical, once for all.
+"""Reads the directives of a page, meta robots and X-Robots-Tag, once for all.
 
 The spider middleware applies them to items and links; the record of the page shows them.
 """
@@ -13,13 +13,12 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
-from ..core.parse.directives import canonical, consequences, robots_directives
+from ..core.parse.directives import consequences, robots_directives
 from ..core.parse.html import Head
 from ..core.parse.urls import ajax_form
 from ..crawl.assembly import Component
 from ..crawl.codec import copied
 from ..crawl.directive_rules import is_error
-from ..crawl.fingerprints import is_same_page
 from ..crawl.host_trouble import lines_of
 from ..crawl.left_out import left_out_of
 from ..crawl.link_extractor import head_of
@@ -39,9 +38,9 @@ class DirectivesMiddleware(Component):
     """Puts the directives of a page into ``response.meta["frontier_directives"]``, if it has any.
 
     A dict of plain data: ``noindex`` and ``nofollow`` as bools, ``names`` of all directives without a value
-    as a sorted list, ``canonical`` as a URL, None for the page itself. With ``FRONTIER_NOINDEX = "skip"`` a
-    page with noindex does not reach its callback. Stands between Scrapy's middlewares for retries and for
-    meta refresh: it must see decompressed bodies, and no page that is retried.
+    as a sorted list. With ``FRONTIER_NOINDEX = "skip"`` a page with noindex does not reach its callback.
+    Stands between Scrapy's middlewares for retries and for meta refresh: it must see decompressed bodies, and
+    no page that is retried.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -66,28 +65,21 @@ class DirectivesMiddleware(Component):
         headers = response.headers
         has = partial(dict.__contains__, headers)  # without making bytes of a name first
         tags = lines_of(response, "X-Robots-Tag") if has(b"X-Robots-Tag") else []
-        links = lines_of(response, "Link") if has(b"Link") else []
         head = head_of(response) if isinstance(response, HtmlResponse) else _NO_HEAD
-        if not (tags or links or head.metas or head.canonicals):
+        if not (tags or head.metas):
             return None
         now = self.crawl.clock() if self.crawl is not None else time.time()
         robots = robots_directives(tags, head.metas, agent_of(request, self.crawler.settings), now)
-        named = None
-        if links or head.canonicals:
-            named = canonical(head, links, response.url, self.settings.ajax)
-        if named is not None and is_same_page(named, response.url):
-            named = None
-        if not robots.names and not robots.noindex and named is None:
+        if not robots.names and not robots.noindex:
             return None
         return {
             "noindex": robots.noindex,
             "nofollow": robots.nofollow,
             "names": sorted(robots.names),
-            "canonical": named,
         }
 
     def _obey(self, active: ActiveRequest, directives: Directives, response: Response) -> None:
-        found = consequences(directives, response.url, self.settings.obeyed)
+        found = consequences(directives, self.settings.obeyed)
         if directives["noindex"] and not is_error(self.crawler, response, active.request):
             self.crawler.stats.inc_value("frontier/noindex/pages")
             if found.skips:
@@ -97,8 +89,6 @@ class DirectivesMiddleware(Component):
                 raise IgnoreRequest(reasons.SKIPPED())
         if directives["nofollow"]:
             self.crawler.stats.inc_value("frontier/nofollow/pages")
-        if found.alias_of is not None:
-            self.crawler.stats.inc_value("frontier/canonical")
         active.obeys(found)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:

@@ -53,7 +53,6 @@ def test_the_table_counts_the_cases_that_are_tested() -> None:
         run(test_headers, "retry_after"),
         run(test_headers, "http_date"),
         methods + run(test_headers, "location"),
-        run(test_directives, "base_href"),
         run(test_sitemaps, "sitemap"),
         run(test_headers, "date"),
         run(test_sitemaps, "robots_line"),

@@ -17,34 +17,18 @@ from scrapy_frontier.core.parse.directives import (
     Consequences,
     Directives,
     Obeyed,
-    canonical,
     consequences,
     refusal,
     robots_directives,
     without_foreign_userinfo,
 )
 from scrapy_frontier.core.parse.headers import (
-    parse_link_header,
     rel_tokens,
     timestamp,
 )
 from scrapy_frontier.core.parse.html import MOST_TAGS, SCAN_LIMIT, Head, scan_head
 
 NOINDEX = "<meta name=robots content=noindex>"
-
-
-def page_of(case: dict[str, Any]) -> str:
-    page: str = case["html"]
-    return (
-        page.encode("latin-1").decode("utf-8", "replace") if case.get("html_is") == "latin1-bytes" else page
-    )
-
-
-@pytest.mark.parametrize("case", cases("redirects", "base_href"))
-def test_base_href_vectors(case: dict[str, Any]) -> None:
-    url = case["document_url"]
-    url = url["bytes"] if isinstance(url, dict) else url
-    assert scan_head(page_of(case)).base_url(url) == case["expected"]
 
 
 GOES_ON = (
@@ -75,14 +59,11 @@ def test_a_head_is_read_as_written() -> None:
         <META NAME=" Robots " CONTENT='noindex,&#32;nofollow'>
         <meta name=googlebot content=nosnippet><meta property="og:title" content="x">
         <base><base href="/base/"><base href="/other/">
-        <link rel="alternate Canonical" href="page?a=1&amp;b=2&copy=3&lt">
-        <link rel="canonical"><link rel=stylesheet href=x.css>
+        <meta name=next content="page?a=1&amp;b=2&copy=3&lt"><link rel=stylesheet href=x.css>
         <meta http-equiv=Refresh content="soon"><meta http-equiv=REFRESH content="5; url='/next'">
         </head><body><meta name=robots content=none>"""
     assert scan_head(page) == Head(
-        metas=(("robots", "noindex, nofollow"), ("googlebot", "nosnippet")),
-        base="/base/",
-        canonicals=("page?a=1&b=2&copy=3<",),
+        metas=(("robots", "noindex, nofollow"), ("googlebot", "nosnippet"), ("next", "page?a=1&b=2&copy=3<")),
         has_refresh=True,
     )
 
@@ -92,22 +73,6 @@ def test_a_tag_is_read_as_far_as_it_is_whole() -> None:
     assert scan_head(NOINDEX + '<meta name=robots content="nofollow"').metas[-1] == ("robots", "nofollow")
     assert scan_head(NOINDEX + '<meta name=robots content="nofoll').metas == (("robots", "noindex"),)
     assert scan_head(f'<meta name=robots content="{"1" * 250_000}">').metas == (("robots", ""),)
-
-
-def test_the_base_counts_only_when_it_is_a_web_address() -> None:
-    for href in ("data:,x", "javascript:0", "http://[", ""):
-        assert scan_head(f'<base href="{href}">').base_url("http://h/a") == "http://h/a"
-    assert scan_head("<base href='//cdn/x/'>").base_url("https://h/a") == "https://cdn/x/"
-
-
-@pytest.mark.parametrize(
-    ("encoding", "query"),
-    [("cp1252", "%E9"), ("shift_jis", "%93%FA"), ("utf-16", "%C3%A9"), ("hex", "%C3%A9")],
-)
-def test_a_query_is_sent_in_the_encoding_of_its_page(encoding: str, query: str) -> None:
-    letter = "\u65e5" if encoding == "shift_jis" else "\u00e9"
-    found = Head(encoding=encoding).absolute(f"/\u00e9?{letter}", "http://h/")
-    assert found == f"http://h/%C3%A9?{query}"
 
 
 TAGS = st.sampled_from(
@@ -125,8 +90,6 @@ def test_lxml_finds_the_same_in_a_well_formed_head(tags: list[str], body: str) -
     tree = html.document_fromstring(page + "</body></html>")
     head = scan_head(page + body)
     assert [content for _, content in head.metas] == tree.xpath("//meta[@name]/@content")
-    assert list(head.canonicals) == tree.xpath("//link[@rel='canonical']/@href")
-    assert head.base == next(iter(tree.xpath("//base/@href")), None)
 
 
 @given(st.text(st.sampled_from("<>/!-\"'= \nametnoscripl&;"), max_size=80))
@@ -220,8 +183,6 @@ def test_what_is_beyond_16384_characters_says_nothing() -> None:
     long = "x" * (MOST_SAID - 10)
     assert said("noindex", long, "nofollow") == {"noindex", long}
     assert said(metas=(("robots", "noindex"), ("robots", long), ("robots", "nofollow"))) == {"noindex", long}
-    named = ["</a>; rel=canonical", f"<{long}>", "</b>; rel=canonical"]
-    assert canonical(Head(), named, "http://h/") == "http://h/a"
 
 
 @pytest.mark.parametrize(
@@ -275,63 +236,25 @@ def test_more_lines_never_allow_more_and_their_order_says_nothing(some: list[str
     assert said(*some, *more) == said(*more, *some)
 
 
-# --- canonical and links ----------------------------------------------------------------------------------
-
-
-def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
-    page, url = scan_head('<base href="/dir/"><link rel=canonical href="page#top">'), "https://h/x"
-    assert canonical(page, [], url) == "https://h/dir/page"
-    assert canonical(page, ['<https://H/dir/page>; rel="canonical"'], url) == "https://h/dir/page"
-    assert canonical(page, ["<page>; rel=canonical"], url) is None  # from the URL, not from the base
-    assert canonical(Head(), ["<page>; rel=canonical"], url) == "https://h/page"
-    assert canonical(Head(), ["<page>; rel=canonical; anchor=/other"], url) is None
-    assert canonical(Head(canonicals=("mailto:x", "/y")), [], url) == "https://h/y"
-    ajax = Head(canonicals=("/y#!a", "/y?_escaped_fragment_=a#top"))
-    assert canonical(ajax, [], url) is None  # two pages
-    assert canonical(ajax, [], url, has_ajax=True) == "https://h/y?_escaped_fragment_=a"
-
-
-def test_a_link_header_may_hold_several_links() -> None:
-    assert rel_tokens(" NoFollow\tugc\nugc ") == {"nofollow", "ugc"}
-    assert [link.target for link in parse_link_header('<a>; rel="canonical, <b>')] == ["a"]
-    assert parse_link_header("rel=canonical") == []
-    line = (
-        '</a,b;c>; rel="canonical next" ; title="x, \\"y\\"; rel=no", '
-        '<b>;rel=prev;rel=next, <c>; rel=x; anchor="#y", junk'
-    )
-    assert [(link.target, set(link.rel), link.anchored) for link in parse_link_header(line)] == [
-        ("/a,b;c", {"canonical", "next"}, False),
-        ("b", {"prev"}, False),
-        ("c", {"x"}, True),
-    ]
-
-
 # --- what follows -----------------------------------------------------------------------------------------
 
 
-def told(noindex: bool = False, nofollow: bool = False, canonical: str | None = None) -> Directives:
-    return {"noindex": noindex, "nofollow": nofollow, "names": [], "canonical": canonical}
+def told(noindex: bool = False, nofollow: bool = False) -> Directives:
+    return {"noindex": noindex, "nofollow": nofollow, "names": []}
 
 
 @pytest.mark.parametrize(
     ("mode", "notes"), [("skip", (reasons.SKIPPED(),)), ("drop-items", (reasons.NOINDEX(),)), ("ignore", ())]
 )
 def test_what_a_page_says_has_consequences_where_it_is_obeyed(mode: str, notes: tuple[str, ...]) -> None:
-    page, named = "http://a.example/2?session=1", "http://www.a.example/2"
-    found = consequences(told(True, True, named), page, Obeyed(mode, True, True))
-    assert found == Consequences(mode == "skip", mode == "drop-items", True, named, named)
+    assert rel_tokens(" NoFollow\tugc\nugc ") == {"nofollow", "ugc"}
+    found = consequences(told(True, True), Obeyed(mode, True))
+    assert found == Consequences(mode == "skip", mode == "drop-items", True)
     assert found.notes_of_items == notes
-    assert found.notes_of_links == (reasons.NOFOLLOW(), f"alias of {named}")
-    not_obeyed = consequences(told(False, True, named), page, Obeyed(mode, False, False))
-    assert not_obeyed == Consequences(canonical=named)
-
-
-def test_no_other_site_is_the_better_self_of_a_page() -> None:
-    everything = Obeyed("skip", True, True)
-    found = consequences(told(canonical="http://b.example/"), "http://a.example/", everything)
-    assert (found.alias_of, found.canonical) == (None, "http://b.example/")
-    assert consequences(told(), "http://a.example/", everything) == NO_CONSEQUENCES
-    assert consequences(None, "http://a.example/", everything) == NO_CONSEQUENCES
+    assert found.notes_of_links == (reasons.NOFOLLOW(),)
+    assert consequences(told(False, True), Obeyed(mode, False)) == NO_CONSEQUENCES
+    assert consequences(told(), Obeyed(mode, True)) == NO_CONSEQUENCES
+    assert consequences(None, Obeyed(mode, True)) == NO_CONSEQUENCES
 
 
 # --- redirects --------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from scrapy_frontier.core.ranking.graph import find_row, ranking_weights, read_g
 from scrapy_frontier.core.store import link_rows
 from scrapy_frontier.core.store.keys import link_key
 from scrapy_frontier.core.store.link_rows import (
-    CANONICAL,
     INTERNAL,
     KINDS,
     NOFOLLOW,
@@ -26,7 +25,7 @@ from scrapy_frontier.core.store.link_rows import (
     encode_row,
 )
 
-FLAGS = st.builds(int.__or__, st.integers(0, 15), st.sampled_from((0, *KINDS.values())))
+FLAGS = st.builds(int.__or__, st.integers(0, 7), st.sampled_from((0, *KINDS.values())))
 
 edges = st.lists(
     st.builds(
@@ -220,9 +219,7 @@ def test_few_loose_rows_wait_until_they_are_a_quarter_of_their_segment():
 
 def test_nofollow_carries_no_weight_and_a_link_score_is_one():
     rows = Rows()
-    rows.write_links(
-        {0: [Edge(1, NOFOLLOW), Edge(2, INTERNAL, 0.5), Edge(3), Edge(4, REDIRECT), Edge(5, CANONICAL)]}
-    )
+    rows.write_links({0: [Edge(1, NOFOLLOW), Edge(2, INTERNAL, 0.5), Edge(3), Edge(4, REDIRECT)]})
     graph = rows.read()
     weights = dict(zip(graph.indices.tolist(), ranking_weights(graph).tolist(), strict=True))
-    assert weights == {1: 0.0, 2: 0.5, 3: 1.0, 4: 1.0, 5: 1.0}
+    assert weights == {1: 0.0, 2: 0.5, 3: 1.0, 4: 1.0}

@@ -184,7 +184,7 @@ def test_starts_are_counted_by_the_clock() -> None:
 
 TAG = Validators(b'"1"', b"Mon")
 SAME = b"0000\x02"  # a digest
-NOINDEX, ALIAS = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/b")
+NOINDEX, NOFOLLOW = reasons.NOINDEX(), reasons.NOFOLLOW()
 
 
 def test_after_ten_304s_a_page_is_asked_for_in_full() -> None:
@@ -198,12 +198,12 @@ def test_after_ten_304s_a_page_is_asked_for_in_full() -> None:
 def lease(comes_back: bool = True) -> Lease:
     state = State.DONE if comes_back else State.QUEUED
     visits = Visits(1, 1, visits=1, digest=SAME, validators=TAG)
-    page = Page("http://a.example/", state, status=200, target=5, reason=ALIAS, visits=visits)
+    page = Page("http://a.example/", state, status=200, target=5, reason=NOFOLLOW, visits=visits)
     return Lease("a.example", page, 0.0, 7, 0.0, {}, None, comes_back=comes_back, node=7)
 
 
 def test_a_304_confirms_the_page_if_it_was_asked_conditionally() -> None:
-    same = Outcome(Event.FETCHED, 304, ALIAS, 5, result=Result.UNCHANGED, fetched=Fetched(*TAG))
+    same = Outcome(Event.FETCHED, 304, NOFOLLOW, 5, result=Result.UNCHANGED, fetched=Fetched(*TAG))
     assert judge_304(lease(), True, TAG) == same
     assert judge_304(lease(), False, TAG) == Outcome(Event.FAILED, 304, "HTTP 304")
 
@@ -213,10 +213,10 @@ def test_content_is_as_it_was_or_another_or_nobody_can_tell(digest: bytes, has_c
     assert lease().has_changed(digest) is has_changed
     assert lease(comes_back=False).has_changed(digest) is None, "it has not ended yet"
     fetched = Fetched(etag=b"new", digest=digest)
-    same = Outcome(Event.FETCHED, 203, ALIAS, 5, result=Result.UNCHANGED, fetched=fetched)
-    for notes in ((ALIAS,), None):  # None: a sitemap, whose record has other notes
+    same = Outcome(Event.FETCHED, 203, NOFOLLOW, 5, result=Result.UNCHANGED, fetched=fetched)
+    for notes in ((NOFOLLOW,), None):  # None: a sitemap, whose record has other notes
         assert judge_same(lease(), 203, fetched, notes) == (same if has_changed is False else None)
-    for notes in ((), (NOINDEX, ALIAS), (reasons.ALIAS(url="http://a.example/c"),)):
+    for notes in ((), (NOINDEX, NOFOLLOW), (NOINDEX,)):
         assert judge_same(lease(), 203, fetched, notes) is None, "its directives say something new"
 
 
@@ -244,7 +244,7 @@ def test_what_is_kept_of_a_visit() -> None:
         (Event.FETCHED, 302, {"was": 200}, Result.ERROR),
         (Event.FETCHED, 302, {"was": 302}, Result.READ),
         (Event.FETCHED, 200, {"notes": NOINDEX}, Result.NOINDEX),
-        (Event.FETCHED, 200, {"notes": f"{NOINDEX}; {ALIAS}"}, Result.NOINDEX),
+        (Event.FETCHED, 200, {"notes": f"{NOINDEX}; {NOFOLLOW}"}, Result.NOINDEX),
         (Event.GONE, 404, {}, Result.MISSING),
         (Event.GONE, 410, {}, Result.GONE),
         (Event.REDIRECTED, 301, {}, Result.MOVED),

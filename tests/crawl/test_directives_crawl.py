@@ -213,32 +213,6 @@ def test_nofollow_is_about_links_alone(web: Web, run: Callable[..., Crawl]) -> N
     assert sorted(web.paths()) == ["/", "/", "/form?q=1", "/insist", "/post"]
 
 
-# -- canonical -------------------------------------------------------------------------------------------
-
-
-def test_an_alias_has_its_canonical_page_fetched_once_and_says_so(
-    web: Web, run: Callable[..., Crawl], pages: Any
-) -> None:
-    canonical = '<link rel="canonical" href="/x">'
-    web.on("/x?from=1", body=page(canonical))
-    web.on("/x?from=2", headers={"Link": '</x>; rel="canonical"'})
-    web.on("/x", body=page(canonical))
-    crawl = run(LinkSpider, start_urls=[web.url("/x?from=1"), web.url("/x?from=2")])
-    assert sorted(web.paths()) == ["/x", "/x?from=1", "/x?from=2"]
-    assert arrived(crawl) == {"/x", "/x?from=1", "/x?from=2"}
-    assert crawl.stats["frontier/canonical"] == 2
-    kept = pages()
-    assert kept[web.url("/x?from=1")].reason == f"alias of {web.url('/x')}"
-    assert kept[web.url("/x?from=1")].target is not None
-    assert kept[web.url("/x")].reason == ""
-
-
-def test_canonical_of_another_host_is_not_believed(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/", body=page(f'<link rel="canonical" href="{web.url("/", host=1)}">'))
-    run(LinkSpider, start_urls=[web.url("/")])
-    assert web.paths(1) == []
-
-
 # -- AJAX crawling -----------------------------------------------------------------------------------------
 
 

@@ -69,7 +69,7 @@ class Simple(FrontierSpider):
 
 def site(web: Web) -> str:
     """Pages that link each other in all the ways there are; the seed of it."""
-    body = """<html><head><base href="/dir/x"><link rel=canonical href="/dir/canonical"></head><body>
+    body = """<html><head><base href="/dir/x"></head><body>
       <a href="a">one</a> <a href="./a#f">again</a> <a href="../up?b=2&amp;a=1">two <b>bold</b></a>
       <a href="/up?a=1&amp;b=2">the same</a> <a href="picture.png">not a page</a> <a href="mailto:x@y">no</a>
       <a href=" b c ">space</a> <a href="ä?q=ä">umlaut</a> <a href="javascript:void(0)">script</a>

@@ -50,7 +50,7 @@ TOLD = {
 KEPT_OR_LEFT_OUT_BY_SCRAPY_TOO = {
     "how a visit ended, and its callback or errback heard of it": (
         *(reasons.STATUS, reasons.NO_RESPONSE, reasons.CALLBACK, reasons.CANCELLED, reasons.LED),
-        *(reasons.LED_TO_DROPPED, reasons.ALIAS),
+        reasons.LED_TO_DROPPED,
     ),
     "it is tried again": (
         *(reasons.RETRIED, reasons.HANDED_BACK, reasons.TO_ITSELF, reasons.EXPIRED, reasons.ADDRESS),
@@ -237,12 +237,10 @@ class ItemSpider(Spider):
 def test_the_profile_stock_has_the_items_of_scrapy_alone(
     web: Web, items: Callable[..., list[list[Any]]]
 ) -> None:
-    canonical = '<link rel="canonical" href="/canonical">'
-    web.on("/", body=robots("none", "/noindex", "/rel", "/a/b/a/b/a/b", "/alias"))
+    web.on("/", body=robots("none", "/noindex", "/rel", "/a/b/a/b/a/b"))
     web.on("/noindex", headers={"X-Robots-Tag": "noindex, nofollow"}, body=links("/behind"))
     web.on("/rel", body='<a href="/ugc" rel="nofollow ugc">.</a>')
-    web.on("/alias", body=canonical)
     ways = [{**STOCK, "FRONTIER_DIR": None}, {**LIKE_STOCK, "FRONTIER_DIR": None}]
     stock, like_stock = items(ItemSpider, ways, start_urls=[web.url("/")])
     assert stock == like_stock
-    assert len(stock) == 7
+    assert len(stock) == 6

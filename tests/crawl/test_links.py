@@ -17,7 +17,7 @@ from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, KIND, NOFOLLOW, REDIRECT
+from scrapy_frontier.core.store.link_rows import INTERNAL, KIND, NOFOLLOW, REDIRECT
 from scrapy_frontier.core.store.records import decode_page
 
 if TYPE_CHECKING:
@@ -161,8 +161,7 @@ def test_all_anchors_are_links_if_that_is_wanted(
 ) -> None:
     other = web.url("/other", 1)
     body = f"""
-    <html><head><base href="{web.url("/base/")}"><link rel="canonical" href="/true">
-    <link rel="stylesheet" href="/style.css"></head><body>
+    <html><head><base href="{web.url("/base/")}"><link rel="stylesheet" href="/style.css"></head><body>
     <a href="one">.</a> <a href="one#part">.</a> <a href=" /two ">.</a> <a href="{other}" rel="ugc">.</a>
     <a href="mailto:a@b.example">.</a> <a href="http://[bad">.</a> <a name="x">.</a>
     <map><area href="/area"></map> <a href="/mixed" rel="nofollow">.</a> <a href="/mixed">.</a></body></html>
@@ -170,9 +169,8 @@ def test_all_anchors_are_links_if_that_is_wanted(
     start = web.on("/", body=body)
     crawl = run(StillSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[start])
     assert crawl.reason == "finished"
-    assert web.paths() == ["/", "/true"]
+    assert web.paths() == ["/"]
     assert set(links()[start]) == {
-        Linked(web.url("/true"), INTERNAL | CANONICAL),
         Linked(web.url("/base/one"), INTERNAL),
         Linked(web.url("/two"), INTERNAL),
         Linked(other),

@@ -112,15 +112,6 @@ def test_a_refresh_asks_nothing_of_a_private_host(web: Web, run: Run) -> None:
     assert (len(web.paths(0)), web.paths(1)) == (2, [])
 
 
-def test_a_canonical_page_asks_nothing_of_a_private_host(web: Web, run: Run) -> None:
-    """That of a host and of the same with ``www.`` in front are one site, and may be two addresses."""
-    twin = named(web, "www.outside.example", "/twin")
-    web.on("/", headers={"Link": f'<{twin}>; rel="canonical"'})
-    run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/")])
-    assert web.paths(0) == [ROBOTS, "/"]
-    assert web.paths(1) == []
-
-
 @pytest.mark.parametrize("literal", [False, True], ids=["name", "address"])
 def test_a_robots_txt_that_leads_into_a_private_network_is_one_nobody_can_read(
     web: Web, run: Run, pages: Pages, literal: bool

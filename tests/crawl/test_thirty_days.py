@@ -203,7 +203,6 @@ def test_every_way_a_visit_can_end(
         "/elsewhere": plain.from_day(4.5, status=302, **to_target),
         "/raises": Document(once(4.5)),
         "/noindex": Document(every(3.0), head=lambda day: "<meta name=robots content=noindex>" * (day >= 6)),
-        "/alias": Document(once(4.5), head=lambda day: "<link rel=canonical href=/target>" * (day >= 4.5)),
         "/links": Document(once(4.5), links=lambda version: [("/new" if version else "/error"), "/target"]),
         "/target": plain,
         "/new": plain,
@@ -264,7 +263,6 @@ def test_every_way_a_visit_can_end(
     )
     assert not any(seen.asked for seen in web.of("/raises") if seen.day > 5.1), "its validators were dropped"
     assert (state("/noindex"), gone("/noindex")) == (("DONE", 200), ["noindex"])
-    assert (state("/alias"), days("/alias")[:2], gone("/alias")) == (("DONE", 200), [5.0, 6.0], [])
     assert (state("/private/page"), gone("/private/page")) == (("EXCLUDED", 0), ["robots"])
     assert days("/private/page") in ([], [5.0]), "until robots.txt was read again"
     (change,) = (line for line in heard["/links"] if line["what"] == "changed")

@@ -23,7 +23,7 @@ from ..parse.urls import host_of, origin_of
 from ..ranking import graph
 from ..store import keys, records
 from ..store.keys import State
-from ..store.link_rows import CANONICAL, INTERNAL, KIND, KINDS, NOFOLLOW, REDIRECT, Edge
+from ..store.link_rows import INTERNAL, KIND, KINDS, NOFOLLOW, REDIRECT, Edge
 from ..store.queue_keys import find_place
 from ..transitions import TABLE, Event
 from . import page_visits
@@ -377,7 +377,7 @@ def describe(page_id: PageId, page: records.Page) -> dict[str, object]:
 
 # -- links -------------------------------------------------------------------------------------------------
 
-_FLAG_NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
+_FLAG_NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect"}
 
 
 @contextmanager
@@ -391,7 +391,7 @@ def _decoding() -> Iterator[None]:
 
 def flag_names(flags: int) -> list[str]:
     """Returns the flags of a link in words: its kind, if it is known (``a``, ``css``, ``img`` ...), then
-    ``nofollow``, ``internal``, ``redirect``, ``canonical``."""
+    ``nofollow``, ``internal``, ``redirect``."""
     kind = [name for name, bits in KINDS.items() if flags & KIND == bits]
     return kind + [name for flag, name in _FLAG_NAMES.items() if flags & flag]
 

@@ -1,5 +1,5 @@
-"""Parses the directives of a page (robots rules of headers and metas, canonical URL), derives what to do with
-it, and decides which redirects are followed.
+"""Parses the directives of a page (robots rules of headers and metas), derives what to do with it, and
+decides which redirects are followed.
 
 Header lines are parsed one by one, never joined. Nothing here raises for what a site wrote; what cannot be
 parsed is ignored. ``now`` is POSIX seconds.
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .. import reasons
-from .headers import parse_link_header, timestamp
+from .headers import timestamp
 from .robots_txt import product_token
 from .urls import (
     SCHEMES,
-    absolute,
-    escaped_fragment,
     host_of,
     is_private_url,
     origin_of,
@@ -30,7 +28,6 @@ from .urls import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from .html import Head
 
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
 _WORDS = frozenset(
@@ -142,35 +139,13 @@ def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
     )
 
 
-def canonical(head: Head, link_headers: Iterable[str], url: str, has_ajax: bool = False) -> str | None:
-    """Return the canonical URL (RFC 6596) of the page at *url* without its fragment; None if there is none,
-    or several disagree. It may be the page itself.
-
-    Link elements are relative to the base of the page, Link headers to *url* (RFC 8288 3.2). With *has_ajax*
-    a ``#!`` state is moved to the query.
-    """
-    links = (link for line in _first(link_headers) for link in parse_link_header(line))
-    named = chain(
-        (head.absolute(href, url) for href in head.canonicals),
-        (absolute(link.target, url) for link in links if "canonical" in link.rel and not link.anchored),
-    )
-    targets = set()
-    for target in named:
-        if target is not None:
-            targets.add((escaped_fragment(target) if has_ajax else None) or without_fragment(target))
-        if len(targets) > 1:
-            return None
-    return targets.pop() if targets else None
-
-
 class Directives(TypedDict):
     """The directives of a page as plain data for the meta of its request: ``names`` of all directives without
-    a value, sorted; ``canonical`` is None for the page itself."""
+    a value, sorted."""
 
     noindex: bool
     nofollow: bool
     names: list[str]
-    canonical: str | None
 
 
 class Obeyed(NamedTuple):
@@ -178,22 +153,18 @@ class Obeyed(NamedTuple):
 
     noindex: str
     nofollow: bool
-    canonical: bool
 
 
 class Consequences(NamedTuple):
     """What to do with a page for its directives, as far as they are obeyed.
 
     ``skips``: no callback is called; ``drops_items``: the callback's items are dropped; ``is_nofollow``: its
-    links are not followed. ``alias_of`` is its canonical URL if that is believed, ``canonical`` in any case;
-    None for the page itself.
+    links are not followed.
     """
 
     skips: bool = False
     drops_items: bool = False
     is_nofollow: bool = False
-    alias_of: str | None = None
-    canonical: str | None = None
 
     @property
     def notes_of_items(self) -> tuple[str, ...]:
@@ -205,26 +176,21 @@ class Consequences(NamedTuple):
     @property
     def notes_of_links(self) -> tuple[str, ...]:
         """Notes for the record of the page about its links."""
-        notes = (reasons.NOFOLLOW(),) if self.is_nofollow else ()
-        alias = self.alias_of
-        return notes if alias is None else (*notes, reasons.ALIAS(url=alias[: reasons.LONGEST_URL]))
+        return (reasons.NOFOLLOW(),) if self.is_nofollow else ()
 
 
 NO_CONSEQUENCES = Consequences()
 
 
-def consequences(directives: Directives | None, url: str, obeyed: Obeyed) -> Consequences:
-    """Return what to do with the page at *url* for its *directives*, None if it has none."""
+def consequences(directives: Directives | None, obeyed: Obeyed) -> Consequences:
+    """Return what to do with a page for its *directives*, None if it has none."""
     if directives is None:
         return NO_CONSEQUENCES
-    noindex, named = directives["noindex"], directives["canonical"]
-    is_alias = named is not None and obeyed.canonical and is_same_site(named, url)
+    noindex = directives["noindex"]
     return Consequences(
         skips=noindex and obeyed.noindex == "skip",
         drops_items=noindex and obeyed.noindex == "drop-items",
         is_nofollow=obeyed.nofollow and directives["nofollow"],
-        alias_of=named if is_alias else None,
-        canonical=named,
     )
 
 
@@ -273,11 +239,6 @@ def without_foreign_userinfo(target: str, source: str) -> str:
         return target
     parts = urlsplit(target)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def is_same_site(one: str, other: str) -> bool:
-    """Whether two URLs have the same host, apart from a leading ``www.``; scheme and port do not count."""
-    return host_of(one).removeprefix("www.") == host_of(other).removeprefix("www.")
 
 
 def grows(chain: Sequence[str]) -> bool:

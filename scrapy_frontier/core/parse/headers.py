@@ -1,4 +1,4 @@
-"""Parses headers: Location, Refresh (also of a meta element), Link, Retry-After, validators; and dates.
+"""Parses headers: Location, Refresh (also of a meta element), Retry-After, validators; and dates.
 
 A value in, a result out; None or empty if it cannot be read. Nothing here raises for what a site wrote.
 ``now`` and all results are POSIX seconds.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 from email.utils import parsedate_tz
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .urls import absolute
 
@@ -125,46 +125,13 @@ def retry_after(value: str, now: float) -> float | None:
 
 
 def rel_tokens(rel: str | None) -> frozenset[str]:
-    """Return the link types of a rel attribute in lower case, ``nofollow`` and ``canonical`` say."""
+    """Return the link types of a rel attribute in lower case, ``nofollow`` say."""
     return frozenset((rel or "").lower().split())
 
 
 def has_rel(rel: str | None, types: frozenset[str]) -> bool:
     """Whether a rel attribute has one of these link *types*."""
     return bool(rel) and not types.isdisjoint(rel_tokens(rel))
-
-
-class LinkValue(NamedTuple):
-    """One link of a Link header. *anchored*: it is about another resource than the one fetched."""
-
-    target: str
-    rel: frozenset[str]
-    anchored: bool
-
-
-_LINK_TARGET = re.compile(r"[ \t,]*<([^>]*)>")
-_LINK_PARAMETER = re.compile(
-    r"""[ \t]*;[ \t]*([^ \t=;,"]*)(?:[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"?|([^ \t;,"]*)))?"""
-)
-
-
-def parse_link_header(line: str) -> list[LinkValue]:
-    """Parse one Link header line (RFC 8288): ``<target>; rel="canonical next"; ..., <target>; ...``.
-
-    The first rel of a link counts (3.3). Stops at the first syntax error; the links before it count.
-    """
-    links: list[LinkValue] = []
-    place = 0
-    while (match := _LINK_TARGET.match(line, place)) is not None:
-        place = match.end()
-        parameters: dict[str, str] = {}
-        while (parameter := _LINK_PARAMETER.match(line, place)) is not None:
-            place = parameter.end()
-            name, quoted, plain = parameter.groups()
-            value = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain
-            parameters.setdefault(name.lower(), value or "")
-        links.append(LinkValue(match[1].strip(), rel_tokens(parameters.get("rel")), "anchor" in parameters))
-    return links
 
 
 TOO_BUSY = (429, 503)

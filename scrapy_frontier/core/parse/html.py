@@ -11,10 +11,7 @@ from html import unescape
 from html.entities import html5
 from typing import TYPE_CHECKING
 
-from w3lib.url import safe_url_string
-
-from .headers import BLANK, rel_tokens
-from .urls import absolute
+from .headers import BLANK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,29 +25,7 @@ class Head:
     """What the head of an HTML page contains for crawlers, as written."""
 
     metas: tuple[tuple[str, str], ...] = ()  # (name in lower case, content) of every named meta element
-    base: str | None = None  # href of the first base element that has one
-    canonicals: tuple[str, ...] = ()  # href of every link element with rel=canonical
     has_refresh: bool = False  # a meta refresh, whatever it says
-    encoding: str = "utf-8"  # of the page, a codec of Python; queries of its links are sent in it
-
-    def base_url(self, url: str) -> str:
-        """Return the base of relative links in the page at *url*; a base that is no http(s) URL is
-        ignored."""
-        return url if self.base is None else absolute(self._escaped(self.base), url) or url
-
-    def absolute(self, reference: str, url: str) -> str | None:
-        """Return the URL of *reference* in the page at *url*; None if it is no http(s) URL."""
-        return absolute(self._escaped(reference), self.base_url(url))
-
-    def _escaped(self, reference: str) -> str:
-        """Escape the query in the encoding of the page, as browsers do; UTF-16 and UTF-32 are sent as
-        UTF-8."""
-        if reference.isascii() or self.encoding.startswith("utf"):
-            return reference
-        try:
-            return safe_url_string(reference, self.encoding)
-        except (ValueError, LookupError):  # the encoding lacks a character
-            return reference
 
 
 _TAG_NAME = re.compile(rf"[A-Za-z][^{BLANK}/>]*")
@@ -68,8 +43,8 @@ _HEAD_ELEMENTS = frozenset(
 _BODY_BEGINS_AFTER = frozenset(("body", "html", "br"))  # end tags; others are ignored
 
 
-def scan_head(page: str, encoding: str = "utf-8") -> Head:
-    """Read the meta, base and link elements of the HTML *page*, decoded from *encoding*, up to the body.
+def scan_head(page: str) -> Head:
+    """Read the meta elements of the HTML *page* up to the body.
 
     HTML Standard 13.2, as far as it concerns a head, without scripts in comments in scripts and templates in
     templates. Tags in comments, scripts, styles, titles and templates
@@ -78,24 +53,19 @@ def scan_head(page: str, encoding: str = "utf-8") -> Head:
     backtracking.
     """
     metas: list[tuple[str, str]] = []
-    canonicals: list[str] = []
-    base: str | None = None
     has_refresh = False
-    for name, attributes in _head_tags(page[:SCAN_LIMIT]):
+    for attributes in _head_metas(page[:SCAN_LIMIT]):
         content = attributes.get("content")
-        if name == "meta" and content is not None:
-            if "name" in attributes:
-                metas.append((attributes["name"].strip().lower(), content))
-            has_refresh |= attributes.get("http-equiv", "").lower() == "refresh"
-        elif name == "base" and base is None:
-            base = attributes.get("href")
-        elif name == "link" and attributes.get("href") and "canonical" in rel_tokens(attributes.get("rel")):
-            canonicals.append(attributes["href"])
-    return Head(tuple(metas), base, tuple(canonicals), has_refresh, encoding)
+        if content is None:
+            continue
+        if "name" in attributes:
+            metas.append((attributes["name"].strip().lower(), content))
+        has_refresh |= attributes.get("http-equiv", "").lower() == "refresh"
+    return Head(tuple(metas), has_refresh)
 
 
-def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (name, attributes) of the meta, base and link start tags of the head that may matter."""
+def _head_metas(text: str) -> Iterator[dict[str, str]]:
+    """Yield the attributes of the meta start tags of the head that may matter."""
     place = 1 if text.startswith("\ufeff") else 0
     for _ in range(MOST_TAGS):
         start = text.find("<", place)
@@ -114,17 +84,13 @@ def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
         inside, place = _tag(text, match.end())
         if closes:
             continue
-        if name in _MAY_MATTER and _MAY_MATTER[name](inside):
-            yield name, _attributes(inside)
+        if name == "meta" and _may_matter(inside):
+            yield _attributes(inside)
         elif name in _HIDING:
             place = _after_text(text, name, place)
 
 
-_MAY_MATTER: dict[str, Callable[[str], object]] = {  # cheap tests that most tags fail
-    "meta": re.compile("(?i)name|refresh|&").search,
-    "link": re.compile("(?i)canonical|&").search,
-    "base": bool,
-}
+_may_matter = re.compile("(?i)name|refresh|&").search  # a cheap test that most tags fail
 
 
 def _tag(text: str, place: int) -> tuple[str, int]:

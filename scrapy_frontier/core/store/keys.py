@@ -92,7 +92,7 @@ def score_of(coded: int) -> float:
 
 PageId = int  # opaque to callers of the frontier
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 FORMAT = b"mformat"
 SCHEME = b"mscheme"

@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NOFOLLOW, INTERNAL, REDIRECT, CANONICAL = 1, 2, 4, 8
+NOFOLLOW, INTERNAL, REDIRECT = 1, 2, 4
 # The tag of a link, 0 if it is not known: a request that a callback made, or a row of an older crawl.
 KINDS = {
     name: number << 5
     for number, name in enumerate(("a", "css", "img", "video", "audio", "object", "script"), 1)
 }
 KIND = 7 << 5  # the bits of a kind
-FLAGS = NOFOLLOW | INTERNAL | REDIRECT | CANONICAL | KIND
+FLAGS = NOFOLLOW | INTERNAL | REDIRECT | KIND
 _LAST_TARGET = (1 << 63) - 1
 WEIGHTED = 16  # of a section, not of a link: weight codes follow the targets
 
 
 class Edge(NamedTuple):
-    """A link to the page *target*: a sum of `NOFOLLOW`, `INTERNAL` (same host), `REDIRECT`, `CANONICAL` and
-    one of `KINDS`.
+    """A link to the page *target*: a sum of `NOFOLLOW`, `INTERNAL` (same host), `REDIRECT` and one of
+    `KINDS`.
 
     *weight* is the link score. It is stored with a relative error of at most 4.5 % between 2**-7.875 and
     2**7.875, clamped outside; 1 and 0 exactly.
