@@ -183,7 +183,7 @@ def main():
     arguments.add_argument(
         "--curve", action="store_true", help="all shares of pages, for each number of starts"
     )
-    arguments.add_argument("--orders", default="fifo,cash,pagerank,mixed,lifo,random,oracle")
+    arguments.add_argument("--orders", default="fifo,cash,pagerank,mixed,random,oracle")
     arguments.add_argument("names", nargs="*")
     options = arguments.parse_args()
     orders = options.orders.split(",")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .core.ranking.other_scorers import Cash as Cash
     from .core.ranking.other_scorers import Fifo as Fifo
     from .core.ranking.other_scorers import Hits as Hits
-    from .core.ranking.other_scorers import Lifo as Lifo
-    from .core.ranking.other_scorers import LinkScore as LinkScore
     from .core.ranking.other_scorers import PageRank as PageRank
     from .core.ranking.scorer import Scorer as Scorer
     from .crawl.scheduler import FrontierScheduler as FrontierScheduler
@@ -63,7 +61,7 @@ _MODULES = {
         "downloadermiddlewares.address": "AddressMiddleware",
         "extensions.ranking": "RankingExtension",
         "core.ranking.scorer": "Scorer",
-        "core.ranking.other_scorers": "PageRank Hits Cash LinkScore Fifo Lifo",
+        "core.ranking.other_scorers": "PageRank Hits Cash Fifo",
         "core.ranking.default_scorer": "Mixed",
         "core.errors": "FrontierError FrontierLocked FrontierVersion FrontierUnreadable FrontierDamaged "
         "FrontierUnwritable",

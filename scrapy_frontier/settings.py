@@ -43,9 +43,7 @@ SCORERS = {
     "pagerank": "scrapy_frontier.PageRank",
     "hits": "scrapy_frontier.Hits",
     "cash": "scrapy_frontier.Cash",
-    "link": "scrapy_frontier.LinkScore",
     "fifo": "scrapy_frontier.Fifo",
-    "lifo": "scrapy_frontier.Lifo",
 }
 POLITENESS_KEYS = HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
 POLICIES = ("never", "interval", "adaptive")

@@ -267,7 +267,7 @@ def test_content_scores_survive_a_restart(tmp_path: Path, is_killed: bool) -> No
     assert [frontier._scores.scorer._content_score(page) for page in (0, 1)] == [1.0, 4.0]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("scorer", ["cash", "pagerank", "hits", "mixed", "link", "fifo"])
+@pytest.mark.parametrize("scorer", ["cash", "pagerank", "hits", "mixed", "fifo"])
 @pytest.mark.parametrize("score", [1e39, 10**400, math.inf, math.nan, -1.0], ids=lambda score: f"{score}"[:6])
 def test_scores_beyond_what_a_float_holds_raise_nothing(tmp_path: Path, scorer: str, score: float) -> None:
     """The content score of a page, and the score of a link."""

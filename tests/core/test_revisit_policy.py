@@ -69,7 +69,7 @@ def test_a_rate_is_positive_and_finite(span: float, has_changed: bool, expected:
     assert change_rates.rate(History(), 1 / DAY) == 1 / DAY
 
 
-def test_what_a_page_showed_fades_and_what_a_hint_dated_counts() -> None:
+def test_what_a_page_showed_fades() -> None:
     seldom = History()
     for _ in range(50):
         seldom = change_rates.after_visit(seldom, DAY, has_changed=False)
@@ -77,9 +77,6 @@ def test_what_a_page_showed_fades_and_what_a_hint_dated_counts() -> None:
     for _ in range(12):
         often = change_rates.after_visit(often, DAY, has_changed=True)
     assert change_rates.rate(often, 1 / DAY) > 10 * change_rates.rate(seldom, 1 / DAY)
-    told = change_rates.after_visit(seldom, 10 * DAY, has_changed=True, quiet=9 * DAY)
-    untold = change_rates.after_visit(seldom, 10 * DAY, has_changed=True)
-    assert told.quiet > untold.quiet
 
 
 def test_a_page_without_visits_is_expected_to_change_as_its_host_does() -> None:

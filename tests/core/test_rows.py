@@ -171,15 +171,15 @@ OFTEN = OFTEN._replace(validators=Validators(b"e"), unmodified=0x21)
                 payload=b"!", visits=Visits(300, 300, content_type="text/html", length=0x123456)
             ),
             "53 01 00000000 00000007 0000000000000000 00000001 75 00c8 0000012c 0000000000000000 00000000"
-            "0000012c 0000012c 00000000 00000000 00000001 00000000 00000000 00000000 00000000 00000000"
-            "00000000 00000009 00123456 0000 00 00000000 00000000 00000000 00 00 00 746578742f68746d6c 21",
+            # its form; visited, due, digest, content type, length, validators; then the text
+            "01 0000012c 00000000 00000000 00000009 00123456 00000000 00000000 746578742f68746d6c 21",
             id="visited once",
         ),
         pytest.param(
             VISITED._replace(discovered=60, visits=OFTEN),
             "53 01 00000000 0000003c 0000000000000000 00000001 75 00c8 0000012c 0000000000000000 00000000"
-            # first and last visit, last change, due, visits, changes, history
-            "00000078 00001770 00001734 00002328 00000004 00000002 40600000 3fa00000 41000000 40800000"
+            # their form; first and last visit, last change, due, visits, changes, history
+            "00 00000078 00001770 00001734 00002328 00000004 00000002 40600000 3fa00000 41000000 40800000"
             # digest, content type, length, bad visits, validators, 304s; then the texts
             "00000005 00000008 00000005 0003 04 0000189c 00000001 00000000 21 00 00"
             "6469676573 746578742f637373 65",

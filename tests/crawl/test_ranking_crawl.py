@@ -77,7 +77,7 @@ class WeightSpider(Spider):
         pass
 
 
-@pytest.mark.parametrize("scorer", ["cash", "mixed", "link"])
+@pytest.mark.parametrize("scorer", ["cash", "mixed"])
 def test_the_order_outlives_kill_9(web: Web, start: Callable[..., Crawl], scorer: str) -> None:
     weights = [round(1.5**step, 2) for step in range(14)]
     random.Random(5).shuffle(weights)

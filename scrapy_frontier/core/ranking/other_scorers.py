@@ -1,4 +1,4 @@
-"""All scorers but the default: fifo, lifo, link scores, OPIC cash, PageRank and HITS."""
+"""All scorers but the default: fifo, OPIC cash, PageRank and HITS."""
 
 from __future__ import annotations
 
@@ -36,33 +36,6 @@ _ROOM = 1 << 24
 
 class Fifo(Scorer):
     """First in, first out: breadth first. Remembers nothing."""
-
-
-class Lifo(Scorer):
-    """Last in, first out: depth first, to within .07 % of the pages, which is as much as a queue key holds.
-
-    Remembers nothing.
-    """
-
-    def discovered(
-        self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
-    ) -> float:
-        """Return a higher score for a page found later."""
-        return float(node + 1)
-
-    def opened(self, node: int) -> float:
-        """Return the score the page had when it was found."""
-        return float(node + 1)
-
-
-class LinkScore(Scorer):
-    """The score of the link that found a page, and 1 for one that is queued later. Remembers nothing."""
-
-    def discovered(
-        self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
-    ) -> float:
-        """Return *link_score*."""
-        return link_score
 
 
 class Cash(Scorer):

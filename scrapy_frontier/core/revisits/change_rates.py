@@ -28,17 +28,12 @@ _KEPT = 0.9  # of what the visits of a page showed, with each further visit: a p
 _MEMORY = 1 - 1 / 256
 _OTHERS = 10.0
 _HINT_MEMORY = 1 - 1 / 64  # of what hints proved so far, a visit
-_READ_EVERY = DAY  # a sitemap: what it tells has changed since it was read before
 
 
-def after_visit(history: History, span: float, has_changed: bool, quiet: float = 0.0) -> History:
-    """Return the history after one more visit, *span* seconds after the one before.
-
-    *quiet*: for so many of these seconds nothing changed, although something did later: an honest sitemap
-    told of the change when it came.
-    """
+def after_visit(history: History, span: float, has_changed: bool) -> History:
+    """Return the history after one more visit, *span* seconds after the one before."""
     span = max(span, 0.0)
-    quiet = min(max(quiet, 0.0), span) if has_changed else span
+    quiet = 0.0 if has_changed else span
     return History(
         _KEPT * history.visits + 1.0,
         _KEPT * history.changes + has_changed,
@@ -177,10 +172,9 @@ def observed(
     """
     history, host, everywhere, hints = known
     expected = expected_rate(host, everywhere, unknown)
-    quiet = span - _READ_EVERY if is_listed and is_hinted and hints.is_trusted else 0.0
     if is_listed:
         anyway = -expm1(-rate(history, expected) * max(span, 0.0))
         hints = judged(hints, is_hinted, has_changed, anyway)
-    history = after_visit(history, span, has_changed, quiet)
+    history = after_visit(history, span, has_changed)
     found = rate(history, expected)
     return Known(history, learned(host, found, span), learned(everywhere, found, span), hints)

@@ -294,6 +294,8 @@ _HAS_HOST, _HAS_ENDING, _IS_DEFERRED, _HAS_VISITS, _HAS_FACTS = 0x08, 0x10, 0x20
 _STATE_MASK = 0x07
 _HOST_PART = Layout("t")
 _ENDING = Layout("HIQt")  # status, changed, target + 1, reason
+_ONCE, _OFTEN = b"\1", b"\0"  # the first byte of visits
+_VISITED_ONCE = Layout("IIbtIbb")  # visited, due, digest, content type, length, the two validators
 _VISITS = Layout("IIIIIIffffbtIHBIbbB??")  # the fields of `Visits`, in order
 # Flags, the numbers of which there are those that a flag names (a shelf life may be infinite), visit payload
 _FACTS = Layout("Hddddb", allows_infinity=True)
@@ -345,13 +347,29 @@ def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
     return _ENDING.encode((min(status, 0xFFFF), changed, target, reason))
 
 
+def _visited_once(
+    visited: int, due: int, digest: bytes, content_type: str, length: int, *validators: bytes
+) -> Visits:
+    read = digest, content_type, length, NOT_BAD, Validators(*validators)
+    return Visits(visited, visited, 0, due, 1, 0, NO_HISTORY, *read)
+
+
 def _encode_visits(visits: Visits) -> bytes:
+    once = visits.first, visits.due, visits.digest, visits.content_type, visits.length, *visits.validators
+    if visits == _visited_once(*once):  # as most are
+        return _ONCE + _VISITED_ONCE.encode(once)
     read = visits.digest, visits.content_type, visits.length
     kept = *visits.bad, *visits.validators, *visits[12:]
-    return _VISITS.encode((*visits[:6], *visits.history, *read, *kept))
+    return _OFTEN + _VISITS.encode((*visits[:6], *visits.history, *read, *kept))
 
 
 def _decode_visits(row: bytes, offset: int) -> tuple[Visits, int]:
+    form, offset = row[offset : offset + 1], offset + 1
+    if form == _ONCE:
+        once, offset = _VISITED_ONCE.decode(row, offset)
+        return _visited_once(*once), offset
+    if form != _OFTEN:
+        raise ValueError(f"the visits are of the form {form!r}")
     seen, offset = _VISITS.decode(row, offset)
     bad, validators = BadVisits(*seen[13:16]), Validators(*seen[16:18])
     fields = *seen[:6], History(*seen[6:10]), *seen[10:13], bad, validators, *seen[18:]
