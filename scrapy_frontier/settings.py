@@ -18,7 +18,6 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
 from .core.errors import FrontierError
-from .core.hosts.budgets import Limits
 from .core.hosts.host import Politeness
 from .core.hosts.trouble import FIRST_REST, GiveUpRule
 from .core.hosts.turns import DomainRates
@@ -104,10 +103,7 @@ class FrontierSettings:
         self.links: Final = read.choice("FRONTIER_LINKS", ("spider", "all", "none"))
         self.follows: Final = read.switch("FRONTIER_FOLLOW", False)
         self.sitemaps: Final = read.switch("FRONTIER_SITEMAPS", False)
-        self.limits: Final = Limits(
-            host_pages=read.number("FRONTIER_HOST_PAGES", 0),
-            host_pending=read.number("FRONTIER_HOST_PENDING", 0),
-        )
+        self.host_pages: Final = read.number("FRONTIER_HOST_PAGES", 0)
         longest = read.of_scrapy("URLLENGTH_LIMIT", int)
         # As Scrapy alone: nothing is left out that the user did not ask to leave out.
         is_stock = read.choice("FRONTIER_PROFILE", ("full", "stock")) == "stock"

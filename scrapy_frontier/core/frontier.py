@@ -102,7 +102,7 @@ class Frontier:
         self._turns, self._end = turns, EndOfCrawl(turns, troubles)
         self._sites = Sites(batch)
         self._scores = scores = _scores_of(options.scorer, batch, hosts)
-        self._waiting = waiting = Waiting(batch, hosts, scores, options.limits)
+        self._waiting = waiting = Waiting(batch, hosts, scores, options.host_pages)
         self._revisits = revisits = Revisits(batch, hosts, waiting, scores, self._sites, options.revisits)
         self._page_index = index = PageIndex(batch, hosts, waiting, scores, revisits, options.traps)
         self._leases = leases = Leases(batch, self._politeness, waiting, scores, revisits, options)

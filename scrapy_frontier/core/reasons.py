@@ -85,7 +85,6 @@ NOFOLLOW_PAGE = Reason("nofollow_page", "linked by {url}, which says nofollow")
 NOFOLLOW_LINK = Reason("nofollow_link", "linked with rel={rels} by {url}")
 OUTSIDE = Reason("pattern", "outside the pattern {pattern} of {url}")
 BUDGET = Reason("budget", "over the budget of {most} for {whose}")
-BEHIND = Reason("behind", "behind others that wait for room in a budget of {whose}")
 
 # Why a host is shut, which is told of its pages where they are given up
 BLOCKED = Reason("blocked", "{host} is blocked")

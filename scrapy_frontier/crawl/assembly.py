@@ -202,7 +202,7 @@ class Crawl:
             rng=Random(),  # noqa: S311 - draws pauses, guards nothing
             scorer=make_scorer(settings.scorer, crawler, self.keeps_links),
             traps=settings.traps,
-            limits=settings.limits,
+            host_pages=settings.host_pages,
             domain_of=registered_domain,
             give_up_rule=settings.give_up_rule if self.is_temporary else None,
             revisits=settings.revisits,

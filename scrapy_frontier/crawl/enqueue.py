@@ -99,7 +99,7 @@ class RequestEnqueuer:
         self._tally = self._reporter.tally
         self._strips_sessions, self._revisits = settings.strips_sessions, settings.comes_back
         # A limit of queued pages alone holds a page back for a while only.
-        self._comes_in_this_run = not settings.limits.host_pages
+        self._comes_in_this_run = not settings.host_pages
         # A crawl that goes on knows pages as Scrapy's own queue on disk would, and due pages come back.
         self._tells_known = not (self._frontier.pending or settings.comes_back)
         # Whether a known page may be recognized by the text of a URL, and its request need not be looked at.

@@ -56,7 +56,7 @@ KINDS = {
         "frontier_every_run in the meta of a seed, FRONTIER_REVISIT or `scrapy frontier requeue`",
     ),
     "frontier/left_out/unchanged": LeftOutKind("unchanged page", 'FRONTIER_UNCHANGED = "call"'),
-    "frontier/deferred": LeftOutKind("over-budget page", "FRONTIER_HOST_PAGES or FRONTIER_HOST_PENDING"),
+    "frontier/deferred": LeftOutKind("over-budget page", "FRONTIER_HOST_PAGES"),
     "frontier/over_budget": LeftOutKind("over-budget page", "FRONTIER_HOST_PAGES"),
     "frontier/traps/length": LeftOutKind("trap-like link", "URLLENGTH_LIMIT"),
     "frontier/traps/depth": LeftOutKind("trap-like link", _NO_TRAPS),

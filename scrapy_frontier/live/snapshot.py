@@ -52,7 +52,7 @@ class Snapshot:
         settings = crawler.settings
         self._limits = {name: settings.getfloat(f"CLOSESPIDER_{name}") for name in _ENDS}
         self._limits["MEMORY"] = settings.getint("MEMUSAGE_LIMIT_MB") << 20
-        self._limits |= crawl.settings.limits._asdict()
+        self._limits["host_pages"] = crawl.settings.host_pages
         self._sampler.start(1.0, now=True)
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class Snapshot:
             "under_way": [{"url": lease.page.url, "since": lease.leased_at} for lease in leases[:PAGES]],
             "stats": {name: value for name, value in stats.items() if _is_number(value)},
             "limits": {name: most for name, most in self._limits.items() if most},
-            "over_limits": frontier.waiting_for_room(_MOST_DEFERRED) if any(crawl.settings.limits) else 0,
+            "over_limits": frontier.waiting_for_room(_MOST_DEFERRED) if crawl.settings.host_pages else 0,
             "memory": memory(),
         }
 

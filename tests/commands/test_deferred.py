@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, pages, rows, start
 
-from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from scrapy_frontier.core.frontier import Frontier
 
-LIMITS = Limits(host_pages=3)
 URLS = [f"http://www{number % 2}.shop.example/{number}" for number in range(10)]
 
 
@@ -24,8 +22,8 @@ def domain_of(host: str) -> str:
     return ".".join(host.split(".")[-2:])
 
 
-def begin(directory: Path, limits: Limits = LIMITS) -> Frontier:
-    return start(directory, limits=limits, domain_of=domain_of)
+def begin(directory: Path, host_pages: int = 3) -> Frontier:
+    return start(directory, host_pages=host_pages, domain_of=domain_of)
 
 
 @pytest.fixture
@@ -94,7 +92,7 @@ def test_a_page_whose_row_is_missing_gets_one_and_comes_back(frontier: Frontiers
     check(frontier.directory, repair=True)
     assert check(frontier.directory) == []
     expected = set(waiting(frontier.directory))
-    found = begin(frontier.directory, Limits())
+    found = begin(frontier.directory, host_pages=0)
     while found.lease(NOW) is not None:
         pass
     found.commit()

@@ -8,7 +8,6 @@ import pytest
 from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
-from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.settings import SCORERS
 
@@ -40,14 +39,14 @@ def start(
     traps: TrapLimits | None = None,
     loaded: bool = True,
     scorer: str | None = None,
-    **limits: int,
+    host_pages: int = 0,
 ) -> Frontier:
     opened.append(Store(directory))
     found = None if scorer is None or scorer == "fifo" else load_object(SCORERS[scorer])()
     frontier = Frontier(
         opened[-1],
         NOW,
-        FrontierOptions(traps=traps, limits=Limits(**limits), domain_of=domain_of, scorer=found),
+        FrontierOptions(traps=traps, host_pages=host_pages, domain_of=domain_of, scorer=found),
     )
     while loaded and not frontier.load(NOW, 2):
         pass

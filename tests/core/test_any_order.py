@@ -16,7 +16,6 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome
 from scrapy_frontier.core.hosts import hosts
-from scrapy_frontier.core.hosts.budgets import NO_LIMITS, Limits
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.ranking.default_scorer import Mixed
@@ -35,15 +34,7 @@ if TYPE_CHECKING:
 
 NOW = 1_700_000_000.0
 HOSTS = ["a.one.org", "b.one.org", "one.org", "www.two.org", "three"]
-LIMITS = [
-    NO_LIMITS,
-    NO_LIMITS,
-    Limits(host_pages=4),
-    Limits(host_pending=2),
-    Limits(host_pages=5),
-    Limits(host_pending=3),
-    Limits(4, 2),
-]
+LIMITS = [0, 0, 4, 5, 4]  # pages of a host
 RULES = [None, RevisitRule(shelf_life=50.0, horizon=500.0), RevisitRule(policy="adaptive", shelf_life=200.0)]
 EVENTS = [Event.FETCHED] * 5 + [Event.RETRIED] * 3
 EVENTS += [Event.POSTPONED, Event.GONE, Event.FAILED, Event.EXCLUDED, Event.REDIRECTED, Event.EXPIRED]
@@ -70,14 +61,14 @@ class Runs:
         self.copy: dict[bytes, bytes] = {}  # made of the batches that were written
         self.open()
 
-    def open(self, limits: Limits | None = None) -> None:
+    def open(self, host_pages: int | None = None) -> None:
         draw = self.draw
         self.store = Store(self.directory)
         delay = draw.choice([Politeness(0.0, 8), Politeness(1.0, 1), Politeness(0.0, 1)])
         options = FrontierOptions(
             domain_of=domain_of,
             default_politeness=delay,
-            limits=draw.choice(LIMITS) if limits is None else limits,
+            host_pages=draw.choice(LIMITS) if host_pages is None else host_pages,
             revisits=draw.choice(RULES),
             scorer=Mixed(random.Random(1)) if self.is_scored else None,
             max_uncommitted_pages=draw.choice([0, 8]),
@@ -226,7 +217,7 @@ class Runs:
     def drain(self) -> None:
         """All budgets are large now, nobody is blocked, and time goes by."""
         self.frontier.close()
-        self.open(NO_LIMITS)
+        self.open(0)
         for host in HOSTS:
             self.frontier.unblock(host, self.now)
         for _ in range(3000):

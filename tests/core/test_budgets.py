@@ -130,31 +130,6 @@ def test_a_page_under_way_counts_and_a_retry_keeps_its_place(tmp_path: Path) -> 
     frontier.close()
 
 
-# -- pages queued --------------------------------------------------------------------------------------
-
-
-def test_the_queue_is_filled_up_again_as_pages_are_fetched(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=4)
-    frontier.discover(pages(20), NOW)
-    assert (frontier.pending, seen(frontier)) == (4, 16)
-    assert reason(frontier, 4) == "over the budget of 4 queued pages for host a.example"
-    assert drain(frontier) == list(range(20))
-    assert (seen(frontier), deferred(frontier)) == (0, [])
-    frontier.close()
-
-
-def test_a_new_page_waits_behind_those_that_wait_already(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=2)
-    frontier.discover(pages(4), NOW)
-    lease = frontier.lease(NOW)
-    assert lease is not None
-    frontier.release(lease, FETCHED, NOW)
-    frontier.discover([page(9)], NOW)
-    assert "behind others" in reason(frontier, 4)
-    assert drain(frontier) == [1, 2, 3, 9]
-    frontier.close()
-
-
 def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=2)
     found = frontier.discover(pages(30), NOW)
@@ -190,17 +165,17 @@ def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) 
     assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
     frontier.close()
 
-    frontier = start(tmp_path, host_pending=1)
+    frontier = start(tmp_path)
     assert ids(frontier.discover(pages(11), NOW)) == [None] * 11, "what is kept is known"
-    assert drain(frontier) == [*range(11)]
+    assert sorted(drain(frontier)) == [*range(11)]
     assert ids(frontier.discover(pages(14)[11:], NOW)) == before[11:], "linked again, there is room"
-    assert drain(frontier) == [11, 12, 13]
+    assert sorted(drain(frontier)) == [11, 12, 13]
     assert (seen(frontier), deferred(frontier)) == (0, [])
     frontier.close()
 
 
 def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None:
-    frontier = start(tmp_path, host_pending=1)
+    frontier = start(tmp_path, host_pages=1)
     frontier.discover([page(0, "a.one.example")], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None

@@ -26,7 +26,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts import host as host_module
 from scrapy_frontier.core.hosts import turns
-from scrapy_frontier.core.hosts.budgets import KEPT, Limits
+from scrapy_frontier.core.hosts.budgets import KEPT
 from scrapy_frontier.core.hosts.host import SENDING, Politeness, Trouble
 from scrapy_frontier.core.hosts.trouble import FIRST_REST, after_trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
@@ -53,7 +53,7 @@ ENDINGS = {
     Event.EXCLUDED: State.EXCLUDED,
 }
 
-LIMITS = [Limits(), Limits(host_pages=4), Limits(host_pages=12), Limits(host_pending=3), Limits(5, 2)]
+LIMITS = [0, 4, 12, 5]  # pages of a host
 names = st.sampled_from(NAMES)
 priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 
@@ -149,7 +149,7 @@ class Model:
     deferred: dict[int, Entry] = field(default_factory=dict)
     units: set[str] = field(default_factory=set)
     with_room: dict[str, None] = field(default_factory=dict)
-    limits: Limits = LIMITS[0]
+    host_pages: int = 0
     clocks: dict[str, Clock] = field(default_factory=lambda: {host: Clock() for host in HOSTS})
     next_page: int = 0
     attempts: int = 0
@@ -207,25 +207,16 @@ class Model:
         return sorted((each for each in self.deferred.values() if each.host == host), key=lambda e: e.id)
 
     def is_over(self, host: str) -> bool:
-        queued, pages, pending = self.host_counts(host)[0], self.limits.host_pages, self.limits.host_pending
-        return bool((pages and queued + self.fetched(host) >= pages) or (pending and queued >= pending))
+        return bool(self.host_pages) and self.host_counts(host)[0] + self.fetched(host) >= self.host_pages
 
     def defers(self, host: str) -> bool | None:
         """Whether a new page has to wait; None where it is not even kept."""
-        pages, pending = self.limits.host_pages, self.limits.host_pending
-        if not self.is_over(host) and not (host in self.units and (pages or pending)):
+        if not self.is_over(host):
             return False
-        return True if not pages or len(self.waiting(host)) < KEPT * pages else None
-
-    def has_room(self, host: str) -> bool:
-        """Not for one page: an eighth of a queue comes back at a time."""
-        queued, pages, pending = self.host_counts(host)[0], self.limits.host_pages, self.limits.host_pending
-        if pages and queued + self.fetched(host) >= pages:
-            return False
-        return not pending or queued <= pending - max(pending // 8, 1)
+        return True if len(self.waiting(host)) < KEPT * self.host_pages else None
 
     def freed(self, host: str) -> None:
-        if host in self.units and self.has_room(host):
+        if host in self.units and not self.is_over(host):
             self.with_room[host] = None
 
     def refill(self) -> None:
@@ -245,7 +236,7 @@ class Model:
         """Put aside what a used-up budget of pages has no room for, as far as a lease would come to it."""
         while (best := self.best(now)) is not None:
             out = sum(entry.host == best.host for entry, _ in self.leases.values())
-            pages = self.limits.host_pages
+            pages = self.host_pages
             is_spent = pages and self.fetched(best.host) + out >= pages
             if not is_spent or best.is_visit:
                 return
@@ -368,7 +359,7 @@ class Model:
         clock.ready_at = max(clock.ready_at, found.until)
         return found
 
-    def restart(self, now: float, clean: bool, limits: Limits) -> None:
+    def restart(self, now: float, clean: bool, host_pages: int) -> None:
         """What is queued is left; after a kill every known host counts as visited just now."""
         for lease_id in list(self.leases):
             entry, _ = self.leases.pop(lease_id)
@@ -377,9 +368,9 @@ class Model:
         for entry in [*self.queue.values(), *self.deferred.values()]:
             entry.is_lost = entry.in_memory
             entry.is_retried = False
-        self.limits = limits
+        self.host_pages = host_pages
         self.units = {entry.host for entry in self.deferred.values()}
-        self.with_room = {host: None for host in sorted(self.units) if self.has_room(host)}
+        self.with_room = {host: None for host in sorted(self.units) if not self.is_over(host)}
         if self.scores is not None:
             queued = [entry for entry in self.queue.values() if not entry.is_visit]
             self.scores = {entry.id: 2 ** (bucket_of(entry.sort_key) / 1024 - 40) for entry in queued}
@@ -423,7 +414,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.durable = copy.deepcopy(self.model)
         self.open(LIMITS[0])
 
-    def open(self, limits: Limits) -> None:
+    def open(self, host_pages: int) -> None:
         self.store = Store(self.directory)
         self.frontier = Frontier(
             self.store,
@@ -432,7 +423,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 politeness=HOSTS,
                 max_attempts=MAX_ATTEMPTS,
                 lease_timeout=LEASE_TIMEOUT,
-                limits=limits,
+                host_pages=host_pages,
                 scorer=None if self.scorer is None else self.scorer(),
                 rng=NoChance(),
             ),
@@ -686,8 +677,8 @@ class FrontierMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule(limits=st.sampled_from(LIMITS))
-    def reopen_clean(self, limits: Limits) -> None:
+    @rule(host_pages=st.sampled_from(LIMITS))
+    def reopen_clean(self, host_pages: int) -> None:
         """The crawl gives back what is out, and stops.
 
         After a kill not at once: the visits that the kill hid would be forgotten (see test_frontier.py).
@@ -699,21 +690,21 @@ class FrontierMachine(RuleBasedStateMachine):
             self.frontier.release(self.model.leases[lease_id][1], outcome, self.now)
             self.model.release(lease_id, outcome, self.now)
         self.frontier.close()
-        self.model.restart(self.now, clean=True, limits=limits)
+        self.model.restart(self.now, clean=True, host_pages=host_pages)
         self.committed()
-        self.open(limits)
+        self.open(host_pages)
         assert self.frontier.was_clean
         self.inspect()
 
-    @rule(limits=st.sampled_from(LIMITS))
-    def reopen_after_kill(self, limits: Limits) -> None:
+    @rule(host_pages=st.sampled_from(LIMITS))
+    def reopen_after_kill(self, host_pages: int) -> None:
         """Let go of the files; LevelDB writes nothing at its end, so they are as a kill leaves them."""
         nothing_written = self.store.get(keys.COUNTS) is None
         self.store.close()
         self.model = self.durable
-        self.open(limits)
+        self.open(host_pages)
         assert self.frontier.was_clean == nothing_written
-        self.model.restart(self.now, clean=nothing_written, limits=limits)
+        self.model.restart(self.now, clean=nothing_written, host_pages=host_pages)
         self.committed()
         self.inspect()
 

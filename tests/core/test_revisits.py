@@ -13,7 +13,6 @@ import pytest
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, PageId, Released
-from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.revisits import RecomputeDue
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.revisits.plans import SEEDS, RevisitRule
@@ -403,15 +402,14 @@ def test_the_oldest_come_first_and_the_important_before(tmp_path: Path) -> None:
 
 
 def test_due_pages_count_against_no_budget_and_are_never_deferred(tmp_path: Path) -> None:
-    limits = Limits(host_pages=2, host_pending=1)
-    with opened(tmp_path, limits=limits) as frontier:
+    with opened(tmp_path, host_pages=2) as frontier:
         for name in ("one", "two"):
             find(frontier, name)
             visit_all(frontier, NOW)
     later = NOW + 8 * DAY
-    with opened(tmp_path, later, limits=limits) as frontier:
+    with opened(tmp_path, later, host_pages=2) as frontier:
         assert sorted(visit_all(frontier, later)) == ["one", "two"], "the budget is used up"
-    with opened(tmp_path, later + 8 * DAY, limits=Limits(host_pending=1)) as frontier:
+    with opened(tmp_path, later + 8 * DAY, host_pages=3) as frontier:
         lease = leased(frontier, later + 8 * DAY)
         assert len(find(frontier, "three", now=later)) == 1
         assert frontier.totals().states["queued"] == 1, "there was room, whatever comes back"

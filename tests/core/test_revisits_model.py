@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link, Outcome
-from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.revisits.policy import Fetched, Result
 from scrapy_frontier.core.store.keys import State
@@ -63,9 +62,7 @@ class Machine(RuleBasedStateMachine):
         frontier = Frontier(
             Store(self.directory),
             self.now,
-            FrontierOptions(
-                revisits=RULE, max_attempts=2, limits=Limits(host_pending=99), rng=random.Random(0)
-            ),
+            FrontierOptions(revisits=RULE, max_attempts=2, host_pages=99, rng=random.Random(0)),
         )
         while not frontier.load(self.now):
             pass

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, Released
-from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.leasing import WRITTEN_WITHIN
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.transitions import Event
@@ -25,13 +24,13 @@ AT_RISK = 8
 class Told:
     """A frontier, and how many rows each of its batches had."""
 
-    def __init__(self, directory: Path, limits: Limits) -> None:
+    def __init__(self, directory: Path, host_pages: int = 0) -> None:
         self.store = Store(directory)
         self.batches: list[int] = []
         self.frontier = Frontier(
             self.store,
             NOW,
-            FrontierOptions(on_commit=self.note, max_uncommitted_pages=AT_RISK, limits=limits),
+            FrontierOptions(on_commit=self.note, max_uncommitted_pages=AT_RISK, host_pages=host_pages),
         )
         while not self.frontier.load(NOW):
             pass
@@ -57,7 +56,7 @@ class Told:
 
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Told]:
-    found = Told(tmp_path, Limits())
+    found = Told(tmp_path)
     yield found
     found.store.close()
 
@@ -99,7 +98,7 @@ def test_a_page_found_in_the_open_batch_is_handed_out_and_may_end_there(told: To
 
 
 def test_a_budget_is_kept_for_pages_of_the_open_batch(tmp_path: Path) -> None:
-    told = Told(tmp_path, Limits(host_pages=5))
+    told = Told(tmp_path, host_pages=5)
     ended = 0
     while (lease := told.frontier.lease(NOW)) is not None:
         told.end(lease)

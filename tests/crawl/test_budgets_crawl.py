@@ -146,15 +146,6 @@ def test_no_more_pages_are_asked_for_than_the_budget_has(run: Callable[..., Craw
     assert len(web.asked) == 50
 
 
-def test_a_short_queue_is_filled_up_until_all_is_fetched(endless: Endless, run: Callable[..., Crawl]) -> None:
-    endless.link("/shop", *(f"/item/{number}" for number in range(60)))
-    crawl = run(LinkSpider, {"FRONTIER_HOST_PENDING": 10}, start_urls=[endless.url("/shop")])
-    assert crawl.reason == "finished"
-    assert len(set(endless.paths())) == len(endless.paths()) == 61
-    assert crawl.stats["frontier/deferred"] >= 50
-    assert crawl.stats["frontier/pages/seen"] == 0
-
-
 def test_seeds_are_kept_beyond_the_budget_and_fetched_whatever_they_look_like(
     endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:

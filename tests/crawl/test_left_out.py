@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from changing import DAY
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
@@ -36,7 +35,7 @@ TOLD = {
     "frontier/nofollow/rel": (reasons.NOFOLLOW_LINK,),
     "frontier/pattern/links": (reasons.OUTSIDE,),
     "frontier/redirects/refused/private": (reasons.PRIVATE, reasons.NOT_FOLLOWED),
-    "frontier/deferred": (reasons.BUDGET, reasons.BEHIND),
+    "frontier/deferred": (reasons.BUDGET,),
     "frontier/left_out/downloads": (reasons.ROBOTS_UNREADABLE, reasons.ROBOTS_UNKNOWN, reasons.ROBOTS_HOURS),
     "frontier/left_out/given_up": (
         *(reasons.CONNECTION_REFUSED, reasons.NO_SUCH_NAME, reasons.TIMED_OUT, reasons.CONNECTION_LOST),
@@ -148,17 +147,11 @@ def test_a_page_with_noindex_that_is_skipped(web: Web, run: Run) -> None:
     assert summed_up(crawl) == {"noindex page": 1}
 
 
-@pytest.mark.parametrize(
-    ("settings", "left_out"),
-    [
-        ({"FRONTIER_HOST_PAGES": 2}, {"deferred": 20, "over_budget": 10}),
-        ({"FRONTIER_HOST_PENDING": 3}, {}),  # all are fetched in the end
-    ],
-)
-def test_budgets(web: Web, run: Run, settings: dict[str, int], left_out: dict[str, int]) -> None:
+def test_budgets(web: Web, run: Run) -> None:
+    left_out = {"deferred": 20, "over_budget": 10}
     web.link("/", *(f"/{number}" for number in range(30)))
     web.link("/0", "/deep")
-    crawl = run(PageSpider, {**ADDON, **settings}, start_urls=[web.url("/")])
+    crawl = run(PageSpider, {**ADDON, "FRONTIER_HOST_PAGES": 2}, start_urls=[web.url("/")])
     assert crawl.reason == "finished"
     assert set(told(crawl)) == {f"frontier/{name}" for name in left_out}
     assert sum(summed_up(crawl).values()) == sum(left_out.values())

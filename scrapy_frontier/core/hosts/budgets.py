@@ -1,4 +1,4 @@
-"""How many pages of a host may be fetched and queued, and which hosts have room again.
+"""How many pages of a host may be fetched, and which hosts have room again.
 
 Owns which hosts have pages that wait for room. Writes nothing; `Waiting` defers pages and queues them again.
 """
@@ -18,24 +18,6 @@ if TYPE_CHECKING:
 KEPT = 10  # a host keeps so many times its budget of pages for later; what is linked beyond is only counted
 
 
-class Limits(NamedTuple):
-    """The most pages fetched and pages queued of a host; 0: no limit."""
-
-    host_pages: int = 0
-    host_pending: int = 0
-
-    def has_room(self, host: HostRow) -> bool:
-        """Whether pages of *host* that wait may be queued; not one by one, but an eighth of
-        ``host_pending`` at a time."""
-        if self.host_pages and host.queued + host.fetched >= self.host_pages:
-            return False
-        most = self.host_pending
-        return not most or host.queued <= most - max(most // 8, 1)
-
-
-NO_LIMITS = Limits()
-
-
 class OverBudget(NamedTuple):
     """A budget without room: why in words, and whether the page is kept for later."""
 
@@ -44,41 +26,38 @@ class OverBudget(NamedTuple):
 
 
 class Budgets:
-    """Which budgets of *limits* have room, by the counts of hosts: no store read, nothing is written.
+    """Which hosts have room for more pages, of *host_pages* each (0: no limit), by the counts of hosts: no
+    store read, nothing is written.
 
     ``hosts`` have deferred pages: each with the id behind which they stand; ``with_room`` are those of them
     that have room, oldest first.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.is_limited = any(limits)
+    def __init__(self, host_pages: int) -> None:
+        self.host_pages = host_pages
+        self.is_limited = host_pages > 0
         self.hosts: dict[str, bytes] = {}
         self.with_room: dict[str, None] = {}
 
-    def over(self, host: Host, is_new: bool = True) -> OverBudget | None:
-        """The budget that has no room for one more page of *host*; O(1).
+    def has_room(self, host: HostRow) -> bool:
+        """Whether one more page of *host* may be queued; O(1)."""
+        return not self.is_limited or host.queued + host.fetched < self.host_pages
 
-        A page that *is_new* has to wait behind those that wait already, or they would wait for ever.
-        """
-        limits = self.limits
-        if limits.host_pages and host.queued + host.fetched >= limits.host_pages:
-            reason = _over(host, limits.host_pages, "page")
-        elif limits.host_pending and host.queued >= limits.host_pending:
-            reason = _over(host, limits.host_pending, "queued page")
-        elif is_new and host.name in self.hosts:
-            reason = reasons.BEHIND(whose=f"host {host.name}")
-        else:
+    def over(self, host: Host) -> OverBudget | None:
+        """The budget of *host* if it has no room for one more page; O(1)."""
+        if self.has_room(host):
             return None
-        # If only the queued ones are limited any may wait: that holds a page back for a while only.
-        return OverBudget(reason, not limits.host_pages or host.deferred < KEPT * limits.host_pages)
+        return OverBudget(self._reason(host), host.deferred < KEPT * self.host_pages)
 
     def spent(self, host: Host) -> OverBudget | None:
         """The budget of pages, if it is used up by what was fetched and what is being fetched; None if one
         more page may be. O(1)."""
-        most = self.limits.host_pages
-        is_spent = most and host.fetched + len(host.leased) >= most
-        return OverBudget(_over(host, most, "page")) if is_spent else None
+        is_spent = self.is_limited and host.fetched + len(host.leased) >= self.host_pages
+        return OverBudget(self._reason(host)) if is_spent else None
+
+    def _reason(self, host: Host) -> str:
+        counted = "1 page" if self.host_pages == 1 else f"{self.host_pages:,} pages"
+        return reasons.BUDGET(most=counted, whose=f"host {host.name}")
 
     def deferred(self, name: str, page_id: PageId) -> None:
         """A page of a host waits from now on; one that stands before those taken back last will be found
@@ -91,7 +70,7 @@ class Budgets:
         """Pages of a host wait since an earlier run; *host* is what is known of it. If it has room they are
         taken back."""
         self.hosts.setdefault(name, b"")
-        if host is None or self.limits.has_room(host):
+        if host is None or self.has_room(host):
             self.with_room[name] = None
 
     def next_host(self) -> tuple[str, bytes]:
@@ -113,10 +92,5 @@ class Budgets:
 
     def freed(self, host: Host) -> None:
         """Something of *host* ended: note whether it has room now; O(1)."""
-        if host.name in self.hosts and self.limits.has_room(host):
+        if host.name in self.hosts and self.has_room(host):
             self.with_room[host.name] = None
-
-
-def _over(host: Host, most: int, noun: str) -> str:
-    counted = f"{most:,} {noun}" if most == 1 else f"{most:,} {noun}s"
-    return reasons.BUDGET(most=counted, whose=f"host {host.name}")

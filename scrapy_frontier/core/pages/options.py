@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..hosts.budgets import NO_LIMITS, Limits
 from ..hosts.host import Politeness
 from ..hosts.trouble import FIRST_REST
 from ..hosts.turns import itself
@@ -35,7 +34,8 @@ class FrontierOptions:
     - ``rates``: pages a second of a registered domain, which ``domain_of`` returns for a host.
     - ``give_up_rule``: when to give up silent hosts, in a frontier that is removed with its crawl.
     - ``rng``: draws the jitter of pauses; None draws the same in every run.
-    - ``limits``: the budgets; pages over budget are deferred. ``traps``: URLs that are refused as endless.
+    - ``host_pages``: the most pages of a host that are fetched (0: all); those beyond are deferred.
+      ``traps``: URLs that are refused as endless.
     - ``scorer``: what a page is worth; None serves pages of one priority in the order of their discovery.
     - ``revisits``: when finished pages come back; None: never.
     - ``on_commit``: called with the rows of each batch that was written; None stands for a deletion.
@@ -55,7 +55,7 @@ class FrontierOptions:
     domain_of: Callable[[str], str] = itself
     give_up_rule: GiveUpRule | None = None
     rng: random.Random | None = None
-    limits: Limits = NO_LIMITS
+    host_pages: int = 0
     traps: TrapLimits | None = None
     scorer: Scorer | None = None
     revisits: RevisitRule | None = None

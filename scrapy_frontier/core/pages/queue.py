@@ -16,7 +16,7 @@ from ..store import keys, queue_keys, records
 from ..store.keys import State
 
 if TYPE_CHECKING:
-    from ..hosts.budgets import Limits, OverBudget
+    from ..hosts.budgets import OverBudget
     from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
@@ -42,11 +42,11 @@ PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us eac
 class Waiting:
     """All pages that wait. ``next`` is when the first backoff ends, or `FOREVER`."""
 
-    def __init__(self, batch: Batch, hosts: Hosts, scores: Scores, limits: Limits) -> None:
+    def __init__(self, batch: Batch, hosts: Hosts, scores: Scores, host_pages: int) -> None:
         self._batch = batch
         self._hosts = hosts
         self._scores = scores
-        self.budgets = Budgets(limits)
+        self.budgets = Budgets(host_pages)
         self._unreadable: list[int] = []  # ids of pages set aside since `drain_unreadable`
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
@@ -241,7 +241,7 @@ class Waiting:
         if page is None or not page.is_deferred:  # `check` repairs it
             return True
         host = self._hosts.get(name)
-        if self.budgets.over(host, is_new=False) is not None:
+        if not self.budgets.has_room(host):
             self._hosts.forget_if_idle(host, now)
             return False
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
