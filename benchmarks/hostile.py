@@ -65,7 +65,7 @@ class Visit:
 
 async def good(visit: Visit) -> None:
     await asyncio.sleep(LATENCY)
-    if visit.path in ("/sitemap.xml", "/sitemap_index.xml"):
+    if visit.path == "/sitemap.xml":
         await visit.answer(status="404 Not Found")
     else:
         number = visit.number
@@ -91,7 +91,7 @@ async def sessions(visit: Visit) -> None:
 async def redirects(visit: Visit) -> None:
     """Circles, a chain without end, one that grows."""
     targets = {"/self": "/self", "/ping": "/pong", "/pong": "/ping"}
-    if visit.path in ("/sitemap.xml", "/sitemap_index.xml"):
+    if visit.path == "/sitemap.xml":
         await visit.answer(status="404 Not Found")
     elif visit.path == "/":
         await visit.link("/self", "/ping", "/chain/0", "/grow?x=1")
@@ -133,7 +133,9 @@ async def bombs(visit: Visit) -> None:
     """300 MB of nothing in 300 kB, as page and as sitemap; a billion laughs."""
     if visit.path == "/":
         await visit.link("/bomb")
-    elif visit.path == "/sitemap_index.xml":
+    elif visit.path == "/robots.txt":
+        await visit.answer(b"Sitemap: /sitemap.xml\nSitemap: /laughs.xml", content_type="text/plain")
+    elif visit.path == "/laughs.xml":
         laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
         body = f'<!DOCTYPE urlset [<!ENTITY l0 "lol">{laughs}]><urlset><url><loc>&l11;</loc></url></urlset>'
         await visit.answer(body.encode(), content_type="text/xml")

@@ -96,8 +96,7 @@ class Sitemaps:
         return Offsite(self.crawler.spider, [] if middleware is None else [middleware.request_scheduled])
 
     def _follow(self, origin: str, found: SitemapsToRead, meta: Mapping[str, Any]) -> None:
-        task = SitemapTask(origin, guess=0 if found.is_guess else None)
-        self.queue(((url, task) for url in found.queue), meta)
+        self.queue(((url, SitemapTask(origin)) for url in found.queue), meta)
         self.frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
 
     async def read(self, request: Request, response: Response, active: ActiveRequest | None) -> Response:
@@ -106,7 +105,6 @@ class Sitemaps:
         task = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
         proxy = _proxy_of(active)
         if not 200 <= response.status < 300:
-            self._try_next_guess(task, proxy)
             raise Consumed(ended_with(response.status))
         if active is not None and self.settings.comes_back:
             active.digest = digest_of(response.body)
@@ -119,13 +117,11 @@ class Sitemaps:
             await reading.run()
         finally:
             self._lock.release()
-        if reading.kind is Kind.UNKNOWN:
-            self._try_next_guess(task, proxy)
-            if request.meta.get("redirect_urls"):
-                del request.meta[SITEMAP]
-                if active is not None:
-                    active.page_request = meta_payload(proxy), NO_FACTS
-                return response
+        if reading.kind is Kind.UNKNOWN and request.meta.get("redirect_urls"):
+            del request.meta[SITEMAP]
+            if active is not None:
+                active.page_request = meta_payload(proxy), NO_FACTS
+            return response
         raise Consumed(reading.outcome())
 
     def take(self, parent: PageId | None, wanted: Iterable[Listed]) -> tuple[int, int]:
@@ -157,11 +153,6 @@ class Sitemaps:
     def find(self, request: Request) -> PageId | None:
         """Return the page of *request*, if it is known."""
         return self._enqueuer.find(request)
-
-    def _try_next_guess(self, task: SitemapTask, meta: Mapping[str, Any]) -> None:
-        following = task.next_guess()
-        if following is not None:
-            self.queue([following], meta)
 
 
 @dataclass(eq=False, repr=False)
@@ -236,7 +227,7 @@ class SitemapReading:
         stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
         stats.inc_value("frontier/sitemaps/entries", self._entries)
         stats.inc_value("frontier/sitemaps/foreign", self._judge.foreign)
-        if self._problem and (self.kind is not Kind.UNKNOWN or self._task.guess is None):
+        if self._problem and self.kind is not Kind.UNKNOWN:
             stats.inc_value("frontier/sitemaps/broken")
         self._offsite.count_refused(stats)
 

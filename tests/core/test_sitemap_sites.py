@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.hosts.sites import (
-    GUESSES,
     MAX_LEVELS,
     MAX_SITEMAPS,
     SitemapScope,
@@ -28,12 +27,10 @@ SITEMAPS = st.builds(SiteSitemaps, URLS, st.booleans())
 # -- contact -------------------------------------------------------------------------------------------
 
 
-def test_contact_takes_what_is_listed_else_the_first_guess() -> None:
+def test_contact_takes_what_is_listed_else_the_usual_path() -> None:
     listed = (f"{A}/1.xml", f"{A}/2.xml")
     assert contact(SiteSitemaps(listed), A) == SitemapsToRead(listed, SiteSitemaps(listed, True))
-    assert contact(SiteSitemaps(), A) == SitemapsToRead(
-        (A + GUESSES[0],), SiteSitemaps((), True), is_guess=True
-    )
+    assert contact(SiteSitemaps(), A) == SitemapsToRead((f"{A}/sitemap.xml",), SiteSitemaps((), True))
 
 
 @given(SITEMAPS, URLS)
@@ -51,32 +48,22 @@ def test_every_listed_sitemap_is_queued_once(sitemaps: SiteSitemaps, urls: tuple
 # -- tasks -------------------------------------------------------------------------------------------
 
 
-@given(st.builds(SitemapTask, st.just(A), st.integers(0, 5), st.none() | st.integers(0, 5)))
+@given(st.builds(SitemapTask, st.just(A), st.integers(0, 5)))
 def test_a_task_travels_in_meta(task: SitemapTask) -> None:
     assert SitemapTask.from_meta(task.to_meta(), f"{B}/x") == task
 
 
-@pytest.mark.parametrize("value", [True, None, {}, {"for": 1, "depth": "x", "guess": []}, "yes"])
+@pytest.mark.parametrize("value", [True, None, {}, {"for": 1, "depth": "x"}, "yes"])
 def test_a_request_marked_by_hand_speaks_for_its_own_site(value: object) -> None:
     assert SitemapTask.from_meta(value, "http://A.example:80/maps/x.xml") == SitemapTask(A)
 
 
-def test_guesses_are_made_in_turn() -> None:
-    urls, task = [], SitemapTask(A, guess=0)
-    while (following := task.next_guess()) is not None:
-        url, task = following
-        urls.append(url)
-    assert urls == [A + path for path in GUESSES[1:]]
-    assert SitemapTask(A).next_guess() is None
-
-
-def test_listed_sitemaps_lie_three_levels_deep_at_most_and_are_no_guesses() -> None:
-    task: SitemapTask | None = SitemapTask(A, guess=0)
+def test_listed_sitemaps_lie_three_levels_deep_at_most() -> None:
+    task: SitemapTask | None = SitemapTask(A)
     depths = []
     while task is not None:
         depths.append(task.depth)
         task = task.for_listed()
-        assert task is None or task.guess is None
     assert depths == list(range(MAX_LEVELS))
 
 

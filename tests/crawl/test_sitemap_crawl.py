@@ -113,10 +113,10 @@ def test_the_well_known_path_is_tried_where_robots_txt_lists_none(
     assert parsed(crawl) == {"/", "/a"}
 
 
-def test_a_site_without_sitemaps_is_asked_twice_and_quietly(web: Web, run: Callable[..., Crawl]) -> None:
+def test_a_site_without_sitemaps_is_asked_once_and_quietly(web: Web, run: Callable[..., Crawl]) -> None:
     """An empty page with status 200, as many sites answer to everything."""
     crawl = crawl_site(run, web, CONCURRENT_REQUESTS=1)
-    assert web.paths() == ["/", "/sitemap.xml", "/sitemap_index.xml"]
+    assert web.paths() == ["/", "/sitemap.xml"]
     assert parsed(crawl) == {"/"}
     assert sitemap_stats(crawl) == {}
 
@@ -181,13 +181,12 @@ def test_sitemaps_and_what_they_list_go_by_the_proxy_of_the_page_that_led_to_the
 ) -> None:
     """The name resolves nowhere: the proxy alone, which wants a password, leads to the site."""
     site = "http://site.invalid"
-    web.on(f"{site}/sitemap.xml", status=404)
-    web.on(f"{site}/sitemap_index.xml", body=index(f"{site}/1.xml"))
+    web.on(f"{site}/sitemap.xml", body=index(f"{site}/1.xml"))
     web.on(f"{site}/1.xml", body=urlset(f"{site}/a"))
     proxy = web.url("").replace("//", "//user:word@")
     crawl = run(ProxySpider, {**ON, "FRONTIER_COOLDOWN": 0}, start_urls=[f"{site}/"], proxy=proxy)
     assert parsed(crawl) == {"/", "/a"}
-    paths = ["/", "/sitemap.xml", "/sitemap_index.xml", "/1.xml", "/a"]
+    paths = ["/", "/sitemap.xml", "/1.xml", "/a"]
     assert web.paths() == [f"{site}{path}" for path in paths]
     assert {visit.lines["proxy-authorization"] for visit in web.visits} == {"Basic dXNlcjp3b3Jk"}
 

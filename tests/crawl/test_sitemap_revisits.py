@@ -176,9 +176,8 @@ def test_a_sitemap_without_validators_is_read_only_where_it_changed(site: NewsWe
 
 def test_a_guess_that_was_none_is_no_hub(site: NewsWeb, asked: Asking) -> None:
     site.on("/sitemap.xml", status=404)
-    site.on("/sitemap_index.xml", status=404)
     site._reply = ChangingWeb._reply.__get__(site)  # type: ignore[method-assign]
-    assert asked() == ["/sitemap.xml", "/sitemap_index.xml", "0"]
+    assert asked() == ["/sitemap.xml", "0"]
     assert asked(2) == []
 
 

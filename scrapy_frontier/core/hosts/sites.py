@@ -1,6 +1,6 @@
 """Keeps copies of robots.txt and decides where sitemaps are looked for and which pages they may list.
 
-A site names its sitemaps in its robots.txt (``Sitemap:`` lines), or has them at one of the usual paths. A
+A site names its sitemaps in its robots.txt (``Sitemap:`` lines), or has one at the usual path. A
 sitemap may list pages of the site it speaks for, pages under its own directory, and pages of any other site
 whose robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). The store has two rows
 for each origin (``scheme://host:port``, as `urls.origin_of` writes it): its `RobotsCopy` and its
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
 
-# Tried in this order. /sitemap.xml also redirects to the index in WordPress, whose most common plug-ins write
-# the second. Each further guess would cost a request to every host without a sitemap.
-GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
+# Where it redirects to its index in WordPress. Each further guess would cost a request to every host.
+USUAL_PATH = "/sitemap.xml"
 MAX_LEVELS = 3  # an index, an index in it (the protocol has none; sites do), and a sitemap
 MAX_SITEMAPS = 1_000  # sitemaps taken from one index, or from one robots.txt
 FILE_BUCKET = TOP  # a sitemap comes before the pages of its host with the same priority
@@ -36,14 +35,13 @@ class SitemapsToRead(NamedTuple):
 
     queue: tuple[str, ...]
     sitemaps: SiteSitemaps
-    is_guess: bool = False  # what is to be queued
 
 
 def contact(sitemaps: SiteSitemaps, origin: str) -> SitemapsToRead:
     """Return what to do when the first page of *origin* is about to be fetched: queue its sitemaps, or the
-    first guess."""
-    queue = sitemaps.listed or (origin + GUESSES[0],)
-    return SitemapsToRead(queue, sitemaps._replace(is_contacted=True), not sitemaps.listed)
+    usual one."""
+    queue = sitemaps.listed or (origin + USUAL_PATH,)
+    return SitemapsToRead(queue, sitemaps._replace(is_contacted=True))
 
 
 def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsToRead:
@@ -58,35 +56,24 @@ def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsTo
 
 
 class SitemapTask(NamedTuple):
-    """What the request for a sitemap carries in its meta: the site it speaks for, how deep it lies, and which
-    of `GUESSES` it is, if it is one."""
+    """What the request for a sitemap carries in its meta: the site it speaks for, and how deep it lies."""
 
     speaks_for: str
     depth: int = 0
-    guess: int | None = None
 
     def to_meta(self) -> dict[str, str | int]:
         """Return plain data for the meta of a request; `from_meta` reads it."""
-        plain: dict[str, str | int] = {"for": self.speaks_for, "depth": self.depth}
-        return plain if self.guess is None else {**plain, "guess": self.guess}
+        return {"for": self.speaks_for, "depth": self.depth}
 
     @classmethod
     def from_meta(cls, value: object, url: str) -> SitemapTask:
         """Return the task in a meta value; any other value stands for a sitemap that the spider asked for."""
         given = value if isinstance(value, dict) else {}
-        speaks_for, depth, guess = given.get("for"), given.get("depth"), given.get("guess")
+        speaks_for, depth = given.get("for"), given.get("depth")
         return cls(
             speaks_for if isinstance(speaks_for, str) else origin_of(url) or "",
             depth if isinstance(depth, int) else 0,
-            guess if isinstance(guess, int) else None,
         )
-
-    def next_guess(self) -> tuple[str, SitemapTask] | None:
-        """Return the URL to try if this guess was no sitemap, and its task; None if this is no guess, or the
-        last."""
-        if self.guess is None or self.guess + 1 >= len(GUESSES):
-            return None
-        return self.speaks_for + GUESSES[self.guess + 1], self._replace(guess=self.guess + 1)
 
     def limit_reached(self, sitemaps: int) -> str:
         """Return why an index that has named so many *sitemaps* is read no further; empty: it is."""
