@@ -282,10 +282,6 @@ class Frontier:
         """`discover` for a single link."""
         return self._page_index.discover((link,), now, source)[0]
 
-    def refusal(self, link: Link, now: float) -> Discovered | None:
-        """Return the answer of `discover` if it would refuse *link*, else None. Keeps nothing."""
-        return self._page_index.refusal(link, now)
-
     # -- edits -----------------------------------------------------------------------------------------
 
     def requeue(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 
-from ..core.frontier import NEUTRAL, Event, Fate, Link, Outcome
+from ..core.frontier import NEUTRAL, Fate, Link
 from ..core.pages import seed_policy
 from ..core.parse.directives import LOOP
 from ..core.parse.urls import clean_host, host_of, without_session
@@ -471,26 +471,12 @@ class RequestEnqueuer:
     # -- refusals ------------------------------------------------------------------------------------------
 
     def refusal_of_follow_up(self, active: ActiveRequest, follow_up: Request) -> str:
-        """Returns why *follow_up* would not be queued, so that *active* ends with an error; "" if it would,
-        or its page is known. Asked once for each request that a middleware makes of another; 20 us."""
-        if is_once_more(follow_up, active):
+        """Returns why *active* ends with an error instead of *follow_up*: it leads to the same page a third
+        time; "" if it does not. 20 us."""
+        if is_once_more(follow_up, active) or self.find(follow_up) != active.lease.public_id:
             return ""
-        if self.find(follow_up) == active.lease.public_id:
-            times_asked = follow_up.meta.get("redirect_urls", ()).count(follow_up.url)
-            return not_followed(follow_up.url, LOOP.reason) if times_asked > 2 else ""
-        reason = self._refusal(follow_up, active)
-        if reason:  # the page leads away all the same
-            active.outcome = Outcome(Event.REDIRECTED, active.status, reason)
-        return reason
-
-    def _refusal(self, target: Request, active: ActiveRequest) -> str:
-        fingerprint, url_host = self.identities.with_host(target)
-        host = self.host_key(copied(target), url_host, active)
-        answer = self._frontier.refusal(Link(fingerprint, target.url, host), self._clock())
-        if answer is None:
-            return ""
-        self._report_refusal(answer, target)
-        return not_followed(target.url, answer.why_refused)
+        times_asked = follow_up.meta.get("redirect_urls", ()).count(follow_up.url)
+        return not_followed(follow_up.url, LOOP.reason) if times_asked > 2 else ""
 
     def _report_refusal(self, answer: Discovered, what: Request | str) -> None:
         """Counts that the link made of *what* was not queued; tells the first of each kind, and every

@@ -49,7 +49,6 @@ KINDS = {
     ),
     "frontier/redirects/refused/hosts": LeftOutKind("refused redirect", _NO_SETTING),
     "frontier/redirects/refused/loop": LeftOutKind("refused redirect", _NO_SETTING),
-    "frontier/redirects/refused/growing": LeftOutKind("refused redirect", _NO_SETTING),
     "frontier/redirects/refused/private": LeftOutKind("refused redirect", "FRONTIER_ALLOW_PRIVATE = True"),
     "frontier/left_out/known": LeftOutKind(
         "known page",

@@ -295,11 +295,6 @@ class Shards:
             outbox.post(n, lambda: pack_link(link, frontier.owed(page_id), now))
         return Discovered(Fate.POSTED if is_posted else Fate.KNOWN, _in_shard(origin, page_id))
 
-    def refusal(self, link: Link, now: float) -> Discovered | None:
-        """As `Frontier.refusal`; another shard refuses what it does when it is posted there."""
-        frontier = self._of_host(link.host)
-        return None if frontier is None else frontier.refusal(link, now)
-
     # -- edits -----------------------------------------------------------------------------------------
 
     def requeue(

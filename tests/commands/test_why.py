@@ -373,7 +373,7 @@ VALUES: dict[str, Any] = {
 }
 ONLY_POSTPONED = {"robots_hours", "robots_unknown", "rests", "rests_after", "address"}
 ONLY_POSTPONED.add("not_sent")
-ONLY_SEEN = {"foreign", "scope", "pattern", "nofollow_page", "nofollow_link", "budget", "behind"}
+ONLY_SEEN = {"foreign", "scope", "pattern", "nofollow_page", "nofollow_link", "budget"}
 
 
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.code)

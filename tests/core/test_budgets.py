@@ -237,22 +237,3 @@ def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
     known = frontier.discover([replace(named, is_named=False)], NOW)
     assert known == [Discovered(Fate.KNOWN, 0)], "a known page is looked at no more"
     frontier.close()
-
-
-def test_what_would_be_refused_is_what_is_refused(tmp_path: Path) -> None:
-    frontier = start(tmp_path, TrapLimits(depth=2), host_pages=1)
-    see(frontier, [page(99)], NOW)
-    deep = Link(b"deep", "http://a.example/1/2/3", "a.example")
-    named = Link(b"named", "http://a.example/1/2/3/4", "a.example", is_named=True)
-    links = [deep, *pages(14), page(99), named, replace(named, is_named=False), page(3), page(0, "b.example")]
-    foretold, found = [], []
-    for link in links:
-        before = frontier.totals()
-        foretold.append(frontier.refusal(link, NOW))
-        assert frontier.totals() == before
-        found += frontier.discover([link], NOW)
-    assert foretold == [answer if answer.fate is Fate.REFUSED else None for answer in found]
-    assert kinds(found) == {"depth": 1, "deferred": 11, "over_budget": 4}
-    assert found[0].why_refused == "its path has too many segments"
-    assert found[-5].why_refused == "over the budget of 1 page for host a.example"
-    frontier.close()

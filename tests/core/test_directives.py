@@ -276,7 +276,6 @@ HOSTS = [f"http://{name}.example/" for name in "abcde"]
         ([A, B, A, B, A], B, ""),  # many set a cookie on the way round
         ([A, B, A, B, A, B], A + "#top", "loop"),
         ([A, A, A], A, "loop"),
-        ([A + "/login" * count for count in range(4)], A + "/login" * 4, "growing"),
         (HOSTS, "http://f.example/", "hosts"),
         (HOSTS, "https://e.example:8443/", ""),
         *(([A], f"http://{host}/", "private") for host in ("10.0.0.1", "127.1", "[::1]:8080", "localhost")),

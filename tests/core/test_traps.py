@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.traps import TrapLimits, repeats, trap
-from scrapy_frontier.core.parse.directives import grows
 
 
 def test_a_trap_is_named() -> None:
@@ -51,20 +50,3 @@ def test_repeats_is_what_counting_every_run_finds(segments: list[str]) -> None:
                 count += 1
             best = max(best, count)
     assert repeats(segments) == best
-
-
-def test_a_redirect_that_wraps_its_own_address_grows() -> None:
-    chain = ["https://h/in?next=/start"]
-    for _ in range(4):
-        target = (
-            chain[-1].removeprefix("https://h").replace("%", "%25").replace("?", "%3F").replace("=", "%3D")
-        )
-        chain.append(f"https://h/in?next={target}")
-    assert grows(chain)
-    assert not grows(chain[:4])
-
-
-def test_a_redirect_that_appends_a_segment_grows_and_one_that_moves_on_does_not() -> None:
-    assert grows([f"http://h/a{'/b' * count}" for count in range(5)])
-    assert not grows([f"http://h/step/{count}" for count in range(98, 103)])
-    assert not grows([f"http://h{count}/a{'/b' * count}" for count in range(5)])

@@ -169,29 +169,8 @@ class PageIndex:
         self._hosts.compact_some()
         return [self._take_in(link, source, now) for link in links]
 
-    def refusal(self, link: Link, now: float) -> Discovered | None:
-        """Return the answer of `discover` to *link* if it would be refused, else None. Keeps nothing.
-
-        A lookup, one more if its page may be only seen. Raises `FrontierUnreadable`.
-        """
-        stored = self._index_row(link.fingerprint)
-        is_known = stored is not None and self._fate_of(stored) is not Fate.SEEN
-        if is_known or link.is_named:
-            return None
-        if (kind := self._trap(link.url)) is not None:
-            return Discovered(Fate.REFUSED, kind=kind, reason=kind)
-        if link.only_seen or not self._budgets.is_limited:
-            return None
-        host = self._hosts.get(link.host)
-        over = self._budgets.over(host)
-        self._hosts.forget_if_idle(host, now)
-        return None if over is None or over.is_kept else _refused(over)
-
     def _trap(self, url: str) -> str | None:
-        traps = self._traps
-        if traps is None or (url.count("/") < traps.slashes and len(url) <= traps.longest):
-            return None
-        return trap(url, traps)
+        return None if self._traps is None else trap(url, self._traps)
 
     def _fate_of(self, stored: bytes) -> Fate:
         """Return ``SEEN`` for a page that was only seen, ``ABSENT`` for one that waits while another process

@@ -14,7 +14,6 @@ from ..store.keys import FIRST_VISIT, ID_BITS, NEUTRAL, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
 from ..store.records import NO_FACTS, NO_VALIDATORS, Page
 from ..transitions import EXPIRED, RETRIED, Event
-from . import traps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,11 +105,6 @@ class Discovered(NamedTuple):
     def is_taken(self) -> bool:
         """Whether the link is queued, deferred or posted."""
         return self.fate in _TAKEN
-
-    @property
-    def why_refused(self) -> str:
-        """Why the link is refused, in words for the record of the page that led to it."""
-        return traps.WORDS.get(self.kind, self.reason)
 
 
 _TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED, Fate.POSTED)

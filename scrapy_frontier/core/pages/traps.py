@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..parse.urls import wire_target
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TRAPS = LONG_URL, DEEP_PATH, REPEATED_RUN = "length", "depth", "repeated_segments"  # kinds of refusals
-WORDS = {  # by kind: the reason of a page that led to one
-    LONG_URL: "its address is too long",
-    DEEP_PATH: "its path has too many segments",
-    REPEATED_RUN: "its path repeats itself",
-}
 
 
 @dataclass(frozen=True)
@@ -33,20 +27,10 @@ class TrapLimits:
     depth: int = 20  # path segments; Heritrix's default
     repeats: int = 3  # the same run of segments in a row; Heritrix and Nutch refuse the third
 
-    @cached_property
-    def slashes(self) -> int:
-        """The least slashes of a URL that is a trap for its path."""
-        return 2 + min(self.repeats, self.depth + 1 if self.depth else self.repeats)
-
-    @cached_property
-    def longest(self) -> int:
-        """The most characters of a URL that is no trap for its length."""
-        return self.length or sys.maxsize
-
 
 def trap(url: str, limits: TrapLimits) -> str | None:
     """Return why *url* looks like a trap, one of `TRAPS`; None if it does not, which takes a microsecond."""
-    if len(url) > limits.longest:
+    if 0 < limits.length < len(url):
         return LONG_URL
     # An absolute URL has three pieces more than its path has segments, four where it ends with a slash.
     pieces = url.partition("?")[0].partition("#")[0].split("/")

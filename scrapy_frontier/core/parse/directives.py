@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from .. import reasons
 from .headers import timestamp
@@ -21,7 +20,6 @@ from .urls import (
     host_of,
     is_private_url,
     origin_of,
-    wire_target,
     without_fragment,
 )
 
@@ -204,12 +202,10 @@ class ChainRefusal(NamedTuple):
 TOO_LONG = ChainRefusal("chain", "its chain of redirects is too long")
 NO_HTTP = ChainRefusal("scheme", "that is no address of http or https")
 LOOP = ChainRefusal("loop", "it goes round in a circle")
-GROWING = ChainRefusal("growing", "each address of the chain holds the one before, and more")
 TOO_MANY_HOSTS = ChainRefusal("hosts", "its chain leads through too many hosts")
 PRIVATE = ChainRefusal("private", "a public page may not lead into a private network")
 _MOST_HOSTS = 5  # different hosts in a chain, the first included
-_STEPS = 5  # of a chain that grows without end
-REFUSALS = (TOO_LONG, NO_HTTP, LOOP, GROWING, TOO_MANY_HOSTS, PRIVATE)
+REFUSALS = (TOO_LONG, NO_HTTP, LOOP, TOO_MANY_HOSTS, PRIVATE)
 
 
 def refusal(chain: Sequence[str], target: str, allows_private: bool) -> ChainRefusal | None:
@@ -224,8 +220,6 @@ def refusal(chain: Sequence[str], target: str, allows_private: bool) -> ChainRef
     bare = without_fragment(target)
     if sum(without_fragment(url) == bare for url in chain) > 2:
         return LOOP
-    if grows([*chain, target]):
-        return GROWING
     if len({host_of(url) for url in (*chain, target)}) > _MOST_HOSTS:
         return TOO_MANY_HOSTS
     if not allows_private and is_private_url(target):
@@ -239,21 +233,3 @@ def without_foreign_userinfo(target: str, source: str) -> str:
         return target
     parts = urlsplit(target)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def grows(chain: Sequence[str]) -> bool:
-    """Whether each of the last five URLs of a redirect *chain* contains the one before it.
-
-    As in a login page that wraps its own URL, or an endless ``/next/next/next``: same origin, and path and
-    query of each URL are inside the longer ones of the next, as they are or percent-encoded.
-    """
-    tail = chain[-_STEPS:]
-    return len(tail) == _STEPS and all(_contains(after, before) for before, after in pairwise(tail))
-
-
-def _contains(after: str, before: str) -> bool:
-    if origin_of(after) != origin_of(before):
-        return False
-    shorter, longer = wire_target(before), wire_target(after)
-    inner = shorter.strip("/")
-    return len(longer) > len(shorter) and (inner in longer or inner in unquote(longer))
