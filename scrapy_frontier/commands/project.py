@@ -165,7 +165,7 @@ class Project:
 
     @property
     def exists(self) -> bool:
-        """Whether a frontier is there, or was there and lost its database."""
+        """Whether a frontier is there."""
         return has_database(self.directory)
 
     @contextmanager

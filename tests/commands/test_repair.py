@@ -242,23 +242,6 @@ def test_reset_takes_along_what_a_repair_left(
     start(directory).close()  # begins anew
 
 
-@pytest.mark.parametrize("command", [("stats",), ("check", "--repair"), ("add", "http://a.example/")])
-def test_a_removed_database_is_missed_by_every_command(
-    tmp_path: Path, killed: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
-) -> None:
-    """Also if the directory is a JOBDIR; to begin anew on purpose there is `reset`."""
-    directory = shutil.copytree(killed, tmp_path / "job" / "frontier" / "dead")
-    Store(directory).close()
-    shutil.rmtree(directory / "leveldb")
-    for where in (directory, tmp_path / "job"):
-        said = Frontiers(where, capsys)(*command)
-        words = f"{directory}/leveldb is missing, but there was a frontier"
-        assert (said.code, words in said.err) == (1, True)
-    assert {path.name for path in directory.iterdir()} == {"frontier.lock"}
-    assert Frontiers(directory, capsys)("reset", "--yes").code == 0
-    assert Frontiers(directory, capsys)("add", "http://a.example/").code == 0
-
-
 # -- symbolic links ----------------------------------------------------------------------------------------
 
 

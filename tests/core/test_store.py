@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -279,39 +278,12 @@ def empty(directory: Path) -> None:
         file.unlink()
 
 
-@pytest.mark.parametrize(("take", "state"), [(remove, "is missing"), (empty, "is empty")])
-def test_a_database_that_somebody_removed_is_not_begun_anew(
-    tmp_path: Path, take: Callable[[Path], None], state: str
-) -> None:
+def test_a_log_that_somebody_removed_is_missed(tmp_path: Path) -> None:
+    """LevelDB does not miss it, and has nothing but what was in tables then."""
     write_pages(tmp_path)
-    take(tmp_path)
-    for _ in range(2):
-        with pytest.raises(FrontierUnreadable) as refused:
-            Store(tmp_path)
-        assert str(refused.value) == (
-            f"{tmp_path / 'leveldb'} {state}, but there was a frontier: restore it from a copy, or remove "
-            f"{tmp_path} to begin anew"
-        )
-    assert not list(tmp_path.glob("leveldb/*"))
-    shutil.rmtree(tmp_path)  # as told
-    Store(tmp_path).close()
-
-
-@pytest.mark.parametrize("write", [lambda directory: Store(directory).close(), write_pages])
-def test_a_log_that_somebody_removed_is_missed(tmp_path: Path, write: Callable[[Path], None]) -> None:
-    """LevelDB does not miss it, and has nothing but what was in tables then; at first that is nothing."""
-    write(tmp_path)
     log = only(tmp_path, "*.log")
     log.unlink()
     with pytest.raises(FrontierDamaged, match=r"its log is missing.*check --repair --dir"):
-        Store(tmp_path)
-
-
-def test_a_database_without_a_row_is_not_begun_anew(tmp_path: Path) -> None:
-    Store(tmp_path).close()
-    shutil.rmtree(tmp_path / "leveldb")
-    plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True).close()
-    with pytest.raises(FrontierUnreadable, match="holds no rows, but there was a frontier"):
         Store(tmp_path)
 
 
@@ -329,11 +301,7 @@ store.Store(sys.argv[1])
 def test_who_was_killed_while_beginning_begins_again(tmp_path: Path, owner: str, last: str) -> None:
     died = run(BEGIN_AND_DIE.format(owner, last), tmp_path)
     assert died.returncode == 9
-    assert (tmp_path / "frontier.lock").read_text().endswith("\nnew\n")
     Store(tmp_path).close()
-    remove(tmp_path)
-    with pytest.raises(FrontierUnreadable, match="is missing"):
-        Store(tmp_path)
 
 
 Served = list[tuple[str, bytes]]

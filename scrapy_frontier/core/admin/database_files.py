@@ -156,7 +156,7 @@ def remove(directory: Path, user: str) -> None:
     for path in (directory, *found):
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    with closing(Lock(directory, user)) as lock:
+    with closing(Lock(directory, user)):
         for path in found:
             for file in path.iterdir() if path.is_dir() else [path]:
                 if not _LEVELDB_FILE.fullmatch(file.name):
@@ -166,6 +166,5 @@ def remove(directory: Path, user: str) -> None:
                     )
         for path in found:  # in one step each: no process finds half a database
             path.rename(path.with_name(f"{path.name}.removed-{os.getpid()}"))
-        lock.database_removed()
     for path in found:
         shutil.rmtree(path.with_name(f"{path.name}.removed-{os.getpid()}"))

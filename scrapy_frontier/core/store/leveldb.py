@@ -2,8 +2,7 @@
 
 `Store` owns the one handle of a database; `Lock` keeps its directory for one process. LevelDB's own lock is
 given up as soon as any code in the process opens and closes its ``LOCK`` file, so ``frontier.lock`` is held
-besides, with ``flock``. That file has three lines: the process id, what the process does there, and ``new``
-until a database was made, which tells a frontier that is about to begin from one whose database was removed.
+besides, with ``flock``. That file has two lines: the process id, and what the process does there.
 """
 
 from __future__ import annotations
@@ -52,37 +51,24 @@ REPAIRING = f"{DATABASE}.repairing"  # the copy that a repair works on
 
 CRAWL = "a crawl"
 LOCK = "frontier.lock"
-_NEW = "new"
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def has_database(directory: Path) -> bool:
-    """Tells whether *directory* holds a database, or held one that was removed; then opening it raises."""
-    if (directory / DATABASE).exists():
-        return True
-    try:
-        return _is_marked_made((directory / LOCK).read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return False
-
-
-def _is_marked_made(lock: str) -> bool:
-    """Tells by the text of a lock file whether a database was made."""
-    lines = lock.splitlines()
-    return bool(lines) and lines[2:] != [_NEW]
+    """Tells whether *directory* holds a database, or what an interrupted repair made of it."""
+    return (directory / DATABASE).exists() or (directory / REPAIRING).exists()
 
 
 class Lock:
     """Keeps *directory*, which is made if need be, for this process until `close`; *user* says in words what
     for.
 
-    ``had_database`` tells whether a database was there before. Raises `FrontierLocked` with the holder's
-    process id, `FrontierUnwritable` if the disk is full, or `FrontierUnreadable`.
+    Raises `FrontierLocked` with the holder's process id, `FrontierUnwritable` if the disk is full, or
+    `FrontierUnreadable`.
     """
 
     def __init__(self, directory: Path, user: str = CRAWL) -> None:
         self._directory = directory
-        self._user = user
         self._process = os.getpid()
         self._file = _open_lock(directory)
         try:
@@ -90,18 +76,11 @@ class Lock:
         except OSError as error:
             with self._file:
                 raise FrontierLocked(_held(directory, *self._file.read().splitlines()[:2])) from error
-        self.had_database = _is_marked_made(self._file.read())
-        self._write(self.had_database)
+        with contextlib.suppress(OSError):  # a full disk must not keep a stopped crawl from being looked at
+            self._file.write(f"{os.getpid()}\n{user}\n")  # in place, which needs no space
+            self._file.truncate()
+            self._file.flush()
         _held_here.add(self)
-
-    def database_made(self) -> None:
-        """Notes that there is a database: from now on opening a missing one raises `FrontierUnreadable`."""
-        if not self.had_database:
-            self._write(True)
-
-    def database_removed(self) -> None:
-        """Notes that the database was removed on purpose: the next process may make another one."""
-        self._write(False)
 
     def is_lost(self) -> bool:
         """Tells whether the database was removed or moved away, or another is in its place. Two stats; false
@@ -116,14 +95,6 @@ class Lock:
             found, ours = (self._directory / LOCK).stat(), os.fstat(self._file.fileno())
             return not os.path.samestat(found, ours)  # no other file has its number while it is open
         return False
-
-    def _write(self, has_database: bool) -> None:
-        lines = [str(os.getpid()), self._user, *([] if has_database else [_NEW])]
-        with contextlib.suppress(OSError):  # a full disk must not keep a stopped crawl from being looked at
-            self._file.seek(0)
-            self._file.write("".join(f"{line}\n" for line in lines))  # in place, which needs no space
-            self._file.truncate()
-            self._file.flush()
 
     def close(self) -> None:
         """Releases the directory; does nothing the second time."""
@@ -269,7 +240,7 @@ class Store:
         self._lost: FrontierUnwritable | None = None
         self._lock = Lock(self.directory, user)
         try:
-            self._db = _open(self.directory / DATABASE, self._lock.had_database)
+            self._db = _open(self.directory / DATABASE)
         except BaseException:
             self._lock.close()
             raise
@@ -279,7 +250,6 @@ class Store:
                 self.count_rows()
                 self._restore_format(restored_scheme)
             self._check_format(scheme)
-            self._lock.database_made()
         except BaseException:
             self.close()
             raise
@@ -306,8 +276,6 @@ class Store:
                     "FRONTIER_DIR; or if it was one before LevelDB repaired it, let `scrapy frontier check "
                     "--repair` write anew what is lost"
                 )
-            if self._lock.had_database:
-                raise _missing(self.directory / DATABASE, "holds no rows")
             self.write(_format_rows(scheme), sync=True)
             return
         if found != str(FORMAT_VERSION).encode():
@@ -503,13 +471,6 @@ def _damaged(path: Path, error: BaseException) -> FrontierDamaged:
     )
 
 
-def _missing(path: Path, state: str) -> FrontierUnreadable:
-    return FrontierUnreadable(
-        f"{path} {state}, but there was a frontier: restore it from a copy, or remove {path.parent} to begin "
-        "anew"
-    )
-
-
 def repair_files(path: Path) -> None:
     """Has LevelDB save what it can of the damaged database in *path*, in place.
 
@@ -534,18 +495,15 @@ def repair_files(path: Path) -> None:
         )
 
 
-def _open(path: Path, had_database: bool) -> Any:
+def _open(path: Path) -> Any:
     if not (path / "CURRENT").exists() and not path.is_file():
         if path.with_name(REPAIRING).exists():
             raise _damaged(path, FileNotFoundError("a repair was interrupted"))
         # Without CURRENT LevelDB takes a directory for a new database, and removes the tables in it.
         if any(path.glob("*.ldb")) | any(path.glob("*.log")):
             raise _damaged(path, FileNotFoundError("its file CURRENT is missing"))
-        if had_database:
-            raise _missing(path, "is empty" if path.exists() else "is missing")
     # LevelDB always has a log, and does not miss one that was removed, nor the rows that were in it.
-    is_old = had_database or any(path.glob("*.ldb"))
-    if is_old and (path / "CURRENT").exists() and not any(path.glob("*.log")):
+    if any(path.glob("*.ldb")) and (path / "CURRENT").exists() and not any(path.glob("*.log")):
         raise _damaged(path, FileNotFoundError("its log is missing, with the newest rows"))
     try:
         buffers = {"write_buffer_size": WRITE_BUFFER, "lru_cache_size": CACHE}
