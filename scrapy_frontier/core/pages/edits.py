@@ -15,11 +15,11 @@ from ..errors import decode_or_none
 from ..hosts.host import host_of_page, is_of_host
 from ..store import keys, queue_keys, records
 from ..store.keys import State
-from ..store.records import NO_FACTS, HostRow
+from ..store.records import NO_FACTS
 from ..transitions import TABLE, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
@@ -40,7 +40,8 @@ _AT_A_TIME = 50  # pages in one batch, or rows that one step reads; some ms
 
 
 class _Doomed(NamedTuple):
-    """A page about to be forgotten; ``place`` is its queue row, ``fingerprint`` its index row."""
+    """A page about to be forgotten; ``place`` is its queue row, ``fingerprint`` its index row, None for a
+    further visit."""
 
     page_id: PageId
     page: Page
@@ -162,20 +163,18 @@ class Edits:
     def forget(
         self, page_id: PageId, fingerprint_of: FingerprintOf, now: float, place: QueuePlace | None = None
     ) -> bool:
-        """Remove all that is known of a page; false if it is leased or unknown.
+        """Remove all that is known of a page; false if it is leased, unknown, or not found by the request in
+        its record.
 
-        *fingerprint_of* returns the fingerprint of the request in a `Page`; if it returns None, the whole
-        index is read. Links to the page stay on the pages that have them. Committed; O(queue of its host),
-        but for a page that still has the *place* that was read before.
+        *fingerprint_of* returns the fingerprint of the request in a `Page`, None if it cannot be rebuilt.
+        Links to the page stay on the pages that have them. Committed; O(queue of its host), but for a page
+        that still has the *place* that was read before.
         Raises `FrontierUnwritable`, and `UnreadableRow` if its row does not decode.
         """
         doomed = self._doomed(page_id, fingerprint_of, place)
         if doomed is None:
             return False
-        if doomed.fingerprint is None:
-            self._forget_by_index([doomed], now)
-        else:
-            self._forget(doomed, now)
+        self._forget(doomed, now)
         self._write(now)
         return True
 
@@ -183,8 +182,8 @@ class Edits:
         """`forget` every page in the queue of *name*, or with that host in its URL, a batch at a time.
 
         Yields the number forgotten so far, after some milliseconds each: the crawl may go on in between. They
-        are done even if it raises later. The host row stays if the host was visited, so that its delay holds
-        if it is added again. O(pages); memory for the queues of the host.
+        are done even if it raises later. The host row stays, so that its delay holds if it is added again.
+        O(pages); memory for the queues of the host.
         """
         self._batch.commit()
         store, count = self._batch.store, 0
@@ -203,37 +202,22 @@ class Edits:
                 places[queue_keys.sort_key_id(place.sort_key)] = place
             if not number % _AT_A_TIME:
                 yield count
-        without_index: list[_Doomed] = []
         for number, page_id in enumerate(found, 1):
             doomed = self._doomed(page_id, fingerprint_of, places.get(page_id))
-            if doomed is not None and doomed.fingerprint is None and page_id < keys.FIRST_VISIT:
-                without_index.append(doomed)
-            elif doomed is not None:
+            if doomed is not None:
                 self._forget(doomed, now)
                 count += 1
             if not number % _AT_A_TIME:
                 self._write(now)
                 yield count
-        leased = self._leases.pages()
-        self._forget_by_index([doomed for doomed in without_index if doomed.page_id not in leased], now)
         self._write(now)
-        self._forget_never_visited(names)
-        yield count + len(without_index)
-
-    def _forget_never_visited(self, names: Iterable[str]) -> None:
-        for name in names:
-            if (
-                self._batch.store.get(keys.host_key(name)) is not None
-                and self._hosts.row_of(name) == HostRow()
-            ):
-                self._batch.forget_host(name)
-                self._batch.commit()
+        yield count
 
     def _doomed(
         self, page_id: PageId, fingerprint_of: FingerprintOf, place: QueuePlace | None
     ) -> _Doomed | None:
         """Return what to forget of a page, which may have left the *place* that was read before; None if it
-        is leased or unknown."""
+        is leased, unknown, or not found by the request in its record."""
         page, store = self._page_index.page(page_id), self._batch.store
         if page is None or page_id in self._leases.pages():
             return None
@@ -241,24 +225,13 @@ class Edits:
             place = None
         elif place is None or store.get(place.key) is None:
             place = queue_keys.find_place(store, page_id, host_of_page(page))
-        # None if its record makes another request than the one that leads to it
+        if page_id >= keys.FIRST_VISIT:
+            return _Doomed(page_id, page, place, None)
         fingerprint = fingerprint_of(page)
         stored = None if fingerprint is None else store.get(keys.INDEX + fingerprint)
         if stored is None or keys.id_in(stored) != page_id:
-            fingerprint = None
+            return None
         return _Doomed(page_id, page, place, fingerprint)
-
-    def _forget_by_index(self, doomed: list[_Doomed], now: float) -> None:
-        """Forget pages whose record no longer makes the request they were discovered by: one index scan."""
-        by_id = {each.page_id: each for each in doomed}
-        if not by_id:
-            return
-        for key, value in self._batch.store.scan(keys.INDEX):
-            found = by_id.pop(keys.id_in(value), None)
-            if found is not None:
-                self._forget(found._replace(fingerprint=key[1:]), now)
-        for rest in by_id.values():
-            self._forget(rest, now)
 
     def _forget(self, doomed: _Doomed, now: float) -> None:
         page_id, page, place, fingerprint = doomed

@@ -320,11 +320,6 @@ class Batch:
             self._touched.remove(host)
             self.left.add(host.name)
 
-    def forget_host(self, name: str) -> None:
-        """Have the row of a host that is not in memory go, and count it no more."""
-        self.rows[keys.host_key(name)] = None
-        self.counts.hosts -= 1
-
     def _put_host(self, host: KeptHost) -> None:
         if not host.is_kept:  # it gets its first row
             host.is_kept = True
