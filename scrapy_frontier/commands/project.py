@@ -214,7 +214,7 @@ class Project:
         """Yields the store, which is closed when the block ends; a copy if a ``running`` crawl has it.
 
         *identified*: the project must identify pages as the store does. *create* makes a new store if there
-        is none; *restore* writes lost format rows anew. Raises `NoFrontier` and what `Store` raises, and
+        is none; *restore* takes no copy. Raises `NoFrontier` and what `Store` raises, and
         `UsageError` in a shared crawl, which has no one store.
         """
         self.refuse_shared()
@@ -224,9 +224,8 @@ class Project:
                 + self._what_crawls_use()
             )
         scheme = self.own_scheme() if create else self._scheme(identified)
-        anew = self.identities.named_scheme if restore else ""
         try:
-            store = open_store(self.directory, scheme, anew, self.user)
+            store = open_store(self.directory, scheme, self.user)
         except FrontierLocked as error:
             if restore:
                 raise

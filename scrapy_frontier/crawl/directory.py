@@ -54,13 +54,11 @@ SYNC_INTERVAL = 5.0  # seconds between two syncs to the disk: what a power cut m
 LOOK_INTERVAL = 1.0  # seconds between two looks at the directory
 
 
-def open_store(
-    directory: str | Path, scheme: str = "", restored_scheme: str = "", user: str = CRAWL
-) -> Store:
+def open_store(directory: str | Path, scheme: str = "", user: str = CRAWL) -> Store:
     """Opens the database in *directory*; takes and raises what `Store` does. Loads plyvel."""
     from ..core.store.leveldb import Store
 
-    return Store(directory, scheme, restored_scheme, user)
+    return Store(directory, scheme, user)
 
 
 class Upkeep:

@@ -44,7 +44,6 @@ KINDS = {
     "stray row": "it is removed: no page has it, or not there, or not twice",
     "wrong row": "it is made anew from the pages",
     "page twice": "the one in the index is removed if it is only seen or a redirect, else the other",
-    "lost format": "the rows that say what the database is are written anew",
 }
 
 
@@ -230,8 +229,6 @@ class Check:
         A repair writes a thousand rows at a time, and the counts last. Raises `FrontierUnreadable` for
         damaged files, and `FrontierUnwritable`.
         """
-        if self._store.is_restored:
-            yield Finding("lost format", "the frontier", "format or key scheme", is_mended=True)
         parts = (
             self._read_pages,
             self._read_index,

@@ -171,8 +171,3 @@ def if_none_match(tag: bytes) -> bytes:
     sent with and without it."""
     plain = _COMPRESSOR.sub(b"", tag)
     return tag if plain == tag else tag + b", " + plain
-
-
-def opaque(tag: bytes) -> bytes:
-    """Return the part of *tag* that is compared, without the weak mark and the suffix of a compressor."""
-    return _COMPRESSOR.sub(b"", tag.removeprefix(b"W/"))

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -222,21 +221,18 @@ _TABLES = {"paranoid_checks": True, "bloom_filter_bits": BLOOM_BITS, "max_open_f
 class Store:
     """A LevelDB database in *directory*, for this process alone until `close`; *user* says in words what for.
 
-    *scheme* names how fingerprints are made: a database holds those of one scheme only. A *restored_scheme*
-    has lost format rows written anew, once all files have been read. Raises `FrontierLocked`,
-    `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`; nothing is ever deleted or
-    recreated to get going.
+    *scheme* names how fingerprints are made: a database holds those of one scheme only. Raises
+    `FrontierLocked`, `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`; nothing is
+    ever deleted or recreated to get going.
     """
 
     def __init__(
         self,
         directory: str | os.PathLike[str],
         scheme: str = "",
-        restored_scheme: str = "",
         user: str = CRAWL,
     ) -> None:
         self.directory = Path(directory).absolute()  # a spider may go to another directory
-        self.is_restored = False
         self._lost: FrontierUnwritable | None = None
         self._lock = Lock(self.directory, user)
         try:
@@ -246,9 +242,6 @@ class Store:
             raise
         self._batch = self._db.write_batch()  # a new one for each write would take a microsecond more
         try:
-            if restored_scheme:
-                self.count_rows()
-                self._restore_format(restored_scheme)
             self._check_format(scheme)
         except BaseException:
             self.close()
@@ -257,24 +250,16 @@ class Store:
     def __repr__(self) -> str:
         return f"<Store {self.directory}{' closed' if self._db.closed else ''}>"
 
-    def _restore_format(self, scheme: str) -> None:
-        """Writes lost format rows anew, if pages show that the database is a frontier."""
-        lost = [key for key in (keys.FORMAT, keys.SCHEME) if self.get(key) is None]
-        first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
-        if lost and len(first) == keys.ID_BYTES:
-            rows = _format_rows(scheme)
-            self.write({key: rows[key] for key in lost}, sync=True)
-            self.is_restored = True
-
     def _check_format(self, scheme: str) -> None:
-        """Compares format and key scheme with the stored ones; stores them in a new database."""
+        """Compares format and key scheme with the stored ones; stores them in a new database, and in one with
+        pages that has lost them to a repair of its files."""
         found = self.get(keys.FORMAT)
         if found is None:
-            if next(self.scan(b"", limit=1), None) is not None:
+            first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
+            if len(first) != keys.ID_BYTES and next(self.scan(b"", limit=1), None) is not None:
                 raise NoFrontierInside(
                     f"{self.directory} holds a LevelDB database that is not a frontier: use another "
-                    "FRONTIER_DIR; or if it was one before LevelDB repaired it, let `scrapy frontier check "
-                    "--repair` write anew what is lost"
+                    "FRONTIER_DIR"
                 )
             self.write(_format_rows(scheme), sync=True)
             return
@@ -290,7 +275,7 @@ class Store:
                 f"{self.directory} identifies pages by {stored!r}, this crawl by {scheme!r}: use the same "
                 "REQUEST_FINGERPRINTER_CLASS and version of w3lib as before, or another FRONTIER_DIR"
             )
-        if " " in scheme and stored and " " not in stored:  # a repair knew the name alone
+        if scheme not in ("", stored) and " " not in stored:  # a command knew the name alone, or nothing
             self.write({keys.SCHEME: scheme.encode()})
 
     def get(self, key: bytes) -> bytes | None:
@@ -338,13 +323,6 @@ class Store:
         """
         cut = len(prefix)
         return [key[cut:] for key, _ in islice(self._seek(self._db, prefix, after), limit)]
-
-    def count_rows(self) -> Counter[bytes]:
-        """Counts the rows by the first byte of their keys; reads every block of every file.
-
-        Raises `FrontierUnreadable`, or `FrontierDamaged` of that kind where a block is.
-        """
-        return Counter(key[:1] for key, _ in self._seek(self._db, b"", b""))
 
     def look(self) -> bool:
         """Tells whether the directory is still the one that was opened; two stats, from any thread.
