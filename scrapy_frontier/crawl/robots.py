@@ -215,7 +215,7 @@ class KnownSites:
         if site is None:
             return Decision(url, header, origin)
         until = site.status.held_until(now)
-        delay = site.status.delay
+        delay = site.status.delay(now)
         return Decision(url, header, origin, site, until, delay, until > now or site.allows(url))
 
     def read(self, copy: RobotsCopy, origin: str, agent: str) -> RobotsStatus:

@@ -64,10 +64,11 @@ def time_of(text: str | None) -> time | None:
 
 def directive(rules: Rules, name: str) -> object:
     if name == "crawl-delay":
-        return rules.crawl_delay or None
+        return rules.crawl_delay
     if name == "sitemap":
         return list(rules.sitemaps)
-    return rules.visit_times[-1] if rules.visit_times else None
+    found = rules.request_rates if name == "request-rate" else rules.visit_times
+    return found[-1] if found else None
 
 
 def expected_directive(case: dict[str, Any]) -> object:
@@ -75,13 +76,12 @@ def expected_directive(case: dict[str, Any]) -> object:
     if case["directive"] == "sitemap":
         return value or []
     if not isinstance(value, dict):
-        return value or None  # a delay of 0 is none
-    return time_of(value.get("start_time")), time_of(value.get("end_time"))
+        return value
+    hours = time_of(value.get("start_time")), time_of(value.get("end_time"))
+    return hours if case["directive"] == "visit-time" else (value["requests"], value["seconds"], *hours)
 
 
-DIRECTIVES = [
-    case for case in vectors().get("directives", []) if case["directive"] not in ("host", "request-rate")
-]
+DIRECTIVES = [case for case in vectors().get("directives", []) if case["directive"] != "host"]
 
 
 @pytest.mark.parametrize("case", DIRECTIVES, ids=lambda case: case["id"])
@@ -127,7 +127,7 @@ def test_2_2_1_the_product_token_is_what_is_compared(line: str, agent: str, is_m
 PROSE = (
     *("User agent names are listed below", "User-agent lines follow, one a bot", "Disallow everything below"),
     *("Allow us a moment", "Disallow / and allow", "Sitemap of our site", "Crawl delay for all bots"),
-    *("Host of this site", "Visit time is money"),
+    *("Host of this site", "Visit time is money", "Request rate limits apply"),
 )
 
 
@@ -141,19 +141,19 @@ def test_2_2_4_other_lines_and_prose_end_no_group(between: str) -> None:
     )
     rules = parse(text.encode(), "mybot", "https://h/robots.txt")
     assert [rules.allowed(f"https://h/{page}") for page in "xyz"] == [False, False, True]
-    assert (bool(rules.sitemaps), rules.crawl_delay) == (":/" in between, 3.0 if "3" in between else 0.0)
-    assert rules.visit_times == ()
+    assert (bool(rules.sitemaps), rules.crawl_delay) == (":/" in between, 3.0 if "3" in between else None)
+    assert rules.request_rates == rules.visit_times == ()
 
 
 def test_a_field_without_its_colon_is_read_where_its_value_looks_like_one() -> None:
     text = (
-        b"user agent mybot\nallow /x/open\ndisallow /x\ncrawl delay 3\n"
+        b"user agent mybot\nallow /x/open\ndisallow /x\ncrawl delay 3\nrequest rate 1/5 0600-0800\n"
         b"visit time 0600-0845\nsitemap https://h/s.xml\nsitemap /t.xml\ndisallow *.pdf"
     )
     rules = parse(text, "mybot", "https://h/robots.txt")
     paths = {"x": False, "x/open": True, "a.pdf": False, "y": True}
     assert {path: rules.allowed(f"https://h/{path}") for path in paths} == paths
-    assert (rules.crawl_delay, len(rules.visit_times)) == (3.0, 1)
+    assert (rules.crawl_delay, len(rules.request_rates), len(rules.visit_times)) == (3.0, 1, 1)
     assert rules.sitemaps == ("https://h/s.xml", "https://h/t.xml")
 
 
@@ -209,7 +209,7 @@ def test_half_a_line_at_the_end_of_what_was_read_is_no_rule() -> None:
 def test_no_bytes_break_the_parser(body: bytes, agent: str, path: str) -> None:
     rules = parse(body, agent, "http://h/robots.txt")
     assert rules.allowed("http://h/" + path) or rules.where("http://h/" + path)
-    assert rules.crawl_delay >= 0.0
+    assert rules.delay(0.0) >= 0.0
     assert 0.0 <= rules.opens_in(0.0) < 86_400.0
 
 
@@ -326,7 +326,7 @@ HOSTILE = {
     "queries": "".join(f"Disallow: /*?a/{number}\n" for number in range(4_000)),
     "ends": "".join(f"Disallow: /*a{number}$\n" for number in range(4_000)),
     "needles": "".join(f"Disallow: /*{'a' * 500}{number}b{'a' * 490}\n" for number in range(400)),
-    "hours": "".join(f"Visit-time: 0000-{number % 2400:04}\n" for number in range(1, 10_000)),
+    "rates": "".join(f"Request-rate: 1/{number}\n" for number in range(1, 10_000)),
     "prefixes": "".join(f"Disallow: /a{number}\n" for number in range(26_000)),
 }
 
@@ -340,7 +340,7 @@ def test_no_file_makes_a_url_expensive(name: str) -> None:
         url, begin = f"http://h/{path}", clock.process_time()
         if not rules.allowed(url):
             rules.where(url)
-        rules.opens_in(begin)
+        rules.delay(begin)
         assert clock.process_time() - begin < 0.25
 
 
@@ -356,7 +356,7 @@ def test_beyond_two_thousand_wildcards_more_is_forbidden_and_not_less() -> None:
 
 def test_crawl_delay_is_for_the_agents_right_before_it_even_where_rules_come_later() -> None:
     text = b"User-agent: a\nCrawl-delay: 1\nUser-agent: b\nCrawl-delay: 2.5\nUser-agent: *\nDisallow: /x\n"
-    assert [parse(text, agent).crawl_delay for agent in ("a", "b", "c")] == [1.0, 2.5, 0.0]
+    assert [parse(text, agent).crawl_delay for agent in ("a", "b", "c")] == [1.0, 2.5, None]
     assert [parse(text, agent).allowed("http://h/x") for agent in ("a", "b", "c")] == [False] * 3
 
 
@@ -370,6 +370,17 @@ def test_crawl_delay_is_for_the_agents_right_before_it_even_where_rules_come_lat
 def test_a_delay_is_the_number_that_its_value_begins_with(written: list[str], seconds: float) -> None:
     text = "User-agent: *\n" + "".join(f"Crawl-delay: {value}\n" for value in written)
     assert parse(text.encode(), "mybot").crawl_delay == seconds
+
+
+def test_request_rates_say_how_far_apart_requests_are() -> None:
+    lines = (
+        b"Request-rate: 1/5\nRequest-rate: 10/15m 2200-0600\nRequest-rate: 0/1\nRequest-rate: 1/" + b"9" * 500
+    )
+    rules = parse(b"User-agent: *\n" + lines, "mybot")
+    noon, night = 12 * 3_600.0, 23 * 3_600.0
+    assert rules.delay(noon) == 5.0
+    assert rules.delay(night) == rules.delay(night + 86_400 * 365) == 90.0
+    assert parse(b"", "mybot").delay(noon) == 0.0
 
 
 def test_visit_time_tells_how_long_to_wait() -> None:
@@ -389,8 +400,9 @@ def test_visit_time_tells_how_long_to_wait() -> None:
     ],
 )
 def test_hours_are_written_in_many_ways(hours: str, expected: tuple[time, time]) -> None:
-    rules = parse(f"User-agent: *\nVisit-time: {hours}".encode(), "mybot")
+    rules = parse(f"User-agent: *\nRequest-rate: 1/9 {hours}\nVisit-time: {hours}".encode(), "mybot")
     assert rules.visit_times == (expected,)
+    assert rules.request_rates == ((1, 9, *expected),)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_2_4_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
     assert not is_current(learnt(None, Answer(200, FILE), NOW + 400 * DAY), NOW), "the clock was set back"
     found = robots_status(copy, NOW, "mybot")
     assert not found.rules.allowed("http://a.example/private/x")
-    assert (found.held_until(NOW), found.delay) == (0.0, 2.0)
+    assert (found.held_until(NOW), found.delay(NOW)) == (0.0, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,10 @@ def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
 # -- delays --------------------------------------------------------------------------------------------
 
 
-def test_no_gap_is_shorter_than_the_delay_asked_for(web: Web, run: Run) -> None:
+@pytest.mark.parametrize("line", ["Crawl-delay: 0.6", "Request-rate: 5/3s"])
+def test_no_gap_is_shorter_than_the_delay_asked_for(web: Web, run: Run, line: str) -> None:
     """From the answer of robots.txt itself on, with retries and redirects, and one request at a time."""
-    web.on(ROBOTS, robots("Crawl-delay: 0.6"))
+    web.on(ROBOTS, robots(line))
     web.on("/bad", Answer(500), Answer())
     web.on("/from", status=302, headers={"Location": "/to"})
     web.link("/", "/bad", "/from", "/slow")

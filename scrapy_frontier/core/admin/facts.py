@@ -232,7 +232,7 @@ def pauses(
         for copy, origin in _copies_of(store, host) if agent else ():
             status = robots_status(copy, now, agent, origin)
             held.append(status.held_until(now))
-            if (asked := status.delay) > delay:
+            if (asked := status.delay(now)) > delay:
                 delay, source = asked, ROBOTS_TXT
         clock = None if clock_of is None else clock_of(host)
         if clock is not None:

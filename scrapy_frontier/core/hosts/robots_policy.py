@@ -135,10 +135,10 @@ class RobotsStatus(NamedTuple):
         wait = self.rules.opens_in(now)
         return now + wait if wait else 0.0
 
-    @property
-    def delay(self) -> float:
-        """Seconds between two requests that the file asks for, at most `LONGEST_DELAY`; 0: none."""
-        return min(self.rules.crawl_delay, LONGEST_DELAY)
+    def delay(self, now: float) -> float:
+        """Seconds between two requests that the file asks for, at most `LONGEST_DELAY`: the larger of its
+        Crawl-delay and its Request-rates at *now*; 0: none."""
+        return min(self.rules.delay(now), LONGEST_DELAY)
 
 
 _NO_RULES = parse(b"", "*")

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import time
 
-    from protego import VisitTime
+    from protego import RequestRate, VisitTime
 
 BODY_LIMIT = 512_000  # bytes: a crawler must read 500 KiB (2.5), and no more of a file is read
 MOST_WILDCARDS = 2_000  # in the rules for a crawler; and characters of these, as Protego gets them
 MOST_OF_WILDCARDS = 400_000
 MOST_STEPS = 2_000_000  # wildcards times octets of a URL that are compared with them: 20 ms
-LONGEST_VALUE = 60  # characters of a Visit-time
-MOST_VALUES = 100  # Crawl-delays and Visit-times, of each
+LONGEST_VALUE = 60  # characters of a Request-rate or Visit-time
+MOST_VALUES = 100  # Crawl-delays, Request-rates and Visit-times, of each
 
 
 class Rules(NamedTuple):
@@ -33,7 +33,8 @@ class Rules(NamedTuple):
 
     protego: Protego
     disallowed: tuple[tuple[str, str], ...] = ()  # pattern for Protego, line of the file; longest first
-    crawl_delay: float = 0.0  # seconds; the largest that is named, 0: none
+    crawl_delay: float | None = None  # seconds; the largest that is named
+    request_rates: tuple[RequestRate, ...] = ()
     visit_times: tuple[VisitTime, ...] = ()  # none: any time
     sitemaps: tuple[str, ...] = ()  # http(s) URLs and no others, if the file's own URL was known
     compared: int = MOST_STEPS  # characters of a URL
@@ -57,6 +58,11 @@ class Rules(NamedTuple):
             protego = _alone("\n".join(f"Disallow: {pattern}" for pattern, _ in half))
             found = found[len(half) :] if protego.can_fetch(target, "*") else half
         return found[0][1] if found else ""
+
+    def delay(self, now: float) -> float:
+        """Return the least seconds between two requests that the file asks for at *now*; 0: none."""
+        rates = (each for each in self.request_rates if not _opens_in(each.start_time, each.end_time, now))
+        return max(self.crawl_delay or 0.0, *(rate.seconds / rate.requests for rate in rates), 0.0)
 
     def opens_in(self, now: float) -> float:
         """Return the seconds from *now* (POSIX seconds) until a Visit-time begins: 0 during one, and if none
@@ -91,6 +97,7 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
     mine = tokens.intersection(_named(value) for name, value, _ in fields if name == USER_AGENT) or {"*"}
     asked = list(_of_groups(fields, mine))
     delays = map(_NUMBER.match, _values(asked, CRAWL_DELAY))
+    rates = (_alone(f"Request-rate: {_hours(value)}") for value in _values(asked, REQUEST_RATE))
     hours = (_alone(f"Visit-time: {_hours(value)}") for value in _values(asked, VISIT_TIME))
     sitemaps = (_sitemap_url(value, url) for name, value, _ in fields if name == SITEMAP)
     patterns = _patterns(asked)
@@ -98,7 +105,8 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
     return Rules(
         _alone("\n".join(f"{name}: {pattern}" for name, pattern in patterns)),
         tuple(sorted(disallowed, key=lambda each: len(each[0]), reverse=True)),
-        max((float(found[1]) for found in delays if found), default=0.0),
+        max((float(found[1]) for found in delays if found), default=None),
+        tuple(rate for each in rates if (rate := each.request_rate("*"))),
         tuple(period for each in hours if (period := each.visit_time("*"))),
         tuple(dict.fromkeys(filter(None, sitemaps))),
         MOST_STEPS // max(sum(pattern.count("***") for _, pattern in patterns), 1),
@@ -126,10 +134,10 @@ def counted_part(body: bytes) -> bytes:
 
 
 USER_AGENT, ALLOW, DISALLOW, SITEMAP = "useragent", "allow", "disallow", "sitemap"
-CRAWL_DELAY, VISIT_TIME = "crawldelay", "visittime"
+CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawldelay", "requestrate", "visittime"
 # By the name of a field without blanks and hyphens; misspellings that Google and Protego accept are read too.
 _NAMES = {
-    **{name: name for name in (USER_AGENT, ALLOW, DISALLOW, CRAWL_DELAY, VISIT_TIME)},
+    **{name: name for name in (USER_AGENT, ALLOW, DISALLOW, CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)},
     **dict.fromkeys((SITEMAP, "sitemaps"), SITEMAP),
     **dict.fromkeys(("dissallow", "dissalow", "disalow", "diasllow", "disallaw"), DISALLOW),
 }
@@ -137,7 +145,7 @@ _NAMES = {
 _WITHOUT_COLON = re.compile(
     r"""(?ix) ( user[ -]?agent (?=\s+\S+(?:\s+\S+)?$)
     | (?:dis)?allow (?=\s+[/*]\S*$)
-    | (?:crawl[ -]?delay | visit[ -]?time) (?=\s+[.\d])
+    | (?:crawl[ -]?delay | request[ -]?rate | visit[ -]?time) (?=\s+[.\d])
     | sitemap (?=\s+(?:https?:/)?/\S*$) ) \s+ (.+)"""
 )
 
@@ -291,7 +299,7 @@ _NUMBER = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?![\w.])", re.ASCII)  #
 
 
 def _hours(value: str) -> str:
-    """Return a Visit-time as Protego reads it: ``0600-0845``; empty if it is too long."""
+    """Return a Request-rate or Visit-time as Protego reads it: ``1/5 0600-0845``; empty if it is too long."""
     if len(value) > LONGEST_VALUE:
         return ""
     value = re.sub(r"\s*([/-])\s*", r"\1", " ".join(value.split()))
