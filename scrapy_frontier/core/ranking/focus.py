@@ -159,7 +159,7 @@ class Focus:
         return found
 
     def learn(self, place: int, score: float) -> None:
-        """Learn from a page that was read what the words at *place* are worth (0: none); 7 us."""
+        """Learn from a page that was read what the words at *place* are worth (0: none). About 12 us."""
         self._count(score)
         if not self.has_learned or not place:
             return
