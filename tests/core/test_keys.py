@@ -122,7 +122,6 @@ GOLDEN_KEYS = {
     "clean mark": (keys.CLEAN, b"mclean".hex()),
     "last ranking": (keys.RANKING, b"mranking".hex()),
     "rates of all": (keys.RATES_OF_ALL, b"mrates".hex()),
-    "starts": (keys.STARTS, b"mstarts".hex()),
     "revisits": (keys.REVISIT, b"mrevisit".hex()),
     "index": (keys.INDEX + b"\1\2", "66 0102"),
     "links": (keys.link_key(258), "67 0000000102"),

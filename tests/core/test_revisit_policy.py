@@ -14,7 +14,6 @@ from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.revisits import judge_304, judge_same
 from scrapy_frontier.core.revisits import change_rates
 from scrapy_frontier.core.revisits.change_rates import HintAccuracy, History, HostChangeRates, Known
-from scrapy_frontier.core.revisits.learnt import Starts
 from scrapy_frontier.core.revisits.plans import Plans, RevisitRule
 from scrapy_frontier.core.revisits.policy import (
     FULL_AFTER,
@@ -165,16 +164,6 @@ def test_the_multiplier_follows_the_time_between_visits(
     """Of a hundred pages with a shelf life of a week."""
     times = (each * DAY for each in (elapsed, planned, span, 7))
     assert next_multiplier(1.0, *times, 100) == pytest.approx(factor)
-
-
-def test_starts_are_counted_by_the_clock() -> None:
-    starts = Starts()
-    assert starts.between == DAY
-    for week in range(30):
-        starts = starts.at(NOW + week * 7 * DAY)
-        starts = starts.at(NOW + week * 7 * DAY + 20.0)  # stopped, and started again
-    assert starts.between == pytest.approx(7 * DAY, rel=0.1)
-    assert starts.at(NOW).last == NOW, "a clock that was set back"
 
 
 # -- what a 304 and the same content come to -------------------------------------------------------------

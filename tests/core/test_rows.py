@@ -260,11 +260,6 @@ HONEST = SiteSitemaps(("http://a.example/s.xml",), True, (1.5, 0.25, 3.0, 1.0))
             (1.0, 2.0, -0.5, 0.25, 4.0),
             "".join(f"{each:0<16}" for each in ("3ff", "4", "bfe", "3fd", "401")),
         ),
-        (
-            records.STARTS,
-            (1.0, 2.0, 1_700_000_000.25),
-            "3ff0000000000000 4000000000000000 41d954fc40100000",
-        ),
         (records.CONTENT, 0.5, "3f000000"),
         (
             records.COOLDOWN,
@@ -311,7 +306,6 @@ KINDS = {
     ),
     "rates": (records.RATES, st.tuples(*[SINGLE] * 3)),
     "rates of all": (records.RATES_OF_ALL, st.tuples(*[SECONDS] * 5)),
-    "starts": (records.STARTS, st.tuples(*[SECONDS] * 3)),
     "content score": (records.CONTENT, SINGLE),
     "cooldown": (
         records.COOLDOWN,

@@ -139,7 +139,6 @@ READERS: Readers = {
     keys.SITEMAPS: ("sitemaps", records.SITEMAPS.decode),
     keys.RATES: ("rates", records.RATES.decode),
     keys.RATES_OF_ALL: ("rates of all", records.RATES_OF_ALL.decode),
-    keys.STARTS: ("starts", records.STARTS.decode),
     keys.COLUMN: ("scores", _read_codes),
     keys.CONTENT: ("content score", records.CONTENT.decode),
 }

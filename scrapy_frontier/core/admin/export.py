@@ -46,7 +46,7 @@ NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier 
 # Rows that travel, by the prefix of their keys: their name in a line, and what reads them.
 _ROWS = {keys.PAGE: ("page", read_page), keys.HOST: ("host", records.HOST.decode), **READERS}
 _NUMBERED = {keys.PAGE, keys.COLUMN, keys.CONTENT}  # by the ids of pages
-_OF_ALL = {*_NUMBERED, keys.RATES_OF_ALL, keys.STARTS}  # and those that a frontier has once
+_OF_ALL = {*_NUMBERED, keys.RATES_OF_ALL}  # and the one that a frontier has once
 _OF_HOSTS = {keys.HOST, keys.ORDERS, keys.COOLDOWN, keys.ROBOTS, keys.SITEMAPS, keys.RATES}
 
 

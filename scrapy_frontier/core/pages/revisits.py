@@ -101,7 +101,7 @@ class Revisits:
         self._scores = scores
         self.revisits_pages = rule is not None
         self.rule = rule = rule or RevisitRule()
-        self._rates = LearntRates(batch, sites, rule, batch.opened_at)
+        self._rates = LearntRates(batch, sites, rule)
         self._plans = Plans(rule)
         self.share = RevisitShare(batch, hosts, rule.share) if self.revisits_pages else None
         self._opened_at = self.looked_at = batch.opened_at

@@ -5,8 +5,8 @@ Owns the rows of rates (``u`` host, and one of all pages).
 
 from __future__ import annotations
 
-from math import exp, inf
-from typing import TYPE_CHECKING, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING
 
 from ..parse.urls import origin_of
 from ..store import keys, records
@@ -22,29 +22,7 @@ if TYPE_CHECKING:
     from .plans import Plan, RevisitRule
 
 _MOST_HOSTS = 10_000  # in memory
-_FADING = 30 * DAY
 _NO_HINTS = HintAccuracy()
-
-
-class Starts(NamedTuple):
-    """When a crawl is started: ``seconds`` between its starts and their ``squares``, both fading with time;
-    and the ``last`` start (POSIX seconds, 0: none)."""
-
-    seconds: float = 0.0
-    squares: float = 0.0
-    last: float = 0.0
-
-    def at(self, now: float) -> Starts:
-        """Return the starts with one more, *now*."""
-        passed = max(now - self.last, 0.0) if self.last else 0.0
-        kept = exp(-passed / _FADING)
-        return Starts(kept * self.seconds + passed, kept * self.squares + passed * passed, now)
-
-    @property
-    def between(self) -> float:
-        """The seconds between two starts, as a clock sees it: the mean over time, so that restarts count for
-        nothing. At first a day."""
-        return (self.squares + DAY * DAY) / (self.seconds + DAY)
 
 
 class LearntRates:
@@ -54,7 +32,7 @@ class LearntRates:
     batch.
     """
 
-    def __init__(self, batch: Batch, sites: Sites, rule: RevisitRule, now: float) -> None:
+    def __init__(self, batch: Batch, sites: Sites, rule: RevisitRule) -> None:
         self._batch = batch
         self._sites = sites
         self._rule = rule
@@ -64,12 +42,6 @@ class LearntRates:
         numbers = records.RATES_OF_ALL.read(batch.get(keys.RATES_OF_ALL)) or (0.0,) * 5
         self._everywhere = HostChangeRates(*numbers[:3])
         self._multiplier, self._revisits = numbers[3:]
-        self._bounds = rule.bounds
-        if self.is_adaptive and not rule.waits:  # a page is visited once a run: not more often is planned
-            starts = Starts(*records.STARTS.read(batch.get(keys.STARTS)) or ()).at(now)
-            batch.rows[keys.STARTS] = records.STARTS.encode(starts)
-            between = min(starts.between, self._shelf_life, rule.bounds.longest)
-            self._bounds = rule.bounds._replace(shortest=max(rule.bounds.shortest, between))
 
     def _of(self, host: str) -> HostChangeRates:
         found = self._hosts.get(host)
@@ -141,7 +113,7 @@ class LearntRates:
         if visits.visits < 2 or not self._multiplier:  # nothing is known of it
             return self._shelf_life
         rate, recall = self.rate_of(host, visits), self.hints_of(page).recall
-        return self._bounds.within(best_span(weight, rate, self._multiplier, recall))
+        return self._rule.bounds.within(best_span(weight, rate, self._multiplier, recall))
 
     def is_due_by_hint(
         self, host: str, page: Page, visits: Visits, plan: Plan, weight: float, now: float
@@ -151,7 +123,7 @@ class LearntRates:
         hints = self.hints_of(page)
         if not self.is_adaptive or not hints.is_trusted or plan.is_fixed:
             return hints.is_trusted
-        is_rested = now - visits.last >= self._bounds.shortest
+        is_rested = now - visits.last >= self._rule.bounds.shortest
         rate = self.rate_of(host, visits)
         return is_rested and policy.is_due_by_hint(self._multiplier, weight, rate, hints.precision)
 

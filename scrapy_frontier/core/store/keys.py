@@ -103,7 +103,6 @@ RANKING = b"mranking"
 FOCUS = b"mfocus"
 REVISIT = b"mrevisit"
 RATES_OF_ALL = b"mrates"
-STARTS = b"mstarts"
 LAST_BATCH = b"mbatch"
 
 INDEX = b"f"

@@ -496,10 +496,9 @@ def _numbers(*values: float) -> tuple[float, ...]:
 
 
 # Rates of the pages of a host; rates of all pages, what a visit has to be worth and how many revisits taught
-# that; the starts of the crawl (`revisits.learnt.Starts`).
+# that.
 RATES = Row("rates", "fff", _numbers)
 RATES_OF_ALL = Row("rates of all", "ddddd", _numbers)
-STARTS = Row("starts", "ddd", _numbers)
 
 # -- hosts -------------------------------------------------------------------------------------------------
 
