@@ -221,24 +221,3 @@ def test_degenerate_graphs_give_finite_scores(rank):
         result = rank(np.zeros(pages + 1, int), np.zeros(0, int))
         assert result.converged
         assert l1(result.scores, np.full(pages, 1 / pages)) < 1e-9
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"damping": 1.0},
-        {"damping": -0.1},
-        {"preference": [1, -1]},
-        {"preference": [1, 2, 3]},
-        {"preference": [np.nan, 1]},
-        {"weights": np.array([-1.0])},
-        {"weights": np.array([np.inf])},
-        {"weights": np.array([1.0, 1.0])},
-    ],
-    ids=str,
-)
-def test_nonsense_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"damping|preference|weights|CSR"):
-        pagerank(*csr(2, [(0, 1)]), **wrong)
-    with pytest.raises(ValueError, match="outside"):
-        pagerank(np.array([0, 1]), np.array([1]))

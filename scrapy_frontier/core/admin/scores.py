@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..errors import UnreadableRow
 from ..hosts.host import is_of_host
 from ..pages.rescoring import BLOCK
 from ..ranking import graph
@@ -123,10 +122,7 @@ def _ranked(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
     if by != "pagerank":
         how = partial(hits, content=content, tolerance=_HITS_TOLERANCE)
     began = clock()
-    try:
-        ranking = how(found.indptr, found.indices, weights=weights)
-    except ValueError as error:
-        raise UnreadableRow(f"the links cannot be ranked: {error}") from error
+    ranking = how(found.indptr, found.indices, weights=weights)
     seconds = clock() - began
     vector = ranking.scores if by != "hub" or ranking.hubs is None else ranking.hubs
     return ScoresOfPages((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)

@@ -22,7 +22,7 @@ from ..revisits.policy import Fetched, Result, VisitEnd, is_forbidden, may_come_
 from ..revisits.share import RevisitShare
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, State
-from ..store.link_rows import difference
+from ..store.link_rows import difference, encode_links
 from ..store.records import NO_VALIDATORS, NO_VISITS, NOT_BAD, Due, Visits
 from ..transitions import UNCOUNTED, Event, event_at
 from .leases import Outcome, Released
@@ -430,7 +430,8 @@ class Revisits:
         except ValueError:  # `check` sees to it
             before = []
         links = lease.edges if end.state is State.DONE else outcome.led_to(end.state)
-        after = self._batch.put_links(page_id, links)
+        after, row = encode_links(page_id, links)
+        self._batch.put_link_row(page_id, row)
         scores.parsed(page_id, after)
         return (len(after) if end.state is State.DONE else 0), *difference(before, after)
 

@@ -2,14 +2,15 @@
 
 Links come as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``. The conventions are those of
 networkx and igraph: a page may link to itself, parallel links count once (no target stands twice in a row),
-and a link of weight 0 is no link. All is plain power iteration, about 3 ns a link
-and sweep. SciPy's products release the interpreter's lock, so a thread can rank beside an event loop.
+and a link of weight 0 is no link. Weights, preference and content are finite and not negative; nothing here
+checks them. All is plain power iteration, about 3 ns a link and sweep. SciPy's products release the
+interpreter's lock, so a thread can rank beside an event loop.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     Stop = Callable[[], bool] | None  # asked before each sweep; true ends with the vector reached so far
 
 DAMPING = 0.85
+Matrix: TypeAlias = Any  # a SciPy sparse array; SciPy ships no types
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +52,6 @@ class Ranking:
         return f"{'at most' if self.hubs is None else 'about'} {self.error_bound:.1e}"
 
 
-class Matrix(Protocol):
-    """The part of a SciPy sparse array that is used here; SciPy ships no types."""
-
-    @property
-    def T(self) -> Matrix: ...  # noqa: N802 - SciPy's name
-    def tocsr(self) -> Matrix: ...
-    def power(self, exponent: int) -> Matrix: ...
-    def __matmul__(self, vector: Floats) -> Floats: ...
-
-
 def pagerank(
     indptr: Ints,
     indices: Ints,
@@ -81,18 +73,15 @@ def pagerank(
 
     A sweep brings two vectors of sum 1 closer by at least *damping*, so the error is at most
     ``damping / (1 - damping)`` times the last change. After *max_iterations* sweeps, or once *stop* returns
-    true, the vector reached so far is returned. Raises `ValueError` for arrays that do not fit together,
-    damping outside [0, 1), and negative or infinite weights or preference.
+    true, the vector reached so far is returned. *damping* is at least 0 and below 1.
     """
-    pages = checked(indptr, indices, weights)
-    if not 0 <= damping < 1:
-        raise ValueError(f"damping must be at least 0 and below 1, not {damping}")
+    pages = len(indptr) - 1
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, converged=True)
     links = _link_matrix(indptr, indices, weights, pages)
     into, passes = links.T.tocsr(), _inverse(links @ np.ones(pages))
-    v: Floats = _distribution(preference, pages, "preference")
-    x = v if start is None else _distribution(_extended(start, pages), pages, "start")
+    v: Floats = _distribution(preference, pages)
+    x = v if start is None else _distribution(_extended(start, pages), pages)
     factor = damping / (1 - damping)
     sweeps, error = 0, 2.0
     while sweeps < max_iterations and error > tolerance and not (stop and stop()):
@@ -137,17 +126,17 @@ def foreseen_pagerank(
     target of a page would be ranked three times too high, and so on along any chain.
 
     The error bound is that of `pagerank`, but for the rounding of float32, which halves the memory; a sweep
-    takes three products. Needs 0 < *damping* < 1. The link arrays are not checked.
+    takes three products. Needs 0 < *damping* < 1.
     """
     pages = len(indptr) - 1
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, converged=True)
     links = _link_matrix(indptr, indices, weights, pages, np.float32)
     into = links.T.tocsr()
-    v = _distribution(preference, pages, "preference").astype(np.float32)
+    v = _distribution(preference, pages).astype(np.float32)
     x: Floats = v
     if start is not None:
-        x = _distribution(_extended(start, pages), pages, "start").astype(np.float32)
+        x = _distribution(_extended(start, pages), pages).astype(np.float32)
     ones, is_read = np.ones(pages, np.float32), read.astype(np.float32)
     passes = _inverse(links @ ones)
     from_unread = np.where(read, np.float32(0), _inverse(into @ ones))
@@ -182,14 +171,14 @@ def hits(
 
     Ends when a sweep changes a and h by at most *tolerance* (L1), after *max_iterations*, or once *stop*
     returns true; then with the vectors of the smallest change. *content* weighs what a page passes on.
-    Without links all scores are equal. Converges slowly on many web graphs. Raises as `pagerank` does.
+    Without links all scores are equal. Converges slowly on many web graphs.
     """
-    pages = checked(indptr, indices, weights)
+    pages = len(indptr) - 1
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, converged=True, hubs=np.zeros(0))
     links = _link_matrix(indptr, indices, weights, pages)
     into = links.T.tocsr()
-    passed = 1.0 if content is None else _distribution(content, pages, "content") * pages
+    passed = 1.0 if content is None else _distribution(content, pages) * pages
     uniform = hubs = authorities = np.full(pages, 1 / pages)
     best = (np.inf, uniform, uniform)
     sweeps, change, ratio = 0, np.inf, 1.0
@@ -208,18 +197,6 @@ def hits(
     return Ranking(authorities, sweeps, float(error), bool(change <= tolerance), hubs)
 
 
-def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
-    """Return how many pages these CSR arrays have; raises `ValueError` if they are no graph. O(links)."""
-    pages = len(indptr) - 1
-    if pages < 0 or indptr[-1] != len(indices) or (weights is not None and len(weights) != len(indices)):
-        raise ValueError(f"no CSR arrays: indptr of {len(indptr)}, {len(indices)} indices")
-    if len(indices) and not (indices.min() >= 0 and indices.max() < pages):
-        raise ValueError(f"links lead outside the {pages} pages")
-    if weights is not None and len(weights) and not (weights.min() >= 0 and np.isfinite(weights.max())):
-        raise ValueError("link weights must be finite and not negative")
-    return pages
-
-
 def _link_matrix(
     indptr: Ints, indices: Ints, weights: Weights, pages: int, kind: type[np.floating] = np.float64
 ) -> Matrix:
@@ -228,13 +205,11 @@ def _link_matrix(
     return matrix
 
 
-def _distribution(values: ArrayLike | None, pages: int, name: str) -> Floats:
+def _distribution(values: ArrayLike | None, pages: int) -> Floats:
     """Scale *values* to sum 1; uniform if there are none or all are 0."""
     if values is None:
         return np.full(pages, 1 / pages)
     array = np.asarray(values, np.float64)
-    if array.shape != (pages,) or not np.isfinite(array).all() or array.min() < 0:
-        raise ValueError(f"{name} must be {pages} finite numbers of at least 0")
     return _scaled(array, np.full(pages, 1 / pages))
 
 

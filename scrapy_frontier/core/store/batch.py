@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, decode_or_none
 from . import keys, records
 from .keys import QUEUED, SEEN, State
-from .link_rows import encode_links
 from .queue_keys import due_prefix, is_due_key, sort_key_head
 from .records import HOST, HOST_COUNTS, URL_SIZE, queued_head
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from .keys import PageId
     from .leveldb import Store
-    from .link_rows import PlainEdge
     from .records import KeptHost, Page
 
 _BYTES = 1 << 23  # touched as it fills; wrong about 0.4 % of the new ones at 1,000,000, 4 % at 5,000,000
@@ -253,17 +251,9 @@ class Batch:
             rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = row
             self.count_ended(host, page.state, status=page.status)
 
-    def put_links(self, page_id: PageId, links: Iterable[PlainEdge]) -> list[PlainEdge]:
-        """Put the links of a page into the open batch, each target once; returns those.
-
-        An empty row stands for no links. Raises `ValueError` for a target or flags that no edge has.
-        """
-        edges, row = encode_links(page_id, links)
-        self.put_link_row(page_id, row)
-        return edges
-
     def put_link_row(self, page_id: PageId, row: bytes) -> None:
-        """Put the row of the links of a page, as `encode_links` makes it, into the open batch."""
+        """Put the row of the links of a page, as `encode_links` makes it, into the open
+        batch; an empty one stands for no links."""
         self.rows[keys.link_key(page_id)] = row
         self.link_rows += 1
 

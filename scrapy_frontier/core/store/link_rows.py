@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import varint
 from .keys import SEGMENT, clamped
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdg
         for target, _, _ in members[1:]:
             numbers.append(target - last - 1)
             last = target
-        for number in numbers:  # as `varint.encode`, which a call for each would make slow
+        for number in numbers:
             while number > 0x7F:
                 out.append(number & 0x7F | 0x80)
                 number >>= 7
@@ -116,20 +115,33 @@ def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdg
     return edges, bytes(out)
 
 
+def decode_varint(encoded: bytes, offset: int = 0) -> tuple[int, int]:
+    """The unsigned integer at *offset* (LEB128), and the offset behind it.
+
+    Raises `ValueError` if the bytes end early or hold more than 64 bits.
+    """
+    value = 0
+    for index, byte in enumerate(encoded[offset : offset + 10]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80 and value < 1 << 64:
+            return value, offset + index + 1
+    raise ValueError("a varint ends early, or is longer than 64 bits")
+
+
 def decode_row(source: int, row: bytes) -> list[Edge]:
     """The edges in a row, ascending; raises `ValueError` on bytes that are no row."""
     edges = []
     offset = 0
     while offset < len(row):
-        flags, offset = varint.decode(row, offset)
-        count, offset = varint.decode(row, offset)
+        flags, offset = decode_varint(row, offset)
+        count, offset = decode_varint(row, offset)
         if flags & ~(FLAGS | WEIGHTED) or not 0 < count <= len(row) - offset:
             raise ValueError(f"row of page {source}: section of {count} links with flags {flags}")
-        value, offset = varint.decode(row, offset)
+        value, offset = decode_varint(row, offset)
         target = source + ((value >> 1) ^ -(value & 1))
         targets = [target]
         for _ in range(count - 1):
-            value, offset = varint.decode(row, offset)
+            value, offset = decode_varint(row, offset)
             target += value + 1
             targets.append(target)
         weights = [1.0] * count
@@ -292,13 +304,13 @@ def unpack(first: int, segment: bytes) -> Iterator[Part]:
     """
     if not segment:
         return
-    version, offset = varint.decode(segment)
+    version, offset = decode_varint(segment)
     if version != VERSION:
         raise ValueError(f"segment of pages from {first} on has version {version}, not {VERSION}")
-    _, offset = varint.decode(segment, offset)
+    _, offset = decode_varint(segment, offset)
     while offset < len(segment):
-        flags, offset = varint.decode(segment, offset)
-        size, offset = varint.decode(segment, offset)
+        flags, offset = decode_varint(segment, offset)
+        size, offset = decode_varint(segment, offset)
         yield _unpack_section(first, flags, segment[offset : offset + size])
         offset += size
 
@@ -315,7 +327,7 @@ def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> lis
 
 def pages_with_links(segment: bytes) -> int:
     """How many pages have links in *segment*; 0 for an empty one. Reads no more than its head."""
-    return varint.decode(segment, varint.decode(segment)[1])[0] if segment else 0
+    return decode_varint(segment, decode_varint(segment)[1])[0] if segment else 0
 
 
 def _unpack_section(first: int, flags: int, packed: bytes) -> Part:
@@ -349,7 +361,7 @@ def _pack_section(first: int, part: Part) -> bytes:
         columns.append(part.codes.astype(np.int64))
     deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
     packed = deflate.compress(encode_varints(np.concatenate(columns))) + deflate.flush()
-    return varint.encode(part.flags) + varint.encode(len(packed)) + packed
+    return encode_varints(np.array([part.flags, len(packed)])) + packed
 
 
 def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes:
@@ -366,7 +378,7 @@ def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes
         sections.append(_pack_section(first, merged))
     if not sections:
         return b""
-    return varint.encode(VERSION) + varint.encode(int(with_links.sum())) + b"".join(sections)
+    return encode_varints(np.array([VERSION, with_links.sum()])) + b"".join(sections)
 
 
 def _merge(parts: list[Part]) -> Part:
