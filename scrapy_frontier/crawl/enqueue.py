@@ -311,11 +311,14 @@ class RequestEnqueuer:
         if not request.dont_filter or known is None:
             return False
         page = self._frontier.page(known)
-        if active is not None:
-            return page is not None and (self._leads_back(request, page))
-        # Seeds come at every start; one that comes twice in a run is meant.
-        was_seed = page is not None and page.facts.is_seed and page.parent is None
-        return was_seed and self._frontier.is_of_this_run(known)
+        if page is None:
+            return False
+        # Seeds come at every start; one that comes twice in a run is meant, and so is what it redirects to.
+        is_of_this_run = self._frontier.is_of_this_run(known)
+        if active is None:
+            return page.facts.is_seed and page.parent is None and is_of_this_run
+        leads_again = page.parent == active.lease.node and not active.lease.comes_back
+        return (leads_again and is_of_this_run) or self._leads_back(request, page)
 
     def _leads_back(self, request: Request, page: Page) -> bool:
         """Whether redirects led back to a page of their own way, or to one that leads there: a seed is sent

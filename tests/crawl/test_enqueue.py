@@ -300,14 +300,17 @@ class Twice(Counting):
             yield Request(self.url, dont_filter=True)
 
 
+@pytest.mark.parametrize("is_redirected", [False, True])
 def test_a_seed_that_comes_twice_in_its_first_run_is_fetched_twice_and_then_no_more(
-    web: Web, run: Run
+    web: Web, run: Run, is_redirected: bool
 ) -> None:
     """As with Scrapy: the spider means it. In a later run it comes since `start` runs again."""
     url = web.on("/home")
+    if is_redirected:
+        url = web.on("/", status=302, headers={"Location": url})
     for _ in range(2):
         run(Twice, ADDON, url=url)
-    assert sorted(web.paths()) == ["/home", "/home"]
+    assert sorted(web.paths()) == ["/", "/"] * is_redirected + ["/home", "/home"]
 
 
 class Daily(Counting):
