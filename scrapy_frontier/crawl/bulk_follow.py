@@ -167,23 +167,24 @@ class PageFollowing:
 
     def _read(self) -> Iterator[None]:
         found, has_ajax = self._found, self._follow.settings.ajax
-        origin = found.origin
+        origin, seen = found.origin, self._seen
+        recognize, lease = self._recognize, self._lease
         is_open = self._is_open()
-        for link in self._rule.reader.read(self._response, self._longest):
-            yield
+        for place, link in enumerate(self._rule.reader.read(self._response, self._longest)):
+            if place % 16 == 0:
+                yield
             if link is None:
                 continue
             url, anchor, kind = link
             if has_ajax:
                 url = escaped_fragment(url) or url
             text = url.partition("#")[0]
-            if text in self._seen:
+            if text in seen:
                 continue
-            self._seen.add(text)
+            seen.add(text)
             # Most links lead within the site to known pages, and pass every other check.
-            is_usual = is_open and found.count < MOST_LINKS
-            is_usual = is_usual and url.startswith(origin)
-            if is_usual and self._recognize(text, self._lease, INTERNAL | kind):
+            is_usual = is_open and found.count < MOST_LINKS and url.startswith(origin)
+            if is_usual and recognize(text, lease, INTERNAL | kind):
                 self._known += 1
                 found.count += 1
             else:

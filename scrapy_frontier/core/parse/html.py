@@ -194,14 +194,15 @@ class References:
 
     def absolute(self, reference: str) -> str | None:
         """Return the URL of *reference* with its fragment, None for no URL; 1 us for a plain one."""
-        if reference.startswith("http") and _is_plain_url(reference) is not None:
+        if reference.startswith("/"):
+            is_plain = self._origin and _is_plain_path(reference)
+            return self._origin + reference if is_plain else self._exact(reference)
+        if reference.startswith("http") and _is_plain_url(reference):
             return reference
         if self._page and reference.startswith("#") and _is_plain_fragment(reference):
             return self._page + reference
         if not self._origin:
             return self._exact(reference)
-        if reference.startswith("/"):
-            return self._origin + reference if _is_plain_path(reference) else self._exact(reference)
         found = _is_plain_below(reference)
         if found is None:
             return self._exact(reference)
