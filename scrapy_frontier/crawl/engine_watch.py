@@ -1,6 +1,7 @@
-"""Notices when a request was sent, answered, and left by Scrapy's engine, and reports it to the frontier.
+"""Watches Scrapy's engine: reports to `in_flight` when a request is sent, is answered, and has ended.
 
-A request is finished exactly when it leaves the engine's set of requests in progress; no signal says so.
+A request has ended when it leaves the engine's set of requests in progress. No signal says so: the set itself
+is watched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Requests in: each becomes one link for the frontier, and the frontier's answer is acted on.
+"""Turns each request that comes in into a link, offers it to the frontier, and acts on the answer.
 
-Which known pages are fetched once more is decided here too: seeds that failed in an earlier run, pages that a
-request forces, and pages that were requested with ``dont_filter`` and are linked for another callback.
+Decides too which known pages are fetched once more: seeds that failed in an earlier run, pages that a request
+forces (``frontier_force``), and pages first requested with ``dont_filter`` to which a link leads that has
+another callback.
 """
 
 from __future__ import annotations

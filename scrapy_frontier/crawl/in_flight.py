@@ -1,7 +1,7 @@
-"""Requests under way, from hand-out to release: what is seen of each, and how its page ends.
+"""Follows each request from hand-out to release, and tells the frontier the outcome of its page.
 
-`FollowUps` decides what becomes of the requests that follow from them: retries, redirects, postponed ones.
-`engine_watch` notes here what the engine does with each request.
+`engine_watch` reports here what Scrapy's engine does with a request. `FollowUps` decides what becomes of the
+requests that come in its place: retries, targets of redirects, postponed requests.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tells what a crawl leaves out that Scrapy's own scheduler and middlewares would have kept.
+"""Logs what a crawl leaves out that Scrapy's own scheduler and middlewares would have kept.
 
-`KINDS` is the one list of what is left out: items, links and requests. The places that refuse something call
-`LeftOut.add`, which tells the first of each kind, with its URL and the setting that changes it, and counts
-all; one line at the end sums them up.
+`KINDS` lists every kind of item, link and request that may be left out. The code that refuses one calls
+`LeftOut.add`, which counts all, and logs the first of each kind with its URL and the setting that would keep
+it; one line at the end of the crawl sums them up.
 """
 
 from __future__ import annotations

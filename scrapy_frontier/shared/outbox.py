@@ -1,8 +1,9 @@
 """Packs the batches of a shard, for its outbox and for the journal.
 
-The outbox is a row for each batch, in the same LevelDB batch as its rows: what a crash leaves of one it
-leaves of the other. A packed batch holds its rows, the mail that it sends, and the ids of mail that it took
-in. The journal holds rows alone, those of many batches together, compressed.
+Each batch adds one row to the outbox, written atomically with the batch's own rows, so that a crash keeps
+both or neither. A packed batch holds its rows, the letters that it sends to other shards, and the ids of the
+letters that it took in. The journal, the log of a shard in PostgreSQL, holds rows alone, those of many
+batches together, compressed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Verifies a stopped store, and puts it right: rows that follow from the pages are generated and compared.
+"""Verifies a stopped store, and repairs it if asked: derives rows from the pages, and compares.
 
-A page's own row says all that the other rows of it say: by which request it is found (index row), and in
-which queue, under which budget or until when it waits (its place: one queue, waiting, deferred or due row).
-The counts of hosts and of the whole frontier add up from the pages too. `Check.run` reads the pages once,
-notes what must be there, and then reads the rows that are. Rows that stand for themselves (orders,
-robots.txt, links ...) must decode.
+The other rows of a page follow from its own row: an index row, by which its request is found, and its place,
+one row that says in which queue, under which budget or until when it waits. The counts of hosts and of the
+whole frontier follow from the pages too. `Check.run` reads the pages once, notes which rows must exist, and
+then reads those that do. Rows that follow from no page (orders, robots.txt, links ...) must decode.
 
 A repair loses no page: it removes derived rows that lead nowhere, makes those that are missing, and keeps the
-bytes of pages and links that cannot be read. It may be interrupted and run again. Memory: four bytes a page,
-about 300 a host.
+bytes of pages and links that cannot be read. It may be interrupted and run again. Takes four bytes of memory
+a page, and about 300 a host.
 """
 
 from __future__ import annotations

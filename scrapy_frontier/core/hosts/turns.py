@@ -1,30 +1,30 @@
-"""Chooses the next host to ask: best score first, round-robin among domains on ties, no host starved.
+"""Chooses the next host: best score first, round-robin among domains on ties, no host starved.
 
-A host with queued pages and room for another request is either ready, or waits for a time in a heap. Among
-the ready ones registered domains have turns, and a domain says which of its hosts is next. The domain that is
-longest overdue is next; if none is due, the first of these in which two domains differ decides:
+A host with queued pages and room for another request is either ready, or in a heap until the time when it may
+be asked again. Ready hosts are grouped by registered domain: domains take turns, and each picks one of its
+hosts. The domain that is longest overdue is next. If none is due, domains are compared by these, in order:
 
-1. the level of the domain: above its soft rate after all others, above its hard rate not at all;
-2. priority and score of the best page of its hosts;
-3. whether it has yet to let others have a turn: a domain of several hosts that had one yields for as many
-   hand-outs as there are other domains. Without this, hosts that one domain spawned without end had 3,506 of
-   3,973 requests of a crawl;
-4. how many requests to it are under way: fewest first;
-5. which of the best pages was found first.
+1. whether they exceed their rate: a domain above its soft rate comes after all others, one above its hard
+   rate is not asked at all;
+2. priority and score of the best page of their hosts;
+3. whether they must yield: after its turn, a domain of several hosts yields for as many hand-outs as there
+   are other domains. In one crawl without this rule, a domain that kept producing new hosts took 3,506 of
+   3,973 requests;
+4. the number of requests to them under way, fewest first;
+5. the best page that was found first.
 
-Best first alone would let a host with poor pages wait for ever beside one that always has something better to
-offer. So age counts too, in virtual time, as in fair queueing (Demers, Keshav and Shenker, "Analysis and
-simulation of a fair queueing algorithm", 1989). A *round* is as many hand-outs as there are domains that may
-be asked. A domain that had its turn, or may be asked from now on, is due after `FIRST_ROUNDS`, and as many
-more for each page it was asked for so far, `MOST_ROUNDS` at most; it waits for no more than `MOST_ROUNDS` +
-1. Within a domain, a host that was passed over for `WITHIN` turns of the domain for each of its hosts is
-next.
+By these alone, a host with poor pages would wait for ever beside one that always has something better to
+offer. So waiting counts too, measured in rounds instead of seconds, as in fair queueing (Demers, Keshav and
+Shenker, "Analysis and simulation of a fair queueing algorithm", 1989). A *round* is as many hand-outs as
+there are domains that may be asked. After its turn, or once it may be asked, a domain is due in
+`FIRST_ROUNDS` x (1 + its pages handed out so far) rounds, `MOST_ROUNDS` at most, and has its turn within
+one more. In a domain of n hosts in memory, a host that was passed over for `WITHIN` x n turns is next.
 
-For example, two domains, of which one always has the better page: a round is two hand-outs. The other is due
-after 2 rounds and has the 5th hand-out, is due 4 rounds later and has the 14th, then the 27th, the 44th, and
-in the end one in 65.
+For example, of two domains one always has the better page: a round is two hand-outs. The other is due after 2
+rounds and has the 5th hand-out, is due 4 rounds later and has the 14th, then the 27th, the 44th, and in the
+end, due after 32 rounds, one in 65.
 
-Entries of heaps that have become wrong stay there, and are skipped when they come to the top.
+Stale entries are left in the heaps, and skipped when they reach the top.
 """
 
 from __future__ import annotations

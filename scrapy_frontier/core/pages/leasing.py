@@ -1,8 +1,9 @@
-"""Leases: which page is handed out next, and how the end of a lease becomes the state of its page.
+"""Grants and ends leases: hands out the best page of a host, and records the outcome of its visit.
 
-Nothing is written at hand-out. When a lease ends, the open batch gets the new row of its page, the links of
-the page, and the removal of its queue row. It is written at once, or together with the next few ends while
-fewer pages are leased than a kill may repeat.
+A lease is a page handed out whose visit has not ended. Nothing is written at hand-out. When a lease ends, the
+open batch (`store.batch`) gets the new row of its page, the links of the page, and the removal of its queue
+row. The batch is written at once, or together with the next few ends, as long as a kill would repeat no more
+than ``max_uncommitted_pages``.
 """
 
 from __future__ import annotations

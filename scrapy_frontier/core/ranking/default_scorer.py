@@ -1,4 +1,7 @@
-"""The default scorer: order by rank, with some pages chosen by cash and by chance."""
+"""The default scorer: orders pages by PageRank, and lets OPIC cash and chance choose six visits in 100 each.
+
+With content scores, a page's rank is weighed with the content that `Focus` expects of it.
+"""
 
 from __future__ import annotations
 

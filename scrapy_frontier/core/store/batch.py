@@ -1,10 +1,10 @@
-"""The open batch, and the counts that every batch carries.
+"""Collects changes in the open batch, and writes them atomically: the only writer of a frontier.
 
-The only writer of a frontier. Owns what is decided but not yet written. Rows of hosts and the counts go into
-each batch, so that the database never tells two stories. After a failed write nothing is written any more.
+Each batch carries the rows of the hosts that it changes and the counts of pages by state, so that pages,
+hosts and counts always agree. After a failed write all further writes are refused.
 
-`BloomFilter` proves most new fingerprints and hosts to be new without asking the database: LevelDB takes 8 us
-(cold 15) to say so.
+`BloomFilter` shows that most new fingerprints and hosts are new; a lookup in LevelDB would take 8 us, or 15
+when the database is not in memory.
 """
 
 from __future__ import annotations
