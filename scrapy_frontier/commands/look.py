@@ -51,7 +51,7 @@ _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
 def stats(call: Call) -> None:
     """Prints what the frontier holds, by kept counters: some lookups, however large it is."""
     with call.project.parts() as parts:
-        found = facts.sum_of([facts.summary(part.store) for part in parts])
+        found = facts.summary([part.store for part in parts])
     links = "not counted: nothing was ranked"
     call.output.document({"directory": str(call.project.directory), **found._asdict()})
     call.output.fields(

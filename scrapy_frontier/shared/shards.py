@@ -10,7 +10,7 @@ new there, it is posted, in the batch that makes it known; the owner of the othe
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -22,7 +22,7 @@ from ..core.frontier import Discovered, Fate, Link, News, Released
 from ..core.hosts.trouble import Cooled, Left
 from ..core.parse.urls import host_of
 from ..core.store.keys import ID_BITS, MAX_ID
-from ..core.store.records import SiteSitemaps, Totals
+from ..core.store.records import SiteSitemaps, Totals, sum_of
 from .letters import pack_link
 
 if TYPE_CHECKING:
@@ -113,12 +113,7 @@ class Shards:
 
     def totals(self) -> Totals:
         """What the shards of this process hold together."""
-        all_totals = [frontier.totals() for frontier in self._frontiers]
-        states: Counter[str] = Counter()
-        for totals in all_totals:
-            states.update(totals.states)
-        numbers = [sum(column) for column in zip(*(totals[1:] for totals in all_totals), strict=True)]
-        return Totals(dict(states), *(numbers or [0, 0, 0]))
+        return sum_of(frontier.totals() for frontier in self._frontiers)
 
     @property
     def is_temporary(self) -> bool:

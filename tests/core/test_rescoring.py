@@ -226,7 +226,7 @@ def test_a_ranking_moves_what_is_queued_a_step_at_a_time(tmp_path: Path) -> None
     frontier.release(lease, Outcome(Event.RETRIED, 503, delay=9.0), NOW)
     run = rank(frontier, rows=3)
     assert run.is_adopted
-    about = facts.summary(opened[-1]).ranking
+    about = facts.summary(opened[-1:]).ranking
     assert about is not None
     assert (about["moved"], about["pages"]) == (run.moved, 43)
     assert run.moved > 0

@@ -441,7 +441,7 @@ class Check:
         counts = decode_or_none(records.read_counts, self._store) or records.Counts.none()
         next_page = max(self._counts.next_page, counts.next_page)
         for key, value in chain(self._scan(keys.LINK_ROW), self._scan(keys.SEGMENT_ROW)):
-            if why := _unreadable_links(key, value, next_page):
+            if why := unreadable_links(key, value, next_page):
                 yield self._set_aside(key, value, f"links of page {keys.key_id(key)}", why)
                 self._put(key, None)
 
@@ -485,7 +485,8 @@ class Check:
             yield self._found("wrong row", "counts", "; ".join(filter(None, [*states, wrong])))
 
 
-def _unreadable_links(key: bytes, value: bytes, next_page: int) -> str:
+def unreadable_links(key: bytes, value: bytes, next_page: int) -> str:
+    """Returns why a row of links cannot be read, or leads to a page from *next_page* on; empty if it can."""
     try:
         highest = graph.highest_id(key, value)
     except (ValueError, IndexError, OverflowError) as error:

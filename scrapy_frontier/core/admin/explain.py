@@ -13,11 +13,11 @@ from ..hosts.host import OPERATOR, host_of_page
 from ..hosts.robots_policy import robots_status
 from ..pages.traps import DEEP_PATH, LONG_URL, REPEATED_RUN, trap
 from ..parse.urls import origin_of
+from ..revisits.change_rates import likeliest_rate
 from ..store import queue_keys, records
 from ..store.keys import FINISHED, State
 from .facts import find_host, redirects_of, robots_copy
 from .focus import expectation
-from .page_visits import how_often, when_due
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def why(facts: Facts) -> str:
         for_how_long, attempt = span(max(facts.now - facts.leased_at, 0.0)), facts.page.attempts + 1
         return f"It is being fetched, for {for_how_long} now: attempt {attempt} of {facts.max_attempts}."
     page, now, sentence = facts.page, facts.now, _SENTENCES[facts.page.state](facts)
-    due = when_due(page.visits, now)
+    due = _when_due(page.visits, now)
     if page.state not in FINISHED or page.visits is None or not due:
         return sentence
     if page.visits.due <= now and (held := _held(facts)):
@@ -203,7 +203,7 @@ def _done(facts: Facts) -> str:
     if visits is None or visits.visits < 2:
         return f"It was fetched on {_when(page)}{status}, at attempt {max(page.attempts, 1)}{notes}."
     last = f"visited {visits.visits:,} times, last on {moment(visits.last)}{status}"
-    return f"It was {last}, and {how_often(visits)}{notes}."
+    return f"It was {last}, and {_how_often(visits)}{notes}."
 
 
 def _redirected(facts: Facts) -> str:
@@ -259,3 +259,22 @@ _SENTENCES: dict[State, Callable[[Facts], str]] = {
 
 def _when(page: Page) -> str:
     return moment(page.changed) if page.changed else "an unknown day"
+
+
+def _how_often(visits: records.Visits) -> str:
+    """Says how often a page changes: ``changes about every 9 days, seen 4 of 31 visits``."""
+    if not visits.history.changes:
+        return "no change seen yet" if visits.visits < 2 else f"no change seen in {visits.visits:,} visits"
+    interval = 1.0 / max(likeliest_rate(visits.history), 1e-12)
+    return f"changes about every {span(interval)}, seen {visits.changes:,} of {visits.visits:,} visits"
+
+
+def _when_due(visits: records.Visits | None, now: float) -> str:
+    """Says in a sentence when a page comes back, seen from *now* (POSIX seconds); empty if it does not."""
+    if visits is None or not visits.due:
+        return ""
+    if visits.is_queued:
+        return "It is due, and queued again."
+    if visits.due <= now:
+        return f"It is due since {moment(visits.due)}: the next crawl that comes back fetches it."
+    return f"It comes back on {moment(visits.due)} (in {span(visits.due - now)})."

@@ -21,11 +21,10 @@ import numpy as np
 from ..errors import FrontierError, UnreadableRow
 from ..hosts.host import host_of_page, is_of_host
 from ..parse.urls import host_of
-from ..ranking import graph
 from ..store import keys, records
 from ..store.link_rows import Edge, encode_row
 from . import facts
-from .check import READERS, Check, read_page, unreadable
+from .check import READERS, Check, read_page, unreadable, unreadable_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -320,10 +319,6 @@ def _refusal(key: bytes, value: bytes, header: Header) -> str:
     is_visit = key[:1] == keys.PAGE and 0 <= page_id - keys.FIRST_VISIT < header.next_visit
     if not (page_id < header.next_page or is_visit):
         return f"there was no page {page_id}"
-    if key[:1] != keys.LINK_ROW:
-        return unreadable(key, value, _ROWS)
-    try:
-        highest = graph.highest_id(key, value)
-    except (ValueError, IndexError, OverflowError) as error:
-        return str(error)
-    return "" if highest < header.next_page else f"there was no page {highest}"
+    if key[:1] == keys.LINK_ROW:
+        return unreadable_links(key, value, header.next_page)
+    return unreadable(key, value, _ROWS)

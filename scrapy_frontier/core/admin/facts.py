@@ -26,7 +26,6 @@ from ..store.keys import State
 from ..store.link_rows import INTERNAL, KIND, KINDS, NOFOLLOW, REDIRECT, Edge
 from ..store.queue_keys import find_place
 from ..transitions import TABLE, Event
-from . import page_visits
 
 if TYPE_CHECKING:
     import re
@@ -77,50 +76,28 @@ def known(store: Store) -> int:
     return records.read_counts(store).next_page
 
 
-def summary(store: Store) -> Summary:
-    """Returns the kept counters: some lookups, and a stat for each file. Raises `UnreadableRow`."""
-    counts = records.read_counts(store)
-    totals = counts.totals()
-    ranking = records.last_ranking(store)
+def summary(stores: Sequence[Store]) -> Summary:
+    """Returns the kept counters of a frontier, or of all shards together: some lookups, and a stat for each
+    file. Raises `UnreadableRow`."""
+    totals = records.sum_of(records.read_counts(store).totals() for store in stores)
+    rankings = [found for found in map(records.last_ranking, stores) if found is not None]
+    links = [ranking["links"] for ranking in rankings if "links" in ranking]
+    due = (records.due_time(key) for store in stores for key, _ in store.scan(keys.DUE, limit=1))
     return Summary(
         states=totals.states,
-        ok=sum(counts.states[state] for state in OK),
-        errors=sum(counts.states[state] for state in ERRORS),
+        ok=sum(totals.states[state.name.lower()] for state in OK),
+        errors=sum(totals.states[state.name.lower()] for state in ERRORS),
         known=totals.known,
         attempts=totals.attempts,
         hosts=totals.hosts,
-        links=ranking.get("links") if ranking is not None else None,
-        bytes=store.size(),
-        is_clean=store.get(keys.CLEAN) is not None,
-        ranking=ranking,
+        links=sum(links) if links else None,
+        bytes=sum(store.size() for store in stores),
+        is_clean=all(store.get(keys.CLEAN) is not None for store in stores),
+        ranking=max(rankings, key=lambda ranking: ranking.get("at", 0), default=None),
         due=totals.due,
         queued_again=totals.queued_again,
-        first_due=next((records.due_time(key) for key, _ in store.scan(keys.DUE, limit=1)), None),
+        first_due=min(due, default=None),
     )
-
-
-def sum_of(parts: Sequence[Summary]) -> Summary:
-    """Returns what shards hold together: all counts added up, their last ranking, and the first page that
-    comes back."""
-    states: Counter[str] = Counter()
-    for part in parts:
-        states.update(part.states)
-    links = [part.links for part in parts if part.links is not None]
-    return parts[0]._replace(
-        **{name: sum(getattr(part, name) for part in parts) for name in _ADDED},
-        states=dict(states),
-        links=sum(links) if links else None,
-        is_clean=all(part.is_clean for part in parts),
-        ranking=max((part.ranking for part in parts if part.ranking), key=_ranked_at, default=None),
-        first_due=min((part.first_due for part in parts if part.first_due), default=None),
-    )
-
-
-_ADDED = "ok", "errors", "known", "attempts", "hosts", "bytes", "due", "queued_again"
-
-
-def _ranked_at(ranking: records.LastRanking) -> float:
-    return ranking.get("at", 0)
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
@@ -356,7 +333,10 @@ def _trail(store: Store, page: records.Page, onward: Callable[[records.Page], in
 
 
 def describe(page_id: PageId, page: records.Page) -> dict[str, object]:
-    """Returns a page as named values, times in POSIX seconds; the same names in every command."""
+    """Returns a page as named values, times in POSIX seconds; the same names in every command. None
+    stands for what is not known."""
+    visits = page.visits or records.NO_VISITS
+    etag, last_modified = (each.decode("latin-1") or None for each in visits.validators)
     return {
         "id": page_id,
         "url": page.url,
@@ -371,7 +351,16 @@ def describe(page_id: PageId, page: records.Page) -> dict[str, object]:
         "target": page.target,
         "reason": page.reason or None,
         "is_further_visit": page_id & keys.MAX_ID >= keys.FIRST_VISIT,
-        **page_visits.named(page.visits),
+        "first_visit": visits.first or None,
+        "last_visit": visits.last or None,
+        "last_change": visits.changed or None,
+        "visits": visits.visits,
+        "changes": visits.changes,
+        "due": visits.due if visits.is_scheduled else None,
+        "content_type": visits.content_type or None,
+        "length": visits.length or None,
+        "etag": etag,
+        "last_modified": last_modified,
     }
 
 

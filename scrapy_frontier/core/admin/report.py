@@ -81,7 +81,7 @@ def report(
     A ranking takes seconds for millions of links, timed by *clock*. Without links there is no order and no
     graph. Raises `UnreadableRow`.
     """
-    summary = facts.summary(store)
+    summary = facts.summary([store])
     views = heapq.nlargest(
         HOSTS, facts.hosts(store, pause_of, now), key=lambda view: (view.ok, view.queued, view.host)
     )

@@ -742,6 +742,13 @@ class Totals(NamedTuple):
         return [name for name in names if self.states[name]]
 
 
+def sum_of(several: Iterable[Totals]) -> Totals:
+    """What several frontiers hold together."""
+    every = [Counts.none().totals(), *several]
+    states = {name: sum(totals.states[name] for totals in every) for name in every[0].states}
+    return Totals(states, *map(sum, zip(*(totals[1:] for totals in every), strict=True)))
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
