@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -175,31 +174,6 @@ def test_a_second_open_in_another_process_is_refused_and_names_the_holder(
     )
     store.close()
     assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout == "opened\n"
-
-
-KEEPS_A_WORKER = """
-import os, signal, sys
-from scrapy_frontier.core.store.leveldb import Store, plyvel
-store = Store(sys.argv[1])
-child = os.fork()
-if child:
-    print(child, flush=True)
-signal.pause()
-"""
-
-
-def test_a_forked_worker_does_not_hold_what_was_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KEEPS_A_WORKER, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawl:
-        assert crawl.stdout is not None
-        worker = int(crawl.stdout.readline())
-        assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout.startswith("FrontierLocked")
-        crawl.kill()
-        crawl.wait()
-        try:
-            assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout == "opened\n"
-        finally:
-            os.kill(worker, signal.SIGKILL)
 
 
 # -- directories that will not do ------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import os
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
 
 try:
     import plyvel
@@ -68,7 +67,6 @@ class Lock:
 
     def __init__(self, directory: Path, user: str = CRAWL) -> None:
         self._directory = directory
-        self._process = os.getpid()
         self._file = _open_lock(directory)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,7 +77,6 @@ class Lock:
             self._file.write(f"{os.getpid()}\n{user}\n")  # in place, which needs no space
             self._file.truncate()
             self._file.flush()
-        _held_here.add(self)
 
     def is_lost(self) -> bool:
         """Tells whether the database was removed or moved away, or another is in its place. Two stats; false
@@ -97,27 +94,10 @@ class Lock:
 
     def close(self) -> None:
         """Releases the directory; does nothing the second time."""
-        is_ours = self._process == os.getpid()  # and not of a parent that forked this one
-        if is_ours and not self._file.closed:
+        if not self._file.closed:
             fcntl.flock(self._file, fcntl.LOCK_UN)
-        self.let_go()
-
-    def let_go(self) -> None:
-        """Closes the file alone: processes that were forked meanwhile may go on having it."""
         with contextlib.suppress(OSError):  # what a full disk did not take
             self._file.close()
-
-
-_held_here: WeakSet[Lock] = WeakSet()
-
-
-def _let_go_in_fork() -> None:
-    """Closes the locks in a forked worker, which could outlive its crawl and keep the directory locked."""
-    for lock in list(_held_here):
-        lock.let_go()
-
-
-os.register_at_fork(after_in_child=_let_go_in_fork)
 
 
 def _open_lock(directory: Path) -> IO[str]:
