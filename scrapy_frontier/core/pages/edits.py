@@ -253,7 +253,6 @@ class Edits:
         if is_ended:
             self._revisits.remove(page_id, page)
             self._uncount_page(host, page_id, page)
-        batch.clamp(host)
         self._touched.add(host.name)
         self._steps += 1
         if self._steps >= _AT_A_TIME:
@@ -277,4 +276,3 @@ class Edits:
             self._waiting.undefer(page_id, host)
         else:
             self._batch.count_ended(host, page.state, -1, page.status)
-        self._batch.clamp(host)

@@ -85,7 +85,8 @@ class Waiting:
         return queue_keys.sort_key(priority, bucket, self._batch.arrival, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
-        """Set a page aside whose record cannot be read: it fails, and its bytes are kept.
+        """Set a page aside whose record cannot be read: its bytes are kept, and it fails. One that came back
+        counts as before until a repair.
 
         In the open batch; `Frontier.news` has its id. One lookup.
         """
@@ -93,9 +94,8 @@ class Waiting:
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:
-            if queue_keys.is_due_key(sort_key):  # as what it counts until now its row alone knew
-                self._batch.count_ended(host, State.DONE, -1)
-            self._batch.count_ended(host, State.FAILED)
+            if not queue_keys.is_due_key(sort_key):  # else only its row knew as what it counts
+                self._batch.count_ended(host, State.FAILED)
             self._scores.closed(page_id)
         self._unreadable.append(page_id)
 

@@ -16,7 +16,7 @@ from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, Unre
 from . import keys, records
 from .keys import QUEUED, SEEN, State
 from .queue_keys import due_prefix, is_due_key, sort_key_head
-from .records import HOST, HOST_COUNTS, URL_SIZE, queued_head
+from .records import HOST, URL_SIZE, queued_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -279,20 +279,12 @@ class Batch:
         if state is not SEEN:
             host.count_ended(state, change, status)
             self._touched.add(host)
-        if change < 0:  # a host whose row could not be read does not know of it
-            self.clamp(host)
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
         """So many pages of *host* more wait for room in a budget; they count as seen."""
         self.counts.states[SEEN] += change
         host.deferred += change
         self.touch(host)
-
-    def clamp(self, host: KeptHost) -> None:
-        """Have no counter of states, or of *host*, stay below zero, where it comes if it was wrong before."""
-        self.counts.states[:] = [max(count, 0) for count in self.counts.states]
-        for name in HOST_COUNTS:
-            setattr(host, name, max(getattr(host, name), 0))
 
     def is_touched(self, host: KeptHost) -> bool:
         """Whether the next batch will hold the row of *host*: it must not be read from the disk until
