@@ -1,4 +1,4 @@
-"""What a crawl that comes back tells of pages: together a feed to keep an index, or a copy, in step.
+"""Signals about revisited pages: changed, unchanged, gone. They keep an index, or a copy, in step.
 
 Connect to them as to Scrapy's own signals; ``spider`` is sent along with each. A page that is fetched for the
 first time sends none of them: its callback sees it.

@@ -1,4 +1,4 @@
-"""Runs one command: what it is given, and how it ends: in a line, not in a traceback."""
+"""Runs one command with its arguments; an error prints one line, not a traceback."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Everything that thinks: no Scrapy, no event loop, no clock. Times are arguments, in POSIX seconds."""
+"""The frontier: no Scrapy, no event loop, no clock. Times are arguments, in POSIX seconds."""

@@ -1,7 +1,7 @@
 """The directory of a frontier: which spider has which in a JOBDIR, how the store is opened, and its upkeep.
 
 A JOBDIR holds one frontier a spider, in ``frontier/NAME``: a project may name one JOBDIR for all its spiders,
-as under Scrapyd, and what one spider fetched another may want.
+as under Scrapyd, and each of them fetches its pages for itself.
 """
 
 from __future__ import annotations

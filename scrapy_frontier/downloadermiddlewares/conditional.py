@@ -1,8 +1,8 @@
 """Pages that come back are asked for conditionally, and a 304 that answers us ends their visit (RFC 9110 13).
 
-Neither callback nor errback hears of it: nothing has changed, and nothing went wrong.
+Neither callback nor errback is called: nothing has changed, and nothing went wrong.
 
-The callback of a page that came back with the content it had is spared, or told of it.
+With the same content the callback is skipped, or finds ``frontier_changed`` False.
 """
 
 from __future__ import annotations

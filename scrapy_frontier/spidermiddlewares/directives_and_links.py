@@ -1,5 +1,4 @@
-"""Obeys directives, keeps and follows links, and lets seeds give way: the one layer between spider and
-engine."""
+"""Obeys directives, keeps and follows links, and gives the event loop turns between seeds."""
 
 from __future__ import annotations
 
