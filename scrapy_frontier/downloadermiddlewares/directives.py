@@ -69,14 +69,8 @@ class DirectivesMiddleware(Component):
         if not (tags or head.metas):
             return None
         now = self.crawl.clock() if self.crawl is not None else time.time()
-        robots = robots_directives(tags, head.metas, agent_of(request, self.crawler.settings), now)
-        if not robots.names and not robots.noindex:
-            return None
-        return {
-            "noindex": robots.noindex,
-            "nofollow": robots.nofollow,
-            "names": sorted(robots.names),
-        }
+        found = robots_directives(tags, head.metas, agent_of(request, self.crawler.settings), now)
+        return found if found["names"] or found["noindex"] else None
 
     def _obey(self, active: ActiveRequest, directives: Directives, response: Response) -> None:
         found = consequences(directives, self.settings.obeyed)

@@ -8,7 +8,6 @@ parsed is ignored. ``now`` is POSIX seconds.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 from urllib.parse import urlsplit, urlunsplit
 
@@ -39,28 +38,21 @@ _DENIED = frozenset(("false", "no", "off", "0"))  # ``noindex: false`` is no noi
 _ALL_AGENTS = ("", "*", "robots")  # "robots" is the name of a meta for all, and written in headers for that
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsDirectives:
-    """The directives of one page for one crawler: the union of all headers and metas."""
+class Directives(TypedDict):
+    """The directives of a page for one crawler, as plain data for the meta of its request.
 
-    # every directive without a value, in lower case; ``none`` as its two parts
-    names: frozenset[str] = frozenset()
-    expired: bool = False  # the earliest ``unavailable_after`` has passed
+    ``names`` are those of all directives without a value, in lower case and sorted, ``none`` as its two
+    parts. ``noindex`` is also true once the earliest ``unavailable_after`` has passed.
+    """
 
-    @property
-    def noindex(self) -> bool:
-        """Whether the page asks not to be indexed, or is no longer available."""
-        return self.expired or "noindex" in self.names
-
-    @property
-    def nofollow(self) -> bool:
-        """Whether the page asks that no link of it is followed."""
-        return "nofollow" in self.names
+    noindex: bool
+    nofollow: bool
+    names: list[str]
 
 
 def robots_directives(
     headers: Iterable[str], metas: Iterable[tuple[str, str]], agent: str | None, now: float
-) -> RobotsDirectives:
+) -> Directives:
     """Return the directives in the X-Robots-Tag lines *headers* and the named *metas* of a page for *agent*.
 
     Google's specification, with the grammar of Bing and others: a line is ``[agent:] rule, rule, ...``, and
@@ -73,7 +65,17 @@ def robots_directives(
     rules = [rule for line in lines for scope, rule in _scoped(line) if scope in (*_ALL_AGENTS, token)]
     for content in _first(content for name, content in metas if name and name in ("robots", token)):
         rules += (rule for _, rule in _scoped(content, agents=False))
-    return _sum(rules, now)
+    names: set[str] = set()
+    for name, value in rules:
+        if value.lower() not in _DENIED:
+            names.update(("noindex", "nofollow") if name == "none" else (name,))
+    dates = (timestamp(value) for name, value in rules if name == "unavailable_after")
+    is_expired = any(date is not None and date < now for date in dates)
+    return {
+        "noindex": is_expired or "noindex" in names,
+        "nofollow": "nofollow" in names,
+        "names": sorted(name for name in names if name in _WORDS or not _is_rule(name)),
+    }
 
 
 MOST_SAID = 16_384  # characters of all lines of a header, or of all metas of a page: 10 ms
@@ -123,27 +125,6 @@ def _parted(item: str) -> tuple[str, str, str]:
 def _is_rule(name: str) -> bool:
     """Whether *name* before a colon is a rule, and no agent: ``noindex: true`` is one."""
     return name in _WORDS or name in _VALUED or name.startswith("max-")
-
-
-def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
-    names: set[str] = set()
-    for name, value in rules:
-        if value.lower() not in _DENIED:
-            names.update(("noindex", "nofollow") if name == "none" else (name,))
-    dates = (timestamp(value) for name, value in rules if name == "unavailable_after")
-    return RobotsDirectives(
-        names=frozenset(name for name in names if name in _WORDS or not _is_rule(name)),
-        expired=any(date is not None and date < now for date in dates),
-    )
-
-
-class Directives(TypedDict):
-    """The directives of a page as plain data for the meta of its request: ``names`` of all directives without
-    a value, sorted."""
-
-    noindex: bool
-    nofollow: bool
-    names: list[str]
 
 
 class Obeyed(NamedTuple):
