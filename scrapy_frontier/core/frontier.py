@@ -163,7 +163,7 @@ class Frontier:
         """Whether queues may fill by themselves: with pages deferred, of hosts not loaded, or due."""
         revisits = self._revisits
         is_due = revisits.is_filling or not revisits.recompute.is_done
-        return is_due or not self.is_loaded or bool(self._waiting.budgets.with_room)
+        return is_due or not self.is_loaded or bool(self._waiting.with_room)
 
     @property
     def is_loaded(self) -> bool:
@@ -369,7 +369,7 @@ class Frontier:
     def wake_at(self) -> float | None:
         """Return when `lease` is next worth calling (POSIX seconds, 0: now); None: waiting does not help."""
         waiting, revisits = self._waiting, self._revisits
-        if waiting.budgets.with_room or self._leases.is_spilling or self._turns.is_any_ready:
+        if waiting.with_room or self._leases.is_spilling or self._turns.is_any_ready:
             return 0.0
         times = (
             self._turns.next_time(),

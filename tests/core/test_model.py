@@ -26,10 +26,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts import host as host_module
 from scrapy_frontier.core.hosts import turns
-from scrapy_frontier.core.hosts.budgets import KEPT
 from scrapy_frontier.core.hosts.host import SENDING, Politeness, Trouble
 from scrapy_frontier.core.hosts.trouble import FIRST_REST, after_trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.queue import KEPT
 from scrapy_frontier.core.ranking.pagerank import Ranking
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store import keys, queue_keys, records

@@ -21,7 +21,6 @@ from .traps import trap
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..hosts.budgets import OverBudget
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
     from ..store.batch import Batch
@@ -57,7 +56,6 @@ class PageIndex:
         self._batch = batch
         self._hosts = hosts
         self._waiting = waiting
-        self._budgets = waiting.budgets
         self._scores = scores
         self._revisits = revisits
         self._traps = traps
@@ -210,9 +208,8 @@ class PageIndex:
         if link.only_seen:
             return self._see(link, parent, now)
         host = self._hosts.get(link.host)
-        over = self._budgets.over(host) if self._budgets.is_limited else None
-        if over is not None:
-            return self._defer(link, host, over, parent, now, seen)
+        if not self._waiting.has_room(host):
+            return self._defer(link, host, parent, now, seen)
         if seen is not None:
             return self._admit(link, seen, host, parent, now)
         return self._queue_new(link, host, parent, now)
@@ -292,18 +289,13 @@ class PageIndex:
         return Discovered(Fate.SEEN, page_id)
 
     def _defer(
-        self,
-        link: Link,
-        host: Host,
-        over: OverBudget,
-        parent: PageId | None,
-        now: float,
-        seen: PageId | None,
+        self, link: Link, host: Host, parent: PageId | None, now: float, seen: PageId | None
     ) -> Discovered:
-        """Keep a page that is new, or was only *seen*, until a budget has room; refuse it if enough wait."""
-        if not over.is_kept and not link.is_named:
+        """Keep a page that is new, or was only *seen*, until its host has room; refuse it if enough wait."""
+        reason = self._waiting.over_budget(host)
+        if not self._waiting.keeps(host) and not link.is_named:
             self._hosts.forget_if_idle(host, now)
-            return _refused(over)
+            return Discovered(Fate.REFUSED, kind="over_budget", reason=reason)
         page = page_of_link(link, parent, now)
         if seen is None:
             page_id = self._batch.add_page(link.fingerprint, page, link.facts.is_in_memory)
@@ -312,10 +304,6 @@ class PageIndex:
         else:
             page_id = seen
             self._uncount_seen(link, page_id, host)
-        self._waiting.defer(page_id, page, host, over, now)
+        self._waiting.defer(page_id, page, host, now)
         self._hosts.forget_if_idle(host, now)
-        return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)
-
-
-def _refused(over: OverBudget) -> Discovered:
-    return Discovered(Fate.REFUSED, kind="over_budget", reason=over.reason)
+        return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=reason)

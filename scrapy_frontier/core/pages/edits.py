@@ -86,7 +86,7 @@ class Edits:
         page = self._page_index.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
-        if page_id in self._leases.pages():  # it comes back right now, finished as it is
+        if self._leases.of_page(page_id) is not None:  # it comes back right now, finished as it is
             return False
         host = self._hosts.of_page(page)
         was_seen = page.is_only_seen
@@ -140,7 +140,8 @@ class Edits:
         """Replace the record of a page, in the open batch, and that of the lease that it may be under, so
         that what is learnt of a page under way stands when its visit ends. Whether no lease has it."""
         self._batch.put_page(page_id, page)
-        if self._leases.change_page(page_id, page):
+        if (lease := self._leases.of_page(page_id)) is not None:
+            lease.page = page
             return False
         self._revisits.recompute.look(page_id, page)
         return True
@@ -158,7 +159,7 @@ class Edits:
         """Have a page be due, of which a sitemap tells that it has changed. Whether it is: only in a run in
         which pages come back, if it was not visited since, and if the site is to be trusted. One under way is
         not. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
-        return page_id not in self._leases.pages() and self._revisits.make_due(page_id, now)
+        return self._leases.of_page(page_id) is None and self._revisits.make_due(page_id, now)
 
     def forget(
         self, page_id: PageId, fingerprint_of: FingerprintOf, now: float, place: QueuePlace | None = None
@@ -219,7 +220,7 @@ class Edits:
         """Return what to forget of a page, which may have left the *place* that was read before; None if it
         is leased, unknown, or not found by the request in its record."""
         page, store = self._page_index.page(page_id), self._batch.store
-        if page is None or page_id in self._leases.pages():
+        if page is None or self._leases.of_page(page_id) is not None:
             return None
         if not (page.state is State.QUEUED or page.is_due):
             place = None

@@ -79,18 +79,9 @@ class Leases:
         """Return all leases that are out, the one with the first deadline in front."""
         return self._out.values()
 
-    def pages(self) -> set[PageId]:
-        """Return the ids of the leased pages."""
-        return {lease.page_id for lease in self._out.values()}
-
-    def change_page(self, page_id: PageId, page: Page) -> bool:
-        """Replace the record of the page of a lease, so that it stands when the lease ends; false if the page
-        is not leased."""
-        for lease in self._out.values():
-            if lease.page_id == page_id:
-                lease.page = page
-                return True
-        return False
+    def of_page(self, page_id: PageId) -> Lease | None:
+        """Return the lease of a page, None if it is not leased. O(leases)."""
+        return next((lease for lease in self._out.values() if lease.page_id == page_id), None)
 
     def of_hosts_not_blocked(self) -> int:
         """Return how many leases are out of hosts that are not blocked; O(leases)."""
@@ -119,15 +110,14 @@ class Leases:
         """
         self._catch_up(now)
         waiting, batch, share = self._waiting, self._batch, self._revisits.share
-        budgets = waiting.budgets
-        if budgets.with_room:
+        if waiting.with_room:
             batch.commit()  # else a page queued again in the open batch would be found to wait still
             waiting.take_back(now)
             batch.commit()
         spilled = 0
         while (host := self._hosts.best(now)) is not None:
             host, is_due = (host, False) if share is None else share.turn(host)
-            if not is_due and budgets.is_limited and waiting.spill(host, now):
+            if not is_due and waiting.host_pages and waiting.spill(host, now):
                 spilled += 1
                 if spilled == PAGES_AT_A_TIME:
                     break
@@ -147,7 +137,7 @@ class Leases:
                 self.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
         is_due = waiting.next <= now
-        must_be_there = is_due or waiting.budgets.is_limited or batch.failure is not None
+        must_be_there = is_due or bool(waiting.host_pages) or batch.failure is not None
         if must_be_there or batch.ends + len(self._out) >= self._max_uncommitted:
             batch.commit()
         if is_due:
@@ -274,9 +264,8 @@ class Leases:
 
     def _commit(self, host: Host, outcome: Outcome, now: float) -> bool:
         """Commit an end, unless it may wait for others; returns whether it is written."""
-        batch, waiting = self._batch, self._waiting
-        if waiting.budgets.hosts:
-            waiting.freed(host)
+        batch = self._batch
+        self._waiting.freed(host)
         if not host.pages:
             self._hosts.forget_if_idle(host, now)
         batch.counts.attempts += outcome.event not in UNCOUNTED

@@ -2,25 +2,24 @@
 
 `Waiting` puts them there and takes them away, in the open batch, in memory and in the scores; all agree. It
 owns the queue rows, the waiting rows of backoffs, and the deferred rows: each page whose record says it is
-deferred has one, under its host.
+deferred has one, under its host. The budget of a host, so many pages, is kept by the counts of its row.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .. import reasons
 from ..errors import UnreadableRow, decode_or_none
-from ..hosts.budgets import Budgets
 from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys, records
 from ..store.keys import State
 
 if TYPE_CHECKING:
-    from ..hosts.budgets import OverBudget
     from ..hosts.hosts import Hosts
     from ..store.batch import Batch
     from ..store.keys import PageId
-    from ..store.records import Page
+    from ..store.records import HostRow, Page
     from .leases import Outcome
     from .scores import Scores
 
@@ -37,16 +36,24 @@ def backoff(attempts: int) -> float:
 
 
 PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
+KEPT = 10  # a host keeps so many times its budget of pages for later; what is linked beyond is only counted
 
 
 class Waiting:
-    """All pages that wait. ``next`` is when the first backoff ends, or `FOREVER`."""
+    """All pages that wait. ``next`` is when the first backoff ends, or `FOREVER`.
+
+    Of a host *host_pages* are fetched (0: no limit). Hosts ``with_room`` have deferred pages, and room for
+    some of them, oldest first.
+    """
 
     def __init__(self, batch: Batch, hosts: Hosts, scores: Scores, host_pages: int) -> None:
         self._batch = batch
         self._hosts = hosts
         self._scores = scores
-        self.budgets = Budgets(host_pages)
+        self.host_pages = host_pages
+        self.with_room: dict[str, None] = {}
+        # Hosts with deferred pages, each with the id behind which they stand.
+        self._deferred: dict[str, bytes] = {}
         self._unreadable: list[int] = []  # ids of pages set aside since `drain_unreadable`
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
@@ -192,27 +199,43 @@ class Waiting:
         self._batch.commit()
         while self._to_load is not None and limit > 0:
             row = next(self._batch.store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
-            found = None if row is None else keys.split_deferred_key(row[0])
             if row is None:
                 self._to_load = None
-            elif found is None:  # `check` repairs it
-                self._to_load = row[0][1:]
-            else:
-                name = found[0]
-                self.budgets.found(name, self._hosts.row_of(name))
-                self._to_load = keys.deferred_key(name, keys.MAX_ID)[1:]
-                limit -= 1
+                return
+            host = row[0][1:].partition(b"\0")[0]
+            name, self._to_load = host.decode(errors="replace"), host + b"\1"
+            self._deferred.setdefault(name, b"")
+            row_of_host = self._hosts.row_of(name)
+            if row_of_host is None or self.has_room(row_of_host):
+                self.with_room[name] = None
+            limit -= 1
+
+    def has_room(self, host: HostRow) -> bool:
+        """Return whether one more page of *host* may be queued. O(1)."""
+        return not self.host_pages or host.queued + host.fetched < self.host_pages
+
+    def keeps(self, host: Host) -> bool:
+        """Return whether a page of *host* that is over its budget is kept for later."""
+        return host.deferred < KEPT * self.host_pages
+
+    def over_budget(self, host: Host) -> str:
+        """Return why a page of *host* that has no room for it waits."""
+        counted = "1 page" if self.host_pages == 1 else f"{self.host_pages:,} pages"
+        return reasons.BUDGET(most=counted, whose=f"host {host.name}")
 
     def freed(self, host: Host) -> None:
         """Note that pages of *host* are gone: pages that wait are queued if it has room now. O(1)."""
-        self.budgets.freed(host)
+        if host.name in self._deferred and self.has_room(host):
+            self.with_room[host.name] = None
 
-    def defer(self, page_id: PageId, page: Page, host: Host, over: OverBudget, now: float) -> None:
-        """Have a page wait for room in a budget, in the open batch."""
-        page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
+    def defer(self, page_id: PageId, page: Page, host: Host, now: float) -> None:
+        """Have a page wait for room in the budget of *host*, in the open batch."""
+        reason = self.over_budget(host)
+        page = page._replace(state=State.SEEN, changed=int(now), reason=reason, is_deferred=True)
         self._batch.put_page(page_id, page)
         self._batch.rows[keys.deferred_key(host.name, page_id)] = b""
-        self.budgets.deferred(host.name, page_id)
+        if keys.id_bytes(page_id) <= self._deferred.setdefault(host.name, b""):
+            self._deferred[host.name] = b""
         self._batch.count_deferred(host, 1)
 
     def undefer(self, page_id: PageId, host: Host) -> None:
@@ -225,15 +248,17 @@ class Waiting:
 
         At most `PAGES_AT_A_TIME`, 25 us each. Some host must have room, and nothing may be open before.
         """
-        name, cursor = self.budgets.next_host()
-        prefix = keys.deferred_prefix(name)
-        found = self._batch.store.keys_of(prefix, cursor, PAGES_AT_A_TIME)
+        name = next(iter(self.with_room))
+        del self.with_room[name]
+        found = self._batch.store.keys_of(keys.deferred_prefix(name), self._deferred[name], PAGES_AT_A_TIME)
         for row_id in found:
-            if not self._take_one(int.from_bytes(row_id, "big"), name, now):
-                self.budgets.taken(name, cursor, has_room=False)
+            if not self._take_one(keys.id_in(row_id), name, now):
                 return
-            cursor = row_id
-        self.budgets.taken(name, cursor if len(found) == PAGES_AT_A_TIME else None, has_room=True)
+            self._deferred[name] = row_id
+        if len(found) == PAGES_AT_A_TIME:
+            self.with_room[name] = None
+        else:
+            del self._deferred[name]
 
     def _take_one(self, page_id: PageId, name: str, now: float) -> bool:
         """Queue a page that waits for room in a budget of a host; false without room."""
@@ -241,7 +266,7 @@ class Waiting:
         if page is None or not page.is_deferred:  # `check` repairs it
             return True
         host = self._hosts.get(name)
-        if not self.budgets.has_room(host):
+        if not self.has_room(host):
             self._hosts.forget_if_idle(host, now)
             return False
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
@@ -257,10 +282,9 @@ class Waiting:
         Never a further visit, nor a page that comes back. One whose record cannot be read is set aside
         instead. In the open batch; the host gets its next head and its place.
         """
-        over = self.budgets.spent(host)
         sort_key = host.next_sort_key()
         page_id = queue_keys.sort_key_id(sort_key)
-        if over is None or page_id >= keys.FIRST_VISIT:
+        if host.fetched + len(host.leased) < self.host_pages or page_id >= keys.FIRST_VISIT:
             return False
         host.drop(sort_key)
         try:
@@ -270,6 +294,6 @@ class Waiting:
         else:
             self.remove(host, sort_key)
             self._scores.closed(page_id)
-            self.defer(page_id, page, host, over, now)
+            self.defer(page_id, page, host, now)
         self._hosts.put_or_forget(host, now)
         return True
