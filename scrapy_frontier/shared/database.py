@@ -13,6 +13,7 @@ raise `psycopg.OperationalError` while the database is away; the next call conne
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid4
 
@@ -29,19 +30,19 @@ FORMAT = 1  # of the tables and of the packed batches
 AWAY = psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction
 
 SCHEMA = """
-create table if not exists frontier_crawl (
+create table frontier_crawl (
   crawl text primary key, about text not null, run int not null default 0,
   seeded bool not null default false, ended bool not null default true);
-create table if not exists frontier_process (
+create table frontier_process (
   id uuid primary key, crawl text not null, beat bigint not null default 0, about text not null);
-create table if not exists frontier_shard (
+create table frontier_shard (
   crawl text, n int, owner uuid references frontier_process on delete set null, copy uuid,
   sent bigint not null default 0, idle bool not null default true, totals text not null default '{}',
   primary key (crawl, n)) with (fillfactor = 50);
-create table if not exists frontier_journal (
+create table frontier_journal (
   crawl text, n int, upto bigint, part int, rows bytea not null, primary key (crawl, n, upto, part));
 alter table frontier_journal alter column rows set storage external;
-create table if not exists frontier_mail (
+create table frontier_mail (
   crawl text, to_shard int, id bigint generated always as identity, from_shard int, rows bytea not null,
   unreadable bool not null default false, primary key (crawl, to_shard, id));
 """
@@ -175,10 +176,11 @@ class Database:
 
         Raises `SharedCrawlError` if the crawl was made with another *about*.
         """
-        try:
-            self._connect().execute(SCHEMA)
-        except (errors.UniqueViolation, errors.DuplicateTable):  # two processes made them at once
-            self._connect().execute(SCHEMA)
+        if self._run("select to_regclass('frontier_mail')").fetchone() == (None,):  # the last of them
+            with suppress(
+                errors.UniqueViolation, errors.DuplicateTable
+            ):  # another process made them meanwhile
+                self._connect().execute(SCHEMA)
         wanted = {"format": FORMAT, **about}
         with self._connect().transaction():
             self._run(

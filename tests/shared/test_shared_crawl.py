@@ -198,6 +198,26 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
     assert len(web.visits) == visits
 
 
+def test_a_role_that_may_create_no_tables_takes_part_once_they_are_there(dsn: str) -> None:
+    made = Database(dsn, "web")
+    made.create({"shards": 2})
+    made.close()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("drop role if exists worker")
+        connection.execute("create role worker login")
+        connection.execute("grant select, insert, update, delete on all tables in schema public to worker")
+    database = Database(dsn.replace("crawler@", "worker@"), "web")
+    database.create({"shards": 2})
+    process, copy = database.join({}), uuid4()
+    assert database.take(database.all_shards()[0], process, copy)
+    sent = Flush(0, copy, 0, 1, True, "{}", b"rows", mail=[(1, b"letter")])
+    assert database.flush([sent]) == {0}
+    database.leave(process)
+    database.close()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("drop owned by worker; drop role worker")
+
+
 def test_no_shard_is_idle_in_a_run_that_begins(dsn: str) -> None:
     """Pages may have become due: the run does not end before an owner of each shard has looked."""
     database = Database(dsn, "web")
