@@ -7,11 +7,8 @@ Pictures are left in the directory of each test: ``pytest --basetemp=DIR``.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -20,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import scrapy
 from conftest import environment, wait_until
+from nursery import nursery
 from server import links
 
 if TYPE_CHECKING:
@@ -324,7 +322,7 @@ def test_a_report_is_drawn(web: Web, crawl: Crawl, look: Callable[..., Any], tmp
     web.wait(30)
     crawl.kill()
     command = ["-m", "scrapy", "frontier", "report", "report.html", "--dir", "frontier"]
-    subprocess.run([sys.executable, *command], cwd=tmp_path, env={**os.environ, **environment()}, check=True)
+    assert nursery.run(command, environment(), tmp_path).returncode == 0
     for name, width, scheme in (("report", 1280, "light"), ("report-phone", 360, "dark")):
         page = look((tmp_path / "report.html").as_uri(), width, scheme=scheme)
         page.wait_for_selector("#growth svg")

@@ -7,12 +7,12 @@ import pickle
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import environment, wait_until
+from nursery import nursery
 from scrapy import Request, Spider
 
 if TYPE_CHECKING:
@@ -75,20 +75,9 @@ class Project:
             f"REMOTE_CONTROL_ENABLED = False\nCONCURRENT_REQUESTS = 4\n{more}"
         )
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "scrapy", *arguments],
-            cwd=self.path,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
     def run(self, *arguments: str) -> tuple[int, str]:
-        process = self.start(*arguments)
-        out, err = process.communicate()
-        return process.returncode, out + err
+        ended = nursery.run(["-m", "scrapy", *arguments], environment(), self.path)
+        return ended.returncode, ended.stdout + ended.stderr
 
     def items(self, *arguments: str) -> list[dict[str, Any]]:
         code, log = self.run("crawl", "many", "-O", "items.jsonl", *arguments)
@@ -115,13 +104,18 @@ def test_a_stopped_crawl_of_scrapys_own_scheduler_is_taken_along(
 ) -> None:
     project.set(settings)
     web.limit = 40
-    crawl = project.start("crawl", "many", "-O", "before.jsonl", "-s", "JOBDIR=job")
-    wait_until(lambda: len(web.visits) > web.limit)
-    crawl.send_signal(signal.SIGINT)
-    time.sleep(1)
-    web.limit = float("inf")
-    _, log = crawl.communicate()
-    assert "(shutdown)" in log
+    log = project.path / "crawl.log"
+    arguments = ["-m", "scrapy", "crawl", "many", "-O", "before.jsonl", "-s", "JOBDIR=job"]
+    with (
+        open(log, "wb") as file,
+        nursery.start(arguments, environment(), project.path, stderr=file.fileno()) as crawl,
+    ):
+        wait_until(lambda: len(web.visits) > web.limit)
+        crawl.send_signal(signal.SIGINT)
+        wait_until(lambda: "Received SIGINT" in log.read_text())
+        web.limit = float("inf")
+        crawl.wait()
+    assert "(shutdown)" in log.read_text()
     before = [json.loads(line) for line in (project.path / "before.jsonl").read_text().splitlines()]
     visits = len(web.visits)
     project.set(settings + FRONTIER)

@@ -6,13 +6,12 @@ import contextlib
 import os
 import pty
 import re
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from conftest import environment
+from nursery import nursery
 from server import Answer
 
 if TYPE_CHECKING:
@@ -53,9 +52,9 @@ def on_terminal(command: list[str], path: Path, **env: str) -> str:
     reader = threading.Thread(target=read)
     reader.start()
     env = {**environment(), "TERM": "xterm", "COLUMNS": "100", **env}
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, cwd=path, env=env)
-    os.close(theirs)
-    assert process.wait(120) == 0, b"".join(parts)
+    with nursery.start(command, env, path, theirs, theirs) as process:
+        os.close(theirs)
+        assert process.wait(120) == 0, b"".join(parts)
     reader.join(10)
     os.close(ours)
     return b"".join(parts).decode()
@@ -77,7 +76,7 @@ def command(path: Path, web: Web, settings: str = "{}") -> list[str]:
         "SCHEDULER=scrapy_frontier.FrontierScheduler",
     ]
     more = [part for option in options for part in ("-s", option)]
-    return [sys.executable, "-m", "scrapy", "runspider", "talking.py", *more]
+    return ["-m", "scrapy", "runspider", "talking.py", *more]
 
 
 @pytest.mark.parametrize("has_rich", [True, False])
@@ -120,9 +119,7 @@ def test_prints_that_go_into_the_log_do_no_harm(tmp_path: Path, web: Web) -> Non
 def test_it_is_quiet_elsewhere(tmp_path: Path, web: Web, how: str) -> None:
     run = command(tmp_path, web, "{'LOGSTATS_INTERVAL': 0}" if how == "no interval" else "{}")
     if how == "no terminal":
-        ended = subprocess.run(
-            run, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
-        )
+        ended = nursery.run(run, environment(), tmp_path)
         written = ended.stdout + ended.stderr
     else:
         written = on_terminal(run, tmp_path, TERM="dumb" if how == "dumb" else "xterm")

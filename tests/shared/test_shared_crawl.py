@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import psycopg
 import pytest
+from nursery import nursery
 from server import Answer, Web, links
 
 from scrapy_frontier.shared.database import Database, Flush
@@ -23,6 +23,7 @@ from scrapy_frontier.shared.database import Database, Flush
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nursery import Child
     from postgres import Server
 
 HOSTS, PAGES = 12, 240
@@ -59,21 +60,21 @@ class Processes:
             "FRONTIER_END_WAIT": 0,
             **settings,
         }
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[Child] = []
 
     def start(self, count: int = 1, **settings: object) -> None:
         for _ in range(count):
             number = len(list(self.directory.glob("*.stats"))) + len(self.running)
             log = self.directory / f"{number}-{time.monotonic_ns()}.log"
-            command = [
-                sys.executable,
+            arguments = [
                 str(SPIDER),
                 json.dumps({**self.settings, **settings}),
                 json.dumps([self.web.url("/0")]),
                 str(log.with_suffix(".stats")),
             ]
             with open(log, "wb") as file:
-                self.running.append(subprocess.Popen(command, stderr=file, cwd=self.directory))
+                child = nursery.start(arguments, dict(os.environ), self.directory, stderr=file.fileno())
+            self.running.append(child)
 
     def kill(self, index: int) -> None:
         process = self.running.pop(index)
@@ -260,21 +261,20 @@ def test_the_command_shows_shards_and_a_copy_of_a_stopped_process(dsn: str, web:
         crawl.start()
         crawl.wait()
     settings = ["-s", f"FRONTIER_SHARED={dsn}", "-s", f"FRONTIER_DIR={tmp_path / 'frontier'}"]
-    command = [sys.executable, "-m", "scrapy", "frontier", *settings]
-    shown = subprocess.run([*command, "shards", "--json"], capture_output=True, text=True, cwd=tmp_path)
-    assert "web: run 1 has ended" in shown.stdout or shown.returncode == 0, shown.stderr
-    shards = [json.loads(line) for line in shown.stdout.splitlines() if line.startswith("{")]
+
+    def said(*words: str) -> list[Any]:
+        command = ["-m", "scrapy", "frontier", *settings, *words, "--json"]
+        done = nursery.run(command, dict(os.environ), tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    shards = said("shards")
     assert [shard["shard"] for shard in shards] == list(range(8))
     assert all(shard["owner"] is None and not shard["mail"] for shard in shards)
     total = 0
     for shard in shards:
         copy = tmp_path / "frontier/shards" / f"{shard['shard']}-{shard['copy']}"
-        for name in ("check", "stats"):
-            done = subprocess.run(
-                [*command, name, "--json", "--dir", str(copy)], capture_output=True, text=True, cwd=tmp_path
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-        total += json.loads(done.stdout)["states"]["done"]
+        said("check", "--dir", str(copy))
+        total += said("stats", "--dir", str(copy))[0]["states"]["done"]
     assert total == PAGES
-    of_all = subprocess.run([*command, "stats", "--json"], capture_output=True, text=True, cwd=tmp_path)
-    assert json.loads(of_all.stdout)["states"]["done"] == PAGES, of_all.stderr
+    assert said("stats")[0]["states"]["done"] == PAGES
