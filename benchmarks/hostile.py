@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -121,12 +122,10 @@ async def nowhere(visit: Visit) -> None:
         await visit.answer(status="302 Found")
 
 
-def _bomb() -> bytes:
+@cache
+def bomb() -> bytes:
     deflate = zlib.compressobj(9, wbits=31)
     return b"".join([*(deflate.compress(b"<p>" * 100_000) for _ in range(1_000)), deflate.flush()])
-
-
-_BOMB = _bomb()
 
 
 async def bombs(visit: Visit) -> None:
@@ -140,9 +139,9 @@ async def bombs(visit: Visit) -> None:
         body = f'<!DOCTYPE urlset [<!ENTITY l0 "lol">{laughs}]><urlset><url><loc>&l11;</loc></url></urlset>'
         await visit.answer(body.encode(), content_type="text/xml")
     elif visit.path == "/sitemap.xml":
-        await visit.answer(_BOMB, content_type="application/gzip")
+        await visit.answer(bomb(), content_type="application/gzip")
     else:
-        await visit.answer(_BOMB, content_encoding="gzip")
+        await visit.answer(bomb(), content_encoding="gzip")
 
 
 async def slow(visit: Visit) -> None:
@@ -426,7 +425,7 @@ async def robots_rules(visit: Visit) -> None:
 async def robots_bomb(visit: Visit) -> None:
     """robots.txt is 300 MB in 300 kB."""
     if visit.path == "/robots.txt":
-        await visit.answer(_BOMB, content_type="text/plain", content_encoding="gzip")
+        await visit.answer(bomb(), content_type="text/plain", content_encoding="gzip")
     else:
         await visit.link("/told-not-to")
 

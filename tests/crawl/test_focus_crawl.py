@@ -148,13 +148,14 @@ def test_what_was_learned_outlives_the_end_of_a_run(
     crawl = start(ByCallback, settings, start_urls=[seed])
     web.wait(91)
     crawl.wait_for("rows moved")
-    crawl.kill(end)
+    crawl.process.send_signal(end)
+    web.limit = 10**6  # else the end waits for the page under way
+    crawl.wait()
     store = Store(tmp_path / "frontier")
     focus = Focus.decode(store.get(keys.FOCUS) or b"")
     assert focus.scored > 30
     assert {len(value) for _, value in store.scan(keys.QUEUE)} == {2 * WORDS}
     store.close()
-    web.limit = 10**6
     assert start(ByCallback, settings, start_urls=[seed]).wait().reason == "finished"
     every = 1 + SHELVES * (1 + BOOKS)
     assert len(set(web.paths()) - {"/robots.txt"}) == every

@@ -7,7 +7,6 @@ import pickle
 import shutil
 import signal
 import subprocess
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
