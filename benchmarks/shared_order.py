@@ -2,7 +2,7 @@
 
     python benchmarks/shared_order.py [--folder FOLDER] [--shards 8] [--draws 2] [--late 32] [--at .2] [NAME]
 
-Each shard is a real frontier with the default scorer; every page is hidden until it is read. "processes":
+Each shard is a real frontier with its default scorer; every page is hidden until it is read. "processes":
 each shard in a process of its own, all at the same rate. "one process": all shards behind `Shards`, which
 chooses. Letters come --late pages late. Printed is the share of all PageRank after a share of the pages, by
 one frontier, and what the shards reach of it, mean over start draws as in ``order.py``. Graphs without hosts
@@ -28,8 +28,9 @@ from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.letters import unpack
+from scrapy_frontier.shared.letters import Ranks, unpack
 from scrapy_frontier.shared.outbox import Outbox
+from scrapy_frontier.shared.scorer import ShardScorer
 from scrapy_frontier.shared.shards import Open, Shards
 
 WITH_HOSTS = ["california", "cs-stanford", "polblogs", "sites-mid"]
@@ -52,7 +53,7 @@ class SharedCrawl:
             outbox = Outbox(store)
             options = FrontierOptions(
                 default_politeness=Politeness(0.0, 1),
-                scorer=Mixed(random.Random(dice + n)),
+                scorer=ShardScorer(random.Random(dice + n)),
                 before_commit=outbox.add_to,
                 on_commit=outbox.was_written,
                 part=shards,
@@ -68,7 +69,8 @@ class SharedCrawl:
 
     def link(self, page, is_named=False):
         name = page.to_bytes(20, "big")
-        return Link(name, str(page), self.hosts[page], payload=b"p", is_named=is_named)
+        host = self.hosts[page]
+        return Link(name, str(page), host, payload=b"p", kept_host=host, is_named=is_named)
 
     def run(self, starts, limit):
         read = []
@@ -112,7 +114,11 @@ class SharedCrawl:
                 for number, packed in outbox.batches(self.carried[n], 1 << 30, 1 << 30):
                     self.carried[n] = number
                     for to, letter in packed.mail:
-                        self.of(to).discover_one(unpack(letter), self.now)
+                        content = unpack(letter)
+                        if isinstance(content, Ranks):
+                            self.of(to).take_ranks(to, content)
+                        else:
+                            self.of(to).discover_one(content, self.now)
                         count += 1
                 outbox.drop(self.carried[n])
         return count

@@ -207,18 +207,21 @@ class Frontier:
         return self._page_index.page(page_id)
 
     @property
+    def scorer(self) -> Scorer | None:
+        """What says how much pages are worth; None: first in, first out."""
+        return self._scores.scorer
+
+    @property
     def focus(self) -> Focus | None:
         """What has learned from content scores; None without any, or a scorer that does."""
-        scorer = self._scores.scorer
-        return None if scorer is None else scorer.focus
+        return None if self.scorer is None else self.scorer.focus
 
     def begin_focus(self) -> None:
         """Keep the words of links from now on: a page that is read is about to get a content score."""
-        scorer = self._scores.scorer
-        if scorer is not None and scorer.focus is None:
+        if self.scorer is not None and self.scorer.focus is None:
             from .ranking.focus import Focus
 
-            scorer.begin_focus(Focus())
+            self.scorer.begin_focus(Focus())
 
     def next_due(self) -> float | None:
         """Return when the first finished page comes back (POSIX seconds), None if none does. One seek."""

@@ -173,8 +173,13 @@ class Crawl:
         shards = self.settings.shards
 
         def open_frontier(store: Store, outbox: Outbox, was_of_another: bool) -> Frontier:
+            options = self._options(spider)
+            if self.settings.scorer == "mixed" and options.scorer is not None:
+                from ..shared.scorer import ShardScorer  # loads NumPy and SciPy
+
+                options = replace(options, scorer=ShardScorer())
             options = replace(
-                self._options(spider),
+                options,
                 before_commit=outbox.add_to,
                 on_commit=outbox.was_written,
                 part=shards,

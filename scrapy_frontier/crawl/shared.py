@@ -24,7 +24,7 @@ from ..core.transitions import Event
 from ..settings import DOMAIN, HOST, FrontierSetting
 from ..shared.copies import Copies
 from ..shared.database import Database, SharedCrawlError
-from ..shared.letters import Order, unpack
+from ..shared.letters import Order, Ranks, unpack
 from ..shared.outbox import Outbox
 from ..shared.process import Process
 from ..shared.shards import Open, Shards
@@ -208,7 +208,10 @@ class SharedCrawl:
         except (FrontierUnreadable, KeyError, TypeError) as error:
             self._set_aside(letter, error)
             return False
-        self._take_in(content)
+        if isinstance(content, Ranks):
+            self.shards.take_ranks(letter.to_shard, content)
+        else:
+            self._take_in(content)
         return True
 
     def _set_aside(self, letter: Mail, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Letters to the shards of a crawl: links from another shard, and orders of a command."""
+"""Letters to the shards of a crawl: links and ranks from another shard, and orders of a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.errors import FrontierUnreadable, UnreadableRow
 from ..core.pages.leases import Link, page_of_link
 from ..core.store import records
 
-_LINK, _ORDER = b"l", b"o"
+_LINK, _RANKS, _ORDER = b"l", b"r", b"o"
 # Flags; lengths of fingerprint, host and anchor; bucket; flags of the edge; what is paid
 _HEAD = struct.Struct("<BBHHHId")
 _LONGEST_ANCHOR = 1000  # bytes
@@ -23,6 +23,17 @@ class Order(NamedTuple):
 
     name: str
     arguments: dict[str, Any]
+
+
+class Ranks(NamedTuple):
+    """By how much the ranks of pages have *changed* in another shard, by fingerprint."""
+
+    changed: dict[bytes, float]
+
+
+def pack_ranks(ranks: Ranks) -> bytes:
+    """Pack *ranks*, to three digits."""
+    return _RANKS + json.dumps({name.hex(): round(by, 3) for name, by in ranks.changed.items()}).encode()
 
 
 def pack_order(order: Order) -> bytes:
@@ -40,11 +51,14 @@ def pack_link(link: Link, paid: float, now: float) -> bytes:
     return b"".join((_LINK, head, link.fingerprint, host, anchor, page))
 
 
-def unpack(letter: bytes) -> Link | Order:
-    """Return the link or order that was packed. Raises `FrontierUnreadable`."""
+def unpack(letter: bytes) -> Link | Ranks | Order:
+    """Return what was packed. Raises `FrontierUnreadable`."""
     try:
         if letter[:1] == _ORDER:
             return Order(*json.loads(letter[1:]))
+        if letter[:1] == _RANKS:
+            changed = dict(json.loads(letter[1:]))
+            return Ranks({bytes.fromhex(name): float(by) for name, by in changed.items()})
         if letter[:1] != _LINK:
             raise ValueError("it is of another kind")
         return _unpack_link(letter)

@@ -10,20 +10,21 @@ new there, it is posted, in the batch that makes it known; the owner of the othe
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..core import reasons
 from ..core.frontier import Discovered, Fate, Link, News, Released
+from ..core.hosts.host import host_of_page
 from ..core.hosts.trouble import Cooled, Left
 from ..core.parse.urls import host_of
 from ..core.store.keys import ID_BITS, MAX_ID
 from ..core.store.records import SiteSitemaps, Totals, sum_of
-from .letters import pack_link
+from .letters import Ranks, pack_link, pack_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -280,7 +281,7 @@ class Shards:
         shard *n* if it is new there, or is wanted again."""
         frontier, outbox = self.open[origin]
         is_new = frontier.find(link.fingerprint) is None
-        seen = replace(link, only_seen=reasons.FOREIGN(), again=False)
+        seen = replace(link, only_seen=reasons.FOREIGN(), again=False, visit_payload=link.fingerprint)
         answer = frontier.discover_one(seen, now, source)
         page_id = answer.page_id
         if page_id is None:
@@ -432,12 +433,40 @@ class Shards:
     def rank_steps(
         self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
     ) -> Iterator[float]:
-        """As `Frontier.rank_steps`; ends when the shard is lost."""
-        frontier = self.open[run.shard].frontier
-        for pause in frontier.rank_steps(run, computed, clock, rows):
+        """As `Frontier.rank_steps`, and posts the ranks of pages of other shards; ends when the shard is
+        lost."""
+        shard = self.open[run.shard]
+        steps = shard.frontier.rank_steps(run, computed, clock, rows)
+        for pause in chain(steps, self._post_ranks(run, shard, rows)):
             yield pause
-            if self.open.get(run.shard, (None,))[0] is not frontier:
+            if self.open.get(run.shard) is not shard:
                 return
+
+    def _post_ranks(self, run: RankRun, shard: Open, rows: int) -> Iterator[float]:
+        """Post to other shards how the ranking of *run* changed the ranks of their pages, a letter to each
+        shard in a step."""
+        frontier, outbox = shard
+        if frontier.scorer is None or run.ranking is None or not run.is_adopted:
+            return
+        changes = frontier.scorer.owed_more(run.ranking)
+        for first in range(0, len(changes), rows):
+            letters: defaultdict[int, dict[bytes, float]] = defaultdict(dict)
+            for page_id, change in changes[first : first + rows]:
+                page = frontier.page(page_id)
+                if page is not None and page.reason == reasons.FOREIGN():
+                    letters[self.shard_of(host_of_page(page))][page.visit_payload] = change
+            for n, changed in letters.items():
+                outbox.post(n, partial(pack_ranks, Ranks(changed)))
+            frontier.commit(is_needed=bool(letters))
+            yield 0.0
+
+    def take_ranks(self, n: int, ranks: Ranks) -> None:
+        """Have the next ranking of shard *n* count what another shard told of its pages. A lookup each."""
+        frontier = self.open[n].frontier
+        for fingerprint, change in ranks.changed.items():
+            page_id = frontier.find(fingerprint)
+            if page_id is not None and frontier.scorer is not None:
+                frontier.scorer.paid_more(page_id, change)
 
     # -- hosts -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from web import NOW, Crawl, link_to, make_web
 from scrapy_frontier.core.frontier import Fate, Frontier, Link
 from scrapy_frontier.core.store.keys import LAST_BATCH, OUTBOX
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.letters import pack_link, unpack
+from scrapy_frontier.shared.letters import Ranks, pack_link, pack_ranks, unpack
 from scrapy_frontier.shared.outbox import Outbox, compress, decompress, pack, unpack_rows
 from scrapy_frontier.shared.outbox import unpack as unpack_batch
 from scrapy_frontier.shared.shards import ID_BITS, Shards, shard_of_domain
@@ -97,6 +97,34 @@ def test_a_copy_from_the_outbox_has_the_same_rows(tmp_path: Path) -> None:
     crawl.kill()
 
 
+def test_a_ranking_counts_what_pages_of_other_shards_pay(tmp_path: Path) -> None:
+    """All pages of shard 0 link to one of the 40 that shard 1 knows: it comes first there once both have
+    ranked. What was told is not told again, not after a kill either."""
+    names = {shard_of_domain(f"site{n}.example", 2): f"http://site{n}.example" for n in range(12)}
+    web = {f"{names[0]}/{page}": [f"{names[1]}/25"] for page in range(40)}
+    web[f"{names[0]}/0"] += [f"{names[0]}/{page}" for page in range(1, 40)]
+    web[f"{names[1]}/0"] = [f"{names[1]}/{page}" for page in range(1, 40)]
+    crawl, carried = Crawl(tmp_path, 2, Counter()), dict[int, int]()
+    for n, steps in ((1, 1), (0, 40)):
+        crawl.shards.leaving = {1 - n}
+        crawl.shards.discover_one(link_to(f"{names[n]}/0", is_named=True), NOW)
+        assert all(crawl.step(web) for _ in range(steps))
+    assert crawl.carry_letters(carried) == 1
+    for letters in (1, 0):
+        crawl.rank(0)
+        assert crawl.carry_letters(carried) == letters
+    crawl.rank(1)
+    crawl.kill()
+    crawl = Crawl(tmp_path, 2, Counter())
+    crawl.rank(0)
+    assert crawl.carry_letters(carried) == 0
+    crawl.rank(1)
+    lease = crawl.shards.open[1].frontier.lease(crawl.now)
+    assert lease is not None
+    assert lease.page.url == f"{names[1]}/25"
+    crawl.kill()
+
+
 def test_a_link_that_cannot_be_stored_is_refused_elsewhere(tmp_path: Path) -> None:
     crawl = Crawl(tmp_path, 4, Counter())
     seed = link_to("http://site0.example/0", is_named=True)
@@ -130,6 +158,8 @@ def test_batches_come_back_as_they_were(
 
 
 def test_letters_come_back_as_they_were() -> None:
+    ranks = Ranks({b"\1" * 20: 2.5, b"\2" * 60: -0.125})
+    assert unpack(pack_ranks(ranks)) == ranks
     link = link_to("http://site1.example/0", is_named=True)
     link.priority, link.again, link.anchor = -5, True, "a word"
     found = unpack(pack_link(link, 0.25, NOW))
@@ -164,7 +194,17 @@ def test_shards_have_every_verb_that_a_crawl_calls() -> None:
     """With the same arguments; those that only commands, the server and tests call are listed."""
     elsewhere = {
         *("block", "unblock", "order_delay", "forget", "forget_host", "rank_now", "next_page", "news"),
-        *("best_head", "owed", "end_run", "let_go", "close", "was_clean", "is_loaded", "is_refilling"),
+        *(
+            "best_head",
+            "owed",
+            "scorer",
+            "end_run",
+            "let_go",
+            "close",
+            "was_clean",
+            "is_loaded",
+            "is_refilling",
+        ),
     }
     verbs = {name for name in vars(Frontier) if not name.startswith("_")}
     assert verbs - set(vars(Shards)) <= elsewhere

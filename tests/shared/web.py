@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Link, Outcome
 from scrapy_frontier.core.parse.urls import host_of
-from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.letters import unpack
+from scrapy_frontier.shared.letters import Ranks, unpack
 from scrapy_frontier.shared.outbox import Outbox
+from scrapy_frontier.shared.scorer import ShardScorer
 from scrapy_frontier.shared.shards import Open, Shards
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Crawl:
             options = FrontierOptions(
                 before_commit=outbox.add_to,
                 on_commit=outbox.was_written,
-                scorer=Mixed(),
+                scorer=ShardScorer(),
                 part=shards,
             )
             self.shards.add(n, Open(Frontier(store, self.now, options), outbox))
@@ -63,10 +63,13 @@ class Crawl:
         for n, (_, outbox) in list(self.shards.open.items()):
             for number, packed in outbox.batches(carried.get(n, 0), 1000, 1 << 30):
                 for to, letter in packed.mail:
-                    link = unpack(letter)
-                    assert isinstance(link, Link)
-                    assert self.shards.shard_of(link.host) == to
-                    self.shards.discover_one(link, self.now)
+                    content = unpack(letter)
+                    if isinstance(content, Ranks):
+                        self.shards.take_ranks(to, content)
+                    else:
+                        assert isinstance(content, Link)
+                        assert self.shards.shard_of(content.host) == to
+                        self.shards.discover_one(content, self.now)
                     self.shards.open[to].frontier.commit()
                     count += 1
                 carried[n] = number
@@ -84,6 +87,14 @@ class Crawl:
         self.shards.discover(links, self.now, lease)
         self.shards.release(lease, Outcome(Event.FETCHED, 200, has_links=True), self.now)
         return True
+
+    def rank(self, n: int) -> None:
+        """Rank the pages of shard *n* now."""
+        run = self.shards.open[n].frontier.rank_now()
+        run.shard = n
+        for _ in self.shards.rank_steps(run, run.compute(lambda: False, lambda: 0.0), lambda: self.now):
+            pass
+        run.close()
 
     def kill(self) -> None:
         for frontier, _ in self.shards.open.values():

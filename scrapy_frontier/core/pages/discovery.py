@@ -282,7 +282,6 @@ class PageIndex:
             changed=int(now),
             reason=link.only_seen,
             facts=NO_FACTS,
-            visit_payload=b"",
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
         self._scores.closed(page_id)

@@ -94,6 +94,14 @@ class Scorer:
         """Return what links have paid a page that belongs to another shard."""
         return 1.0
 
+    def owed_more(self, ranking: Ranking) -> Sequence[Change]:
+        """Return by how much a *ranking* that was adopted changes what pages of other shards are owed, as far
+        as their shards should know; it counts as told."""
+        return ()
+
+    def paid_more(self, node: int, change: float) -> None:
+        """Note that `owed_more` of another shard named the page."""
+
     def closed(self, node: int) -> None:
         """Note that a page is not queued and its links are unknown: out of scope, or failed."""
 
