@@ -288,23 +288,14 @@ class Frontier:
     # -- edits -----------------------------------------------------------------------------------------
 
     def requeue(
-        self,
-        page_id: PageId,
-        now: float,
-        payload: bytes | None = None,
-        priority: int | None = None,
-        fingerprint: bytes | None = None,
-        facts: RequestFacts | None = None,
-        visit_payload: bytes = b"",
+        self, page_id: PageId, now: float, link: Link | None = None, facts: RequestFacts | None = None
     ) -> bool:
         """Queue a finished page again; false if it is queued or leased. See `Edits.requeue`."""
-        return self._edits.requeue(page_id, now, payload, priority, fingerprint, facts, visit_payload)
+        return self._edits.requeue(page_id, now, link, facts)
 
-    def renew(
-        self, page_id: PageId, payload: bytes, facts: RequestFacts | None = None, is_lost: bool = False
-    ) -> bool:
-        """Give a known page another request; false while it is leased. See `Edits.renew`."""
-        return self._edits.renew(page_id, payload, facts, is_lost)
+    def renew(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
+        """Give a known page the request of *link*; false while it is leased. See `Edits.renew`."""
+        return self._edits.renew(page_id, link, is_lost)
 
     def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
         """Keep when a sitemap says that a page changed last; see `Edits.note_lastmod`."""

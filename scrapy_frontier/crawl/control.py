@@ -179,17 +179,15 @@ class FrontierEdits:
         for link, answer in zip(links, frontier.discover(links, now), strict=True):
             page_id = answer.page_id
             if answer.fate is Fate.ABSENT and page_id is not None and not self._has_in_memory(page_id):
-                yield frontier.renew(page_id, link.payload, link.facts, is_lost=True)
+                yield frontier.renew(page_id, link, is_lost=True)
                 continue
             known = frontier.page(page_id) if meta and page_id is not None else None
             if known is None or page_id is None or answer.is_taken:
                 yield answer.is_taken
-            elif is_forced(meta, known) and frontier.requeue(
-                page_id, now, link.payload, link.priority, facts=link.facts
-            ):
+            elif is_forced(meta, known) and frontier.requeue(page_id, now, link):
                 yield True
             else:
-                frontier.renew(page_id, link.payload, link.facts)
+                frontier.renew(page_id, link)
                 yield False
 
     def _has_in_memory(self, page_id: PageId) -> bool:

@@ -260,7 +260,7 @@ class RequestEnqueuer:
         """Whether *link* is the request of a page now whose own was in the memory of an earlier process."""
         if answer.page_id is None or not self._requests.is_missing(answer):
             return False
-        return self._frontier.renew(answer.page_id, link.payload, link.facts, is_lost=True)
+        return self._frontier.renew(answer.page_id, link, is_lost=True)
 
     # -- known pages that are fetched once more ----------------------------------------------------------
 
@@ -281,9 +281,7 @@ class RequestEnqueuer:
         if not is_wanted:
             return False
         is_stored = self._fill_in(link, request, active)
-        found_by = None if is_stored else link.fingerprint
-        about = link.payload, link.priority, found_by, link.facts, link.visit_payload
-        if not self._frontier.requeue(known, self._clock(), *about):
+        if not self._frontier.requeue(known, self._clock(), link):
             return False
         self._requests.queued(known, request, is_stored)
         return True
@@ -358,7 +356,7 @@ class RequestEnqueuer:
             payload, is_stored = self._requests.payload_of(request)
             facts = facts_of(request)
             if is_stored and (payload, facts) != (page.payload, page.facts):
-                self._frontier.renew(known, payload, facts)
+                self._frontier.renew(known, Link(payload=payload, facts=facts))
 
     def _note_known(self, known: PageId, url: str) -> None:
         """A link to *url* was not queued: tells if an earlier run fetched its page. Other links to it in this

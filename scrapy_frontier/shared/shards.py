@@ -294,26 +294,16 @@ class Shards:
     # -- edits -----------------------------------------------------------------------------------------
 
     def requeue(
-        self,
-        page_id: PageId,
-        now: float,
-        payload: bytes | None = None,
-        priority: int | None = None,
-        fingerprint: bytes | None = None,
-        facts: RequestFacts | None = None,
-        visit_payload: bytes = b"",
+        self, page_id: PageId, now: float, link: Link | None = None, facts: RequestFacts | None = None
     ) -> bool:
         """As `Frontier.requeue`."""
         frontier, local = self._of_page(page_id)
-        about = payload, priority, fingerprint, facts, visit_payload
-        return frontier is not None and frontier.requeue(local, now, *about)
+        return frontier is not None and frontier.requeue(local, now, link, facts)
 
-    def renew(
-        self, page_id: PageId, payload: bytes, facts: RequestFacts | None = None, is_lost: bool = False
-    ) -> bool:
+    def renew(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
         """As `Frontier.renew`."""
         frontier, local = self._of_page(page_id)
-        return frontier is not None and frontier.renew(local, payload, facts, is_lost)
+        return frontier is not None and frontier.renew(local, link, is_lost)
 
     def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
         """As `Frontier.note_lastmod`."""

@@ -168,7 +168,7 @@ class Runs:
         if kind == 0:
             self.frontier.requeue(page_id, self.now)
         elif kind == 1:
-            self.frontier.renew(page_id, b"new")
+            self.frontier.renew(page_id, Link(payload=b"new"))
         elif kind == 2:
             self.frontier.make_due(page_id, self.now)
         elif kind == 3:

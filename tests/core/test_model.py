@@ -657,7 +657,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def requeue(self, data: st.DataObject, priority: int) -> None:
         model = self.model
         page_id = data.draw(st.integers(0, model.next_page - 1))
-        requeued = self.frontier.requeue(page_id, self.now, b"", priority)
+        requeued = self.frontier.requeue(page_id, self.now, Link(priority=priority))
         self.committed()  # looking the page up commits what was open
         known = {**model.seen, **model.ids}
         (name,) = [name for name in known if known[name] == page_id] or ("",)

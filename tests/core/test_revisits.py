@@ -586,7 +586,9 @@ def test_what_is_learnt_of_a_page_under_way_stands_when_its_visit_ends(tmp_path:
         lease = leased(frontier, NOW)
         frontier.note_lastmod(page_id, TOLD)
         assert not frontier.make_due(page_id, NOW), "its visit is under way"
-        assert not frontier.renew(page_id, b"new", RequestFacts(is_seed=True)), "this visit is not made by it"
+        assert not frontier.renew(page_id, Link(payload=b"new", facts=RequestFacts(is_seed=True))), (
+            "this visit is not made by it"
+        )
         frontier.release(lease, READ, NOW)
         page = record(frontier)[0]
         assert (page.lastmod, page.payload, page.facts.is_seed) == (TOLD, b"new", True)
@@ -594,7 +596,7 @@ def test_what_is_learnt_of_a_page_under_way_stands_when_its_visit_ends(tmp_path:
         lease = leased(frontier, NOW + 8 * DAY)
         frontier.note_lastmod(page_id, LISTED)
         frontier.release(lease, UNMODIFIED, NOW + 8 * DAY)
-        assert frontier.renew(page_id, b"newer")
+        assert frontier.renew(page_id, Link(payload=b"newer"))
         page = record(frontier)[0]
         assert (page.lastmod, page.payload) == (LISTED, b"newer"), "a seed's request knows no lastmod"
 
@@ -786,7 +788,7 @@ def test_switched_on_or_by_other_settings_due_times_are_made_anew(tmp_path: Path
         with opened(tmp_path, NOW, rule) as frontier:
             assert spans(frontier) == found
     with opened(tmp_path) as frontier:
-        assert frontier.renew(0, b"", RequestFacts(shelf_life=DAY)), "a seed may say so, too"
+        assert frontier.renew(0, Link(facts=RequestFacts(shelf_life=DAY))), "a seed may say so, too"
         assert spans(frontier)["done"] == 1
         assert frontier.next_due() == int(NOW + 0.9 * DAY)
 

@@ -337,7 +337,7 @@ for verb in (
     lambda: frontier.discover([], 1.7e9),
     lambda: frontier.lease(1.7e9),
     lambda: frontier.release(1, Outcome(Event.FETCHED), 1.7e9),
-    lambda: frontier.requeue(0, 1.7e9, b"", 0),
+    lambda: frontier.requeue(0, 1.7e9, Link()),
 ):
     try:
         verb()

@@ -15,8 +15,8 @@ from ..errors import decode_or_none
 from ..hosts.host import host_of_page, is_of_host
 from ..store import keys, queue_keys, records
 from ..store.keys import State
-from ..store.records import NO_FACTS
 from ..transitions import TABLE, Event
+from .leases import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,23 +65,14 @@ class Edits:
     # -- queue again -----------------------------------------------------------------------------------
 
     def requeue(
-        self,
-        page_id: PageId,
-        now: float,
-        payload: bytes | None = None,
-        priority: int | None = None,
-        fingerprint: bytes | None = None,
-        facts: RequestFacts | None = None,
-        visit_payload: bytes = b"",
+        self, page_id: PageId, now: float, link: Link | None = None, facts: RequestFacts | None = None
     ) -> bool:
         """Queue a page again that is finished or only seen, its attempts forgotten; false if it is queued,
         leased, or unknown.
 
-        With its own request, as it was before its attempts, and its own priority where none are given. A
-        *payload* comes with its *facts*, and with the *visit_payload* that its next attempt is made by; one
-        that is in memory wants the *fingerprint* that the page is found by.
-        Commits what was open before; its own rows go in the next batch. O(leases). Raises
-        `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
+        By the request of *link*, with its priority; without one by its own request, as it was before its
+        attempts, with these *facts* if they are given. Commits what was open before; its own rows go in the
+        next batch. O(leases). Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
         page = self._page_index.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
@@ -92,36 +83,30 @@ class Edits:
         was_seen = page.is_only_seen
         self._uncount_page(host, page_id, page)
         self._revisits.remove(page_id, page, host)
-        priority = page.priority if priority is None else priority
+        given = link or Link(payload=page.payload, priority=page.priority, facts=facts or page.facts)
         visits = None if page.visits is None else page.visits._replace(due=0, is_queued=False)
         queued = records.Page(  # how it ended is forgotten
             page.url,
-            priority=priority,
+            priority=given.priority,
             discovered=page.discovered,
             parent=page.parent,
             host=page.host,
-            payload=page.payload if payload is None else payload,
+            payload=given.payload,
             visits=visits,
-            facts=facts or (page.facts if payload is None else NO_FACTS),
+            facts=given.facts,
             lastmod=page.lastmod,
-            visit_payload=visit_payload,
+            visit_payload=given.visit_payload,
         )
         self._batch.put_page(page_id, queued)
-        self._waiting.put(host, self._waiting.sort_key_again(page_id, priority), now)
-        if fingerprint is not None:  # else no link looks whether the request was lost with its process
-            self._batch.index(fingerprint, page_id, is_marked=True)
+        self._waiting.put(host, self._waiting.sort_key_again(page_id, given.priority), now)
+        if given.facts.is_in_memory and link is not None:  # so that links look whether it was lost
+            self._batch.index(link.fingerprint, page_id, is_marked=True)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
             self._batch.commit()
         return True
 
-    def renew(
-        self,
-        page_id: PageId,
-        payload: bytes,
-        facts: RequestFacts | None = None,
-        is_lost: bool = False,
-    ) -> bool:
-        """Give a known page another request, in the open batch: whether its next visit is made by that.
+    def renew(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
+        """Give a known page the request of *link*, in the open batch: whether its next visit is made by that.
 
         False for a page under way, which has it when its visit ends; for one that is not known, or whose
         request only a process has, unless it *is_lost* with that. O(leases). Raises `UnreadableRow` where
@@ -133,7 +118,7 @@ class Edits:
             return False
         visit_payload = b"" if page.state is State.QUEUED else page.visit_payload
         return self._change(
-            page_id, page._replace(payload=payload, facts=facts or NO_FACTS, visit_payload=visit_payload)
+            page_id, page._replace(payload=link.payload, facts=link.facts, visit_payload=visit_payload)
         )
 
     def _change(self, page_id: PageId, page: Page) -> bool:
