@@ -192,7 +192,7 @@ class Frontier:
 
     def owed(self, page_id: PageId) -> float:
         """Return what links have paid a page that belongs to another shard."""
-        return self._page_index.owed(page_id)
+        return self._scores.owed(page_id)
 
     def is_of_this_run(self, page_id: PageId) -> bool:
         """Return whether a page was discovered since the frontier was opened; true for a further visit."""
@@ -238,23 +238,17 @@ class Frontier:
         the scorer knew, 1 us a queued page; with that the frontier ``is_loaded``. At last the fingerprints of
         all pages, .3 ms a slice, and under another revisit rule than before when each page is due.
         """
-        hosts, waiting, index, recompute = (
-            self._hosts,
-            self._waiting,
-            self._page_index,
-            self._revisits.recompute,
-        )
-        if not hosts.is_loaded:
-            hosts.load(now, limit)
-        if hosts.is_loaded and not waiting.is_loaded:
-            waiting.load(limit)
-        elif hosts.is_loaded and not self._scores.is_loaded:
+        if not self._hosts.is_loaded:
+            self._hosts.load(now, limit)
+        if self._hosts.is_loaded and not self._waiting.is_loaded:
+            self._waiting.load(limit)
+        elif self._hosts.is_loaded and not self._scores.is_loaded:
             self._scores.load(20 * limit, now)
-        if self.is_loaded and not index.is_loaded:
-            index.load()
-        if self.is_loaded and not recompute.is_done:
-            recompute.step(4 * limit)
-        return self.is_loaded and index.is_loaded and recompute.is_done
+        if self.is_loaded and not self._page_index.is_loaded:
+            self._page_index.load()
+        if self.is_loaded and not self._revisits.recompute.is_done:
+            self._revisits.recompute.step(4 * limit)
+        return self.is_loaded and self._page_index.is_loaded and self._revisits.recompute.is_done
 
     def used_by(self, spider: str) -> str | None:
         """Note that *spider* uses the frontier; returns the spider that used it before."""

@@ -22,10 +22,10 @@ from .. import reasons
 from ..errors import UnreadableRow, decode_or_none
 from ..hosts.host import host_of_page
 from ..hosts.trouble import FIRST_REST, at_start
-from ..pages.rescoring import BLOCK
 from ..ranking import graph
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, NEUTRAL, State
+from .scores import kept_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -219,7 +219,6 @@ class Check:
         self._counts = records.Counts.none()
         self._hosts: dict[str, records.HostRow] = {}
         self._written: dict[bytes, bytes | None] = {}  # not on disk yet
-        self._scores: tuple[int, list[int]] = (-1, [])  # of the pages from the first number on
 
     def run(self) -> Iterator[Finding]:
         """Yields a `Finding` for each thing that is wrong, as it is found; every row is read.
@@ -359,7 +358,8 @@ class Check:
             page = None if note & INDEXED else self._page(page_id)
             if page is None:
                 continue
-            subject, fingerprint = subject_of(page_id, page), self._fingerprint(page)
+            subject = subject_of(page_id, page)
+            fingerprint = None if self._fingerprint_of is None else self._fingerprint_of(page)
             if fingerprint is None:
                 detail = "index row: its request cannot be rebuilt, or another project made this frontier"
                 yield self._found("missing row", subject, detail, can_mend=False)
@@ -376,9 +376,6 @@ class Check:
                 self._remove_page(page_id, page)
                 continue
             self._put(keys.INDEX + fingerprint, keys.index_value(page_id, records.may_be_only_seen(page)))
-
-    def _fingerprint(self, page: Page) -> bytes | None:
-        return None if self._fingerprint_of is None else self._fingerprint_of(page)
 
     def _remove_page(self, page_id: PageId, page: Page) -> None:
         """Removes a page and what stands on it; its place follows as a row that leads nowhere."""
@@ -406,20 +403,11 @@ class Check:
     def _make_places(self) -> Iterator[Finding]:
         for page_id, note in self._notes.items():
             if note & TO_PLACE and not note & PLACED and (page := self._page(page_id)) is not None:
-                bucket = self._kept_bucket(page_id)
+                bucket = keys.bucket(kept_score(self._store, page_id) or 0.0) or NEUTRAL
                 key, value = row_of_place(page_id, page, bucket)
                 self._put(key, value)
                 name = _PLACE_NAMES[place_of(page).prefix]
                 yield self._found("missing row", subject_of(page_id, page), f"{name} row")
-
-    def _kept_bucket(self, page_id: PageId) -> int:
-        """Returns the score that the scorer has kept of a page, as a bucket; one lookup for 4096 pages."""
-        first = page_id // BLOCK * BLOCK
-        if self._scores[0] != first:
-            row = self._store.get(records.column_key("score", first)) if page_id < keys.FIRST_VISIT else b""
-            self._scores = first, records.decode_codes(row or b"").tolist()
-        codes = self._scores[1]
-        return (codes[page_id - first] if page_id - first < len(codes) else 0) or NEUTRAL
 
     # -- all others ------------------------------------------------------------------------------------
 

@@ -119,18 +119,15 @@ def repair(directory: Path, user: str, now: float) -> Path | None:
                 for file in database.glob(kind):
                     shutil.copyfile(file, copy / file.name)
             repair_files(copy)
-        except OSError as error:
+        except BaseException as error:
             shutil.rmtree(copy, ignore_errors=True)
-            if not is_full(error):
+            if not isinstance(error, OSError) or not is_full(error):
                 raise
             raise FrontierUnwritable(
                 f"{directory} cannot be repaired there ({system_words(error)}): the copy needs as much space "
                 "as the database; nothing was changed; free some space, or copy the directory to a disk that "
                 "has it"
             ) from error
-        except BaseException:
-            shutil.rmtree(copy, ignore_errors=True)
-            raise
         shutil.rmtree(copy / "lost", ignore_errors=True)
         os.sync()  # LevelDB does not wait for what its repair writes
         kept = _free_name(directory, now)

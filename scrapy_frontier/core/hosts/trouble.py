@@ -175,9 +175,10 @@ class HostTroubles:
             return Cooled(None, is_new=False, keeps_attempts=True)
         starts_over = trouble.may_be_page and not was_doubted
         found = after_trouble(before, self._first_rest, now, trouble, starts_over, self._rng.random())
-        patience = self.patience_with(host)
-        if self.give_up_rule is not None and trouble.is_silent and found.strikes <= patience < PATIENCE:
-            found = found._replace(until=min(found.until, now + self.give_up_rule.pause(found.strikes)))
+        rule = self.give_up_rule
+        patience = PATIENCE if rule is None or host.done else rule.attempts - 1  # strikes of a silent host
+        if rule is not None and trouble.is_silent and found.strikes <= patience < PATIENCE:
+            found = found._replace(until=min(found.until, now + rule.pause(found.strikes)))
         if found != before:
             self._are_any = True
             self._latest = max(self._latest, found.since)
@@ -223,10 +224,6 @@ class HostTroubles:
         self._batch.touch(host)
 
     # -- giving up -------------------------------------------------------------------------------------
-
-    def patience_with(self, host: Host) -> int:
-        """After how many strikes in a row a silent *host* is given up."""
-        return PATIENCE if self.give_up_rule is None or host.done else self.give_up_rule.attempts - 1
 
     def give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         """Have the pages of the trouble's origin, or all if it names none, fail until *until*; others may be

@@ -413,10 +413,6 @@ class Turns:
             heapq.heappop(offers)
         return None
 
-    def _next_host(self, name: str) -> str:
-        domain = self._domains.get(name)
-        return self.compact[name][1] if domain is None else domain.next_host()
-
     def _offer(self, domain: Domain) -> None:
         """Offer the best of *domain* as it is now."""
         best = domain.best(self.hosts)
@@ -488,7 +484,7 @@ class Turns:
                     domain.is_listed = False
                 continue
             if due_round <= self._round:
-                return self._next_host(name)
+                return self.compact[name][1] if domain is None else domain.next_host()
             heapq.heapreplace(due, (due_round, name))  # it had turns since
         return None
 

@@ -121,10 +121,6 @@ class PageIndex:
         """Return whether a page was discovered since the frontier was opened; true for a further visit."""
         return page_id >= self._first_of_run
 
-    def owed(self, page_id: PageId) -> float:
-        """Return what links have paid a page that belongs to another shard."""
-        return self._scores.owed(page_id)
-
     def forget_urls(self) -> None:
         """Recognize no URL until it is met again, since some page is not known any more."""
         self._by_url.clear()
@@ -167,9 +163,6 @@ class PageIndex:
         self._hosts.compact_some()
         return [self._take_in(link, source, now) for link in links]
 
-    def _trap(self, url: str) -> str | None:
-        return None if self._traps is None else trap(url, self._traps)
-
     def _fate_of(self, stored: bytes) -> Fate:
         """Return ``SEEN`` for a page that was only seen, ``ABSENT`` for one that waits while another process
         has its request, else ``KNOWN``. A lookup for pages whose index row is marked."""
@@ -203,7 +196,8 @@ class PageIndex:
 
     def _new(self, link: Link, parent: PageId | None, now: float, seen: PageId | None = None) -> Discovered:
         """Take in a link to a page that is unknown, or was only *seen*; if it is refused it stays so."""
-        if (kind := self._trap(link.url)) is not None and not link.is_named:
+        kind = None if self._traps is None or link.is_named else trap(link.url, self._traps)
+        if kind is not None:
             return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)

@@ -91,11 +91,6 @@ MOST_SECONDS = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
-def _whole(digits: str) -> int:
-    """Parse a number of seconds of any length."""
-    return min(int(digits.lstrip("0")[:12] or "0"), MOST_SECONDS)
-
-
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
@@ -118,7 +113,7 @@ def retry_after(value: str, now: float) -> float | None:
     """
     text = value.strip(" \t")
     if re.fullmatch(r"[0-9]+", text):
-        return float(_whole(text))
+        return float(min(int(text.lstrip("0")[:12] or "0"), MOST_SECONDS))  # of any length
     is_date = len(text) <= _LONGEST_TEXT and re.search(r"[A-Za-z]{3}.*\d:\d\d:\d\d", text)
     date = timestamp(text) if is_date else None
     return None if date is None else min(max(date - now, 0.0), float(MOST_SECONDS))

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..store import link_rows
 from ..store.keys import ID_BYTES, LINK_ROW, SEGMENT, SEGMENT_ROW, key_id, link_key, segment_key
-from ..store.link_rows import FLAGS, NOFOLLOW, WEIGHTS, Edge, decode_row
+from ..store.link_rows import FLAGS, NOFOLLOW, ONE, WEIGHTS, Edge, decode_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -94,7 +94,7 @@ def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
     edges = []
     for part in link_rows.unpack(source // SEGMENT * SEGMENT, segment):
         kept = link_rows.only(part, part.sources == source)
-        codes = [64] * len(kept.targets) if kept.codes is None else kept.codes.tolist()
+        codes = [ONE] * len(kept.targets) if kept.codes is None else kept.codes.tolist()
         for target, code in zip(kept.targets.tolist(), codes, strict=True):
             edges.append(Edge(target, kept.flags & FLAGS, WEIGHTS[code]))
     edges.sort()
@@ -207,13 +207,12 @@ def links_in(chunk: Chunk, pages: int = 1 << 8 * ID_BYTES) -> Links:
     if targets.min() < 0 or targets.max() >= pages:
         raise ValueError(f"links from pages {first} on lead to page {targets.max()}, which was never found")
     flags = np.concatenate([np.full(len(part.targets), part.flags & FLAGS, np.uint8) for part in parts])
-    weights = np.concatenate([_weights_of(part) for part in parts])
+    codes = [
+        np.full(len(part.targets), ONE, np.uint8) if part.codes is None else part.codes for part in parts
+    ]
+    weights = _WEIGHTS[np.concatenate(codes)]
     order = np.lexsort((targets, sources))
     return Links(sources[order], targets[order], flags[order], weights[order])
-
-
-def _weights_of(part: Part) -> NDArray[np.float32]:
-    return np.ones(len(part.targets), np.float32) if part.codes is None else _WEIGHTS[part.codes]
 
 
 def ranking_weights(graph: Graph) -> NDArray[np.float32] | None:

@@ -233,7 +233,7 @@ class Store:
     def _check_format(self, scheme: str) -> None:
         """Compares format and key scheme with the stored ones; stores them in a new database, and in one with
         pages that has lost them to a repair of its files."""
-        found = self.get(keys.FORMAT)
+        found, ours = self.get(keys.FORMAT), str(FORMAT_VERSION).encode()
         if found is None:
             first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
             if len(first) != keys.ID_BYTES and next(self.scan(b"", limit=1), None) is not None:
@@ -241,9 +241,9 @@ class Store:
                     f"{self.directory} holds a LevelDB database that is not a frontier: use another "
                     "FRONTIER_DIR"
                 )
-            self.write(_format_rows(scheme), sync=True)
+            self.write({keys.FORMAT: ours, keys.SCHEME: scheme.encode()}, sync=True)
             return
-        if found != str(FORMAT_VERSION).encode():
+        if found != ours:
             raise FrontierVersion(
                 f"{self.directory} was written in frontier format {found.decode(errors='replace')}, this "
                 f"version of scrapy-frontier reads format {FORMAT_VERSION}: install the version that wrote "
@@ -400,11 +400,6 @@ def _agree(one: str, other: str) -> bool:
     """Tells whether two key schemes may be one: not every command knows the digits behind the name."""
     (name, _, digits), (other_name, _, other_digits) = one.partition(" "), other.partition(" ")
     return name == other_name and (digits == other_digits or not (digits and other_digits))
-
-
-def _format_rows(scheme: str) -> dict[bytes, bytes]:
-    """Returns the rows that say what the database is."""
-    return {keys.FORMAT: str(FORMAT_VERSION).encode(), keys.SCHEME: scheme.encode()}
 
 
 def _why_not(path: Path, error: BaseException) -> FrontierError:

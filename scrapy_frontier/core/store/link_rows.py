@@ -162,13 +162,16 @@ def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> tuple[tupl
     return tuple(sorted(after - before)), tuple(sorted(before - after))
 
 
+ONE = 64  # the code of a link score of 1
+
+
 def weight_code(weight: float) -> int:
     """Return a link score in seven bits, to within 5 % up to 256, which is the most; 0 for none."""
     score = clamped(weight)
-    return min(max(round(8 * math.log2(score)) + 64, 1), 127) if score else 0
+    return min(max(round(8 * math.log2(score)) + ONE, 1), 127) if score else 0
 
 
-WEIGHTS = (0.0, *(2.0 ** ((code - 64) / 8) for code in range(1, 128)))  # link score by code
+WEIGHTS = (0.0, *(2.0 ** ((code - ONE) / 8) for code in range(1, 128)))  # link score by code
 
 if TYPE_CHECKING:
     Ints = NDArray[np.int64]
