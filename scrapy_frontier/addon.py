@@ -75,14 +75,13 @@ class Addon:
 def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
     """Put *ours* in the place of *theirs*, unless the user gave either a place, or none."""
     name = "DOWNLOADER_MIDDLEWARES"
-    base = {load_object(path): (path, order) for path, order in settings.getdict(f"{name}_BASE").items()}
-    chosen = {load_object(path): order for path, order in settings.getdict(name).items()}
-    path, order = base.get(theirs, (theirs, None))
-    order = chosen.get(theirs, order)
+    base, chosen = (
+        {load_object(path): order for path, order in settings.getdict(each).items()}
+        for each in (f"{name}_BASE", name)
+    )
+    order = chosen.get(theirs, base.get(theirs))
     if order is None:
         return
     settings.setdefault_in_component_priority_dict(name, ours, order)
     if chosen.get(ours, order) is not None:
-        kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not theirs}
-        kept[path] = None  # under the name it has in the base
-        settings.set(name, kept, settings.getpriority(name) or 0)
+        settings.set_in_component_priority_dict(name, theirs, None)

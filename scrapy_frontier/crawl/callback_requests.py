@@ -13,10 +13,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from functools import cached_property
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import IgnoreRequest
@@ -57,11 +56,6 @@ _BUILT_IN = (
 )
 
 
-def listeners(crawler: Crawler, signal: object) -> list[Any]:
-    """Return the live receivers of *signal*. 5 us."""
-    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
-
-
 class RequestPath:
     """What stands between the spider middleware *ours* and the scheduler of *crawler*, and whether requests
     may pass it a page at a time. It is looked at once, with the first page."""
@@ -78,13 +72,13 @@ class RequestPath:
     @cached_property
     def receivers(self) -> list[Any] | None:
         """The receivers of requests if all are Scrapy's own offsite check; None if there are others."""
-        receivers = listeners(self.crawler, signals.request_scheduled)
+        receivers = scrapy_internals.listeners(self.crawler, signals.request_scheduled)
         for each in receivers:
             if type(getattr(each, "__self__", None)) is not OffsiteMiddleware:
                 return None
             if each.__func__ is not OffsiteMiddleware.request_scheduled:
                 return None
-        return None if listeners(self.crawler, signals.request_dropped) else receivers
+        return None if scrapy_internals.listeners(self.crawler, signals.request_dropped) else receivers
 
     @cached_property
     def bar(self) -> str:
@@ -236,33 +230,25 @@ class CallbackOutput:
 
 class TimeSlice:
     """How long a page may work before other pages get a turn of the event loop: `FIRST_SLICE`, and
-    `CALLBACK_SLICE` after every `renew`.
-
-    Measured in processor time of this thread, which is read only from ``look_at`` (`perf_counter`) on, so
-    that a check at every link is cheap. By the clock alone, a page on a busy machine would give way too
-    often.
-    """
+    `CALLBACK_SLICE` after every `renew`."""
 
     def __init__(self) -> None:
-        self.renew(FIRST_SLICE)
+        self._end = perf_counter() + FIRST_SLICE
 
-    def renew(self, seconds: float = CALLBACK_SLICE) -> None:
-        """Start a slice of so many *seconds*."""
-        self.look_at = perf_counter() + seconds
-        self._end = thread_time() + seconds
+    def renew(self) -> None:
+        """Start the next slice."""
+        self._end = perf_counter() + CALLBACK_SLICE
 
     def is_over(self) -> bool:
-        """Whether the slice is over, to be asked from ``look_at`` on; if not, moves ``look_at``."""
-        left = self._end - thread_time()
-        self.look_at = perf_counter() + left
-        return left <= 0
+        """Whether the slice is over. 0.1 us."""
+        return perf_counter() >= self._end
 
 
 async def run_in_slices(steps: Iterator[None]) -> None:
     """Take all *steps*, and let other pages work after every slice of time."""
     time_slice = TimeSlice()
     for _ in steps:
-        if perf_counter() >= time_slice.look_at and time_slice.is_over():
+        if time_slice.is_over():
             await scrapy_internals.give_way()
             time_slice.renew()
 
@@ -283,7 +269,7 @@ class _PageOutput:
             async for output in self._outputs:
                 if isinstance(output, Request):
                     self.take(output)
-                    if perf_counter() >= time_slice.look_at and time_slice.is_over():
+                    if time_slice.is_over():
                         self._hand_over()
                         await scrapy_internals.sleep(0)
                         time_slice.renew()

@@ -17,7 +17,6 @@ from ..core.parse.headers import has_rel
 from ..core.parse.urls import escaped_fragment
 from ..core.reasons import LONGEST_URL
 from ..core.store.link_rows import NOFOLLOW
-from . import scrapy_internals
 from .assembly import Component
 from .callback_requests import run_in_slices
 from .codec import copied
@@ -48,14 +47,11 @@ class DirectiveRules(Component):
 
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
-        request = response.request
         active = self.active_requests.of(response)
         found = self._of_ended(response) if active is None else active.consequences
-        if found.drops_items and request is not None:
-            is_refused = active is not None and not active.is_let_through
-            if is_refused or is_error(self.crawler, response, request):
-                found = found._replace(drops_items=False)
-        inherits = pattern_and_force_of(request) is not None
+        if response.status >= 300:  # an error has no content to be indexed
+            found = found._replace(drops_items=False)
+        inherits = pattern_and_force_of(response.request) is not None
         is_plain = found == NO_CONSEQUENCES and not (inherits or self.settings.ajax)
         has_rels = self._may_have_rels(response)
         if is_plain and not has_rels:
@@ -98,11 +94,6 @@ class DirectiveRules(Component):
             return request
         url = escaped_fragment(request.url)
         return request if url is None else copied(request, url)
-
-
-def is_error(crawler: Crawler, response: Response, request: Request) -> bool:
-    """Whether *response* goes to the errback of *request*: an error has no content to be indexed."""
-    return scrapy_internals.http_error_of(crawler, response, request) is not None
 
 
 @dataclass(eq=False, repr=False)

@@ -81,7 +81,6 @@ class ActiveRequest:
     - ``digest``, ``asked_with``: of the body, and the validators that were sent, if pages come back.
     - ``errback``: removed from the request, which may be the user's own object.
     - ``page_request``: payload and facts of its page from now on.
-    - ``is_let_through``: the spider middlewares before ours let its response pass to the callback.
     """
 
     request: Request
@@ -109,7 +108,6 @@ class ActiveRequest:
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None
     page_request: tuple[bytes, RequestFacts] | None = None
-    is_let_through: bool = False
 
     def is_postponed_as(self, follow_up: Request) -> bool:
         """Whether *follow_up* is its request, postponed by a middleware of ours."""

@@ -11,7 +11,7 @@ from ..core import reasons
 from ..core.errors import size
 from ..core.pages.revisits import judge_same
 from ..core.revisits.policy import Conclusion, Result, result_by
-from .callback_requests import listeners
+from . import scrapy_internals
 from .host_trouble import REASON
 from .left_out import left_out_of
 from .meta_keys import EVERY_RUN, UNSET
@@ -111,7 +111,7 @@ class VisitReporter:
 
     def _send(self, signal: object, **arguments: Any) -> None:
         crawler = self._crawler
-        if not listeners(crawler, signal):
+        if not scrapy_internals.listeners(crawler, signal):
             return
         for name in ("links_added", "links_removed"):
             if name in arguments:

@@ -11,15 +11,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy import Request, signals
-from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
-from scrapy.robotstxt import RobotParser
 from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.python import to_unicode
 from twisted.internet.defer import Deferred, DeferredSemaphore
 
 from ..core import reasons
@@ -28,7 +26,6 @@ from ..core.hosts import robots_policy
 from ..core.hosts.host import FOREVER, Trouble, is_new
 from ..core.hosts.robots_policy import LONGEST_REST, MAX_REDIRECTS, Answer, RobotsStatus
 from ..core.parse.headers import REDIRECTS, location
-from ..core.parse.robots_txt import BODY_LIMIT, parse
 from ..core.parse.urls import host_of, origin_of
 from ..core.store.records import Verdict
 from . import scrapy_internals
@@ -49,10 +46,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
-    from typing_extensions import Self
 
     from ..core.frontier import Frontier, Lease
-    from ..core.parse.robots_txt import Rules
     from ..core.store.records import RobotsCopy
     from ..settings import FrontierSettings
     from .log import Reporter
@@ -137,23 +132,6 @@ def origin_for(request: Request) -> str | None:
     return None if request.meta.get("dont_obey_robotstxt") else _origin(url[: url.find("/", 8) + 1] or url)
 
 
-class RulesParser(RobotParser):
-    """Our rules behind the interface of Scrapy's parsers: *rules_of* returns those for an agent."""
-
-    def __init__(self, rules_of: Callable[[str], Rules]) -> None:
-        self._rules_of = rules_of
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
-        """Return the parser of a file; it is parsed when an agent is asked for first."""
-        return cls(cache(partial(parse, robotstxt_body)))
-
-    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Return whether *user_agent* may fetch *url*."""
-        rules = self._rules_of(to_unicode(user_agent, errors="replace"))
-        return rules.allowed(to_unicode(url, errors="replace"))
-
-
 class LruCache(OrderedDict[_Key, _Value]):
     """Keeps what was used last: `SITES_KEPT` at most, of `BYTES_KEPT` in all as *size_of* counts them."""
 
@@ -233,12 +211,6 @@ class KnownSites:
             self.listed(origin, status.rules.sitemaps)
         return site
 
-    async def send_parsed(self, body: bytes, request: Request) -> None:
-        """Send Scrapy's signal for a file just fetched, and the request that asked for it first."""
-        parser = RulesParser.from_crawler(self.crawler, body)
-        parsed = {"signal": signals.robots_parsed, "robotparser": parser, "request": request}
-        await self.crawler.signals.send_catch_log_async(**parsed)
-
 
 # --- fetching -----------------------------------------------------------------------------------------------
 
@@ -249,11 +221,10 @@ NAP = 1.0  # the same while requests under way wait for it
 LONGEST_WAIT = 86_400.0  # seconds that a host is held for another one at once
 
 PRIORITY = 1000  # as Scrapy's middleware has it
-READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
-INFLATED = 4 << 20  # bytes that a compressed file may grow to
+LONGEST_FILE = 4 << 20  # bytes, also of what a compressed file inflates to; a longer one cannot be read
 _META = {
     **dict.fromkeys(("allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
-    "download_maxsize": INFLATED,
+    "download_maxsize": LONGEST_FILE,
     "download_warnsize": 0,
 }
 
@@ -313,7 +284,6 @@ class RobotsFetcher:
         most = max(FETCHES_AT_ONCE, self._crawler.settings.getint("CONCURRENT_REQUESTS"))
         self._places = DeferredSemaphore(most)
         self._crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
-        self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def ask(self, origin: str, host: str, page: Request) -> RobotsFetch:
         """Fetch the file of *origin* for a *page* of *host*, unless that is under way; return the fetch."""
@@ -375,8 +345,6 @@ class RobotsFetcher:
         self._frontier.keep_robots_copy(fetch.origin, copy)
         if copy.failures:
             self._tell_of_failure(fetch, answer, copy)
-        else:
-            await self._sites.send_parsed(copy.body, fetch.page)
         return copy
 
     def _tell_of_failure(self, fetch: RobotsFetch, answer: Answer, copy: RobotsCopy) -> None:
@@ -512,21 +480,9 @@ class RobotsFetcher:
             self._frontier.hold(host, now, 0.0)
         scrapy_internals.wake(self._crawler)
 
-    # What is on the wire is cut at `READ`, without an error. A Content-Length beyond ``download_maxsize``
-    # would be one, so there is no such limit until the first bytes are here; from then on, and for what comes
-    # from a cache, it is for what a compressed file inflates to.
-
     def _reached_downloader(self, request: Request) -> None:
         if isinstance(request, SideRequest):
             request.reached_network = True
-            request.meta["download_maxsize"] = 0
-
-    def _bytes_received(self, data: bytes, request: Request) -> None:
-        if isinstance(request, SideRequest):
-            request.meta["download_maxsize"] = INFLATED
-            request.bytes_read += len(data)
-            if request.bytes_read >= READ:
-                raise StopDownload(fail=False)
 
 
 def _target(response: Response, url: str) -> str | None:

@@ -181,7 +181,12 @@ def is_terminal(stream: Any) -> bool:
     return isatty is not None and bool(isatty())
 
 
-# -- middlewares ---------------------------------------------------------------------------------------------
+# -- signals and middlewares ---------------------------------------------------------------------------------
+
+
+def listeners(crawler: Crawler, signal: object) -> list[Any]:
+    """The live receivers of *signal*. 5 us."""
+    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
 
 
 def has_middleware(crawler: Crawler, name: str) -> bool:
@@ -307,7 +312,7 @@ def _watch_pool(crawler: Crawler, handlers: Any, scheme: str) -> bool:
     if connect is None:
         return False
     stopping = (signals.headers_received, signals.bytes_received)
-    pool.retryAutomatically = any(_has_listeners_of_project(crawler, signal) for signal in stopping)
+    pool.retryAutomatically = any(listeners(crawler, signal) for signal in stopping)
     if "getConnection" not in vars(pool):
 
         def watched(*args: Any) -> Any:
@@ -315,11 +320,6 @@ def _watch_pool(crawler: Crawler, handlers: Any, scheme: str) -> bool:
 
         pool.getConnection = watched
     return True
-
-
-def _has_listeners_of_project(crawler: Crawler, signal: object) -> bool:
-    found = liveReceivers(getAllReceivers(crawler.signals.sender, signal))
-    return any(not str(each.__module__).startswith("scrapy_frontier.") for each in found)
 
 
 def _on_connected(connection: Any, calls: tuple[Callable[[], None], Callable[[], None] | None] | None) -> Any:
@@ -343,7 +343,6 @@ class SideRequest(Request):
 
     page: Request | None = None  # that it is sent for, unless a redirect led to it
     reached_network = False
-    bytes_read = 0  # of the answer, as they came
 
 
 class _Places(set["Request"]):

@@ -18,7 +18,6 @@ from ..core.parse.html import Head
 from ..core.parse.urls import ajax_form
 from ..crawl.assembly import Component
 from ..crawl.codec import copied
-from ..crawl.directive_rules import is_error
 from ..crawl.host_trouble import lines_of
 from ..crawl.left_out import left_out_of
 from ..crawl.link_extractor import head_of
@@ -26,8 +25,6 @@ from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.robots import agent_of
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
     from ..core.parse.directives import Directives
     from ..crawl.in_flight import ActiveRequest
 
@@ -42,9 +39,6 @@ class DirectivesMiddleware(Component):
     Stands between Scrapy's middlewares for retries and for meta refresh: it must see decompressed bodies, and
     no page that is retried.
     """
-
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Note the directives of *response*. Raises `IgnoreRequest` for a page with noindex, with
@@ -74,7 +68,7 @@ class DirectivesMiddleware(Component):
 
     def _obey(self, active: ActiveRequest, directives: Directives, response: Response) -> None:
         found = consequences(directives, self.settings.obeyed)
-        if directives["noindex"] and not is_error(self.crawler, response, active.request):
+        if directives["noindex"] and response.status < 300:
             self.crawler.stats.inc_value("frontier/noindex/pages")
             if found.skips:
                 left_out_of(self.crawler).add(

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
-from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.host_trouble import error_of
 from ..crawl.in_flight import postponed
 from ..crawl.left_out import left_out_of
-from ..crawl.robots import RulesParser
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.robotstxt import RobotParser
 
     from ..crawl.robots import Gate
 
@@ -26,7 +23,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     """Drops what robots.txt forbids, and postpones pages of sites whose file is not known.
 
     In place of Scrapy's, whose settings (``ROBOTSTXT_OBEY``, ``ROBOTSTXT_USER_AGENT``), meta key
-    ``dont_obey_robotstxt``, signal, stats and exception it keeps; ``ROBOTSTXT_PARSER`` is not asked. Beside
+    ``dont_obey_robotstxt``, stats and exception it keeps; ``ROBOTSTXT_PARSER`` is not asked. Beside
     another scheduler it is Scrapy's. A page of a site whose file cannot be read stays queued; a request that
     has no queue (a media download, say) is ignored.
     """
@@ -61,12 +58,3 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             raise error_of(trouble, request)
         self.crawler.stats.inc_value("frontier/robots/postponed")
         return back
-
-    async def robot_parser(self, request: Request) -> RobotParser | None:
-        """Return the parser for the site of *request*, its file fetched if need be; None for other
-        schemes."""
-        if self._gate is None:
-            return await super().robot_parser(request)
-        origin = origin_of(request.url)
-        site = await self._gate.site_of(origin, request) if origin is not None else None
-        return None if site is None else RulesParser(lambda _: site.status.rules)

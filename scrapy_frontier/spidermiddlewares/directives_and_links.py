@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -48,18 +47,16 @@ class FrontierSpiderMiddleware(Component):
         self._directive_rules = DirectiveRules(crawler)
 
     def process_spider_input(self, response: Response) -> None:
-        """Note that *response* came this far, and by which rule its links are followed."""
-        active, request = self.active_requests.of(response), response.request
-        if active is None or request is None:
-            return
-        active.is_let_through = True
+        """Note by which rule the links of *response* are followed."""
+        active = self.active_requests.of(response)
         follow = None if self.crawl is None else self.crawl.follow
-        if follow is not None:
-            wanted = request.meta.get(FOLLOW)
-            if wanted is None:
-                wanted = follow.is_on
-            if wanted:
-                follow.begin(active, response, wanted)
+        if active is None or follow is None:
+            return
+        wanted = active.request.meta.get(FOLLOW)
+        if wanted is None:
+            wanted = follow.is_on
+        if wanted:
+            follow.begin(active, response, wanted)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -92,7 +89,7 @@ class FrontierSpiderMiddleware(Component):
                         yield each
                     elif (request := requests.finish(each)) is not None:
                         hand_on(request)
-                if perf_counter() >= time_slice.look_at and time_slice.is_over():
+                if time_slice.is_over():
                     await scrapy_internals.give_way()
                     time_slice.renew()
         except Exception:  # of the callback: the links of its page count all the same

@@ -106,8 +106,7 @@ def test_robots_in_the_place_of_scrapys_unless_the_user_said_otherwise(
     given: Any, robots: list[type]
 ) -> None:
     settings = settings_with(DOWNLOADER_MIDDLEWARES=given)
-    with_base = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)  # 2.18+
-    found = build_component_list(with_base("DOWNLOADER_MIDDLEWARES"))
+    found = build_component_list(settings.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES"))
     classes = [load_object(cls) for cls in found]
     assert [cls for cls in classes if issubclass(cls, RobotsTxtMiddleware)] == robots
     assert classes[:4].count(robots[0]) == 1 if robots else True
@@ -118,8 +117,8 @@ REFRESH, REDIRECT = "MetaRefreshMiddleware", "RedirectMiddleware"
 
 def downloader_middlewares(**project: Any) -> dict[type, int]:
     """What runs, and where, after the add-on has seen a project's settings."""
-    found = settings_with(**project).getwithbase("DOWNLOADER_MIDDLEWARES")
-    return {load_object(path): order for path, order in found.items() if order is not None}
+    found = settings_with(**project).get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")
+    return {load_object(path): order for path, order in found.items()}
 
 
 def places(found: dict[type, int], name: str) -> dict[str, int]:

@@ -297,14 +297,20 @@ def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run
     assert min(gap for host in range(6) for gap in web.gaps(host)) >= 0.8 - TOLERANCE
 
 
-def test_without_end_a_redirect_is_no_file_and_a_file_is_read_as_far_as_it_counts(web: Web, run: Run) -> None:
+def test_without_end_a_redirect_is_no_file_and_a_file_is_read_as_far_as_it_counts(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    """One of more than four megabytes cannot be read."""
     web.on(ROBOTS, status=302, headers={"Location": ROBOTS})
-    body = "User-agent: *\nDisallow: /first\n" + "# line\n" * (BODY_LIMIT // 7 + 20_000)
-    endless = f"HTTP/1.1 200 OK\r\nContent-Length: 3000000000\r\n\r\n{body}Disallow: /\n" + "#" * 2_000_000
-    web.on(ROBOTS, raw=endless.encode(), host=1)
-    run(LinkSpider, OBEY, start_urls=[web.url("/"), web.url("/first", 1), web.url("/second", 1)])
+    long = "User-agent: *\nDisallow: /first\n" + "# line\n" * (BODY_LIMIT // 7 + 20_000) + "Disallow: /\n"
+    web.on(ROBOTS, body=long, host=1)
+    web.on(ROBOTS, raw=b"HTTP/1.1 200 OK\r\nContent-Length: 3000000000\r\n\r\n#" + b"#" * 9_000, host=2)
+    seeds = [web.url("/"), *(web.url(path, host) for host in (1, 2) for path in ("/first", "/second"))]
+    run(LinkSpider, {**OBEY, "FRONTIER_END_WAIT": 0}, start_urls=seeds)
     assert web.paths(0) == [*[ROBOTS] * 6, "/"]
     assert web.paths(1) == [ROBOTS, "/second"]
+    assert web.paths(2) == [ROBOTS]
+    assert pages()[web.url("/first", 2)].state is State.QUEUED
 
 
 def test_sixteen_slow_files_hold_up_no_other_host(run: Run) -> None:
