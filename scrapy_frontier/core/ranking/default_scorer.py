@@ -94,6 +94,8 @@ class Mixed(PageRank):
             targets, share = unpaid(targets, share, self._cash)
         self._parsed[node] = self._shut[node] = True
         self._forget_link(node)
+        if not len(targets):
+            return []
         self._cash[targets] = np.minimum(self._cash[targets] + share * float(self._cash[node]), LARGEST)
         gain = share * (float(self._rank[node]) * self._content_score(node))
         rank = self._rank[targets] = np.minimum(self._rank[targets] + gain, LARGEST)

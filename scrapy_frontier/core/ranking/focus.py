@@ -9,7 +9,8 @@ that is read which words good pages have.
 from __future__ import annotations
 
 import re
-from math import exp, isfinite, log
+from functools import lru_cache
+from math import exp, isfinite, log, sqrt
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -69,6 +70,7 @@ def names_of(url: str, codes: bytes) -> Iterator[tuple[str, int]]:
             yield known.get(code, "the text of the link"), code
 
 
+@lru_cache(1 << 12)  # links share most of their words
 def code_of(word: str) -> int:
     """Return the code of a word, which others may have too."""
     return crc32(word.encode("utf-8", "surrogatepass")) % (SIZE - _RESERVED) + _RESERVED
@@ -159,19 +161,19 @@ class Focus:
         return found
 
     def learn(self, place: int, score: float) -> None:
-        """Learn from a page that was read what the words at *place* are worth (0: none). About 12 us."""
+        """Learn from a page that was read what the words at *place* are worth (0: none). About 5 us."""
         self._count(score)
         if not self.has_learned or not place:
             return
         high = (self.total - self.lowest * self.lowest_scored) / (self.scored - self.lowest_scored)
         truth = min((score - self.lowest) / (high - self.lowest), 1.0)
-        codes = self._rows[place]
-        codes = codes[codes > 0]
-        weights = self.weights[codes]
-        slope = self.likely(float(weights.sum())) - truth
-        squares = self._squares[codes] + slope * slope
-        self._squares[codes] = squares
-        self.weights[codes] = weights - _RATE * slope / np.sqrt(squares)
+        # Of so few numbers NumPy takes three times as long.
+        weights, squares = self.weights.data, self._squares.data
+        codes = [code for code in self._rows[place].tolist() if code]
+        slope = self.likely(sum(weights[code] for code in codes)) - truth
+        for code in codes:
+            squares[code] += slope * slope
+            weights[code] -= _RATE * slope / sqrt(squares[code])
 
     def _count(self, score: float) -> None:
         if not self.scored or score < self.lowest:
