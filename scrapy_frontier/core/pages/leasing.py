@@ -236,8 +236,7 @@ class Leases:
             return released._replace(is_written=self._commit(host, outcome, now))
         if page.state is QUEUED:
             self._let_go(lease, host, now)
-            host.drop_leased(lease.sort_key)
-            batch.unqueue(host, lease.sort_key)
+            self._waiting.remove(host, lease.sort_key)
             self._queue_again(lease, page, queue or host, outcome, now)
             return Released(page.state, is_written=self._commit(host, outcome, now))
         is_visit = lease.page_id >= keys.FIRST_VISIT

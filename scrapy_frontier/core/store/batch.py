@@ -111,13 +111,7 @@ class Batch:
         self.ends = 0
         self.link_rows = 0  # put in this run
         self.left: set[str] = set()
-        stored = store.get(keys.COUNTS)
-        self.is_first_run = stored is None
-        if stored is None and store.keys_of(keys.PAGE, b"", 1):  # counting from 0 would write over them
-            raise FrontierUnreadable(
-                f"{store.directory}: there are pages, but the counts are lost: nothing was changed; let "
-                "`scrapy frontier check --repair` count them anew"
-            )
+        self.is_first_run = store.get(keys.COUNTS) is None
         try:
             self.counts = records.read_counts(store)
         except UnreadableRow as error:
@@ -240,15 +234,10 @@ class Batch:
 
     def end(self, host: KeptHost, sort_key: bytes, page_id: PageId, page: Page, row: bytes) -> None:
         """End a queued page, with its new *row*; a further visit leaves no trace."""
-        rows = self.rows
-        rows[host.prefix + sort_key] = None
-        host.queued -= 1
-        self.counts.states[_QUEUED] -= 1
-        self._touched.add(host)
-        if page_id >= keys.FIRST_VISIT:
-            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = None
-        else:
-            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = row
+        self.unqueue(host, sort_key)
+        is_visit = page_id >= keys.FIRST_VISIT
+        self.rows[keys.page_key(page_id)] = None if is_visit else row
+        if not is_visit:
             self.count_ended(host, page.state, status=page.status)
 
     def put_link_row(self, page_id: PageId, row: bytes) -> None:

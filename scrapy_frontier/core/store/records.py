@@ -792,11 +792,13 @@ COUNTS = Row("counts", "Q" * (6 + len(State)), _counts, _fields_of_counts)
 
 
 def read_counts(store: Store) -> Counts:
-    """The counts as they were committed last, zeros where there are none. Raises `UnreadableRow`, also for
-    more pages than the files have room for: arrays over all pages would take all memory."""
+    """Return the counts as they were committed last, zeros in a new store. Raises `UnreadableRow`, also if
+    there are pages without counts, for counting from 0 would write over them, and for more pages than the
+    files have room for: arrays over all pages would take all memory."""
     stored = store.get(keys.COUNTS)
-    if stored is None:
+    if stored is None and not store.keys_of(keys.PAGE, b"", 1):
         return Counts.none()
+    stored = stored or b""
     counts = COUNTS.decode(stored)
     if counts.next_page > MOST_FORGOTTEN and counts.next_page - MOST_FORGOTTEN > store.size():
         raise _unreadable("counts", stored, ValueError(f"no room for {counts.next_page} pages"))
