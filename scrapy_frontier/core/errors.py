@@ -69,8 +69,8 @@ class UnreadableRow(ValueError):
 
 
 def decode_or_none(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | None:
-    """What *read* makes of a row; None where *stored* is None, or *read* raises `UnreadableRow`. Others
-    pass."""
+    """Return what *read* makes of a row; None where *stored* is None, or *read* raises `UnreadableRow`.
+    Others pass."""
     try:
         return None if stored is None else read(stored)
     except UnreadableRow:
@@ -78,7 +78,7 @@ def decode_or_none(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _
 
 
 def size(count: float) -> str:
-    """A number of bytes as people read it, three digits: ``1.25 MB`` for 1,250,000."""
+    """Return a number of bytes as people read it, three digits: ``1.25 MB`` for 1,250,000."""
     units = ["bytes", "KB", "MB", "GB", "TB"]
     while count >= 1000 and len(units) > 1:
         count /= 1000
@@ -87,7 +87,7 @@ def size(count: float) -> str:
 
 
 def moment(when: float) -> str:
-    """A time as people write it, in UTC; the number itself where no calendar reaches."""
+    """Return a time as people write it, in UTC; the number itself where no calendar reaches."""
     try:
         return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
@@ -95,7 +95,7 @@ def moment(when: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in one unit as people write it: "12.5 s", "40 min", "30 h", "5 days"."""
+    """Return a length of time in one unit as people write it: "12.5 s", "40 min", "30 h", "5 days"."""
     if seconds < 100:
         return f"{seconds:.3g} s"
     if seconds < 100 * 60:

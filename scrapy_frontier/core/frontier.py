@@ -114,7 +114,7 @@ class Frontier:
     # -- what there is ---------------------------------------------------------------------------------
 
     def totals(self) -> Totals:
-        """What all runs together hold, open ends too, by kept counters: as `scrapy frontier stats`."""
+        """Return what all runs together hold, open ends too, by kept counters: as `scrapy frontier stats`."""
         return self._batch.counts.totals()
 
     @property
@@ -146,15 +146,15 @@ class Frontier:
         return len(self._hosts)
 
     def awake_hosts(self) -> Collection[Host]:
-        """All hosts in memory but those kept compact, which have pages and no trouble; not to be changed."""
+        """Return all hosts in memory but compact ones, which have pages and no trouble; not to be changed."""
         return self._hosts.by_name.values()
 
     def leases(self) -> Collection[Lease]:
-        """The leases that are out, the one whose deadline comes first in front; not to be changed."""
+        """Return the leases that are out, the one whose deadline comes first in front; not to be changed."""
         return self._leases.out()
 
     def next_page(self, host: Host) -> Page | None:
-        """The page that is first in the queue of *host*, as far as it is in memory. One lookup."""
+        """Return the page that is first in the queue of *host*, as far as it is in memory. One lookup."""
         head = host.head
         return None if head is None else self._batch.read_page(queue_keys.sort_key_id(head))
 
@@ -171,7 +171,8 @@ class Frontier:
         return self._hosts.is_loaded and self._waiting.is_loaded and self._scores.is_loaded
 
     def left_over(self, now: float) -> Left:
-        """What stays queued if the crawl ends at *now*, blocked hosts left out. O(hosts), no store read."""
+        """Return what stays queued if the crawl ends at *now*, blocked hosts left out. O(hosts), no store
+        read."""
         return self._end.left_over(
             now, self._waiting.next, self._batch.counts.states[State.QUEUED] - self.withheld
         )
@@ -322,7 +323,7 @@ class Frontier:
         self._politeness.order_delay(name, seconds, now)
 
     def news(self) -> News:
-        """What happened beside the answers since this was asked last; each is told once."""
+        """Return what happened beside the answers since this was asked last; each is told once."""
         return News(self._waiting.drain_unreadable(), self._troubles.drain_given_up())
 
     # -- pages out -------------------------------------------------------------------------------------
@@ -448,7 +449,7 @@ class Frontier:
     # -- the end ---------------------------------------------------------------------------------------
 
     def ends_at(self, now: float, patience: float) -> float | None:
-        """When the crawl ends: *now* if it is over; None: it stays open, for what can be had or falls due.
+        """Return when the crawl ends: *now* if it is over; None: it stays open for what can be had.
 
         It waits for hosts that do not answer, or want to be asked later (`trouble`), *patience* seconds
         since a page last came to an end; and is over at once where none of them opens by then. With a rule

@@ -25,13 +25,13 @@ class Reason:
         self._match = re.compile(pattern, re.DOTALL).fullmatch
 
     def __call__(self, **values: object) -> str:
-        """The text for the record, of all *values* that the template names. Raises `KeyError` where one is
-        missing."""
+        """Return the text for the record, of all *values* that the template names. Raises `KeyError` where
+        one is missing."""
         return self.template.format_map(values)
 
     def read(self, text: str) -> dict[str, str] | None:
-        """The values in a *text* that was written by this reason; None for any other. All are texts, numbers
-        too."""
+        """Return the values in a *text* that was written by this reason; None for any other. All are texts,
+        numbers too."""
         found = self._match(text)
         return None if found is None else found.groupdict()
 
@@ -105,21 +105,22 @@ REASONS = tuple(each for each in list(globals().values()) if isinstance(each, Re
 
 
 def reason_of(text: str) -> Reason | None:
-    """The reason that *text* was written by; None for what others wrote. Tries them all, a pattern each."""
+    """Return the reason that *text* was written by; None for what others wrote. Tries them all, a pattern
+    each."""
     return next((reason for reason in REASONS if reason.read(text) is not None), None)
 
 
 def codes_in(text: str) -> list[str]:
-    """The codes of the notes in *text*; ``other`` for what others wrote. 20 us."""
+    """Return the codes of the notes in *text*; ``other`` for what others wrote. 20 us."""
     found = [reason.code for note in text.split(BETWEEN) if (reason := reason_of(note)) is not None]
     return found or [OTHER]
 
 
 def has_note(text: str, *notes: str) -> bool:
-    """Whether one of *notes* is among those on a page; *text* is the ``reason`` of its record."""
+    """Return whether one of *notes* is among those on a page; *text* is the ``reason`` of its record."""
     return not set(notes).isdisjoint(text.split(BETWEEN))
 
 
 def are_as_before(notes: Iterable[str], text: str) -> bool:
-    """Whether *notes* are those on a page already; *text* is the ``reason`` of its record."""
+    """Return whether *notes* are those on a page already; *text* is the ``reason`` of its record."""
     return BETWEEN.join(notes) == text

@@ -50,7 +50,7 @@ AFTER_LEASE = tuple(TABLE.get((State.LEASED, event)) for event in Event)
 
 
 def after(state: State, event: Event) -> State:
-    """The state that follows by `TABLE`; raises `IllegalTransition` where that has no entry."""
+    """Return the state that follows by `TABLE`; raises `IllegalTransition` where that has no entry."""
     try:
         return TABLE[state, event]
     except KeyError:
@@ -58,5 +58,5 @@ def after(state: State, event: Event) -> State:
 
 
 def event_at(status: int) -> Event:
-    """How a visit ends that the server answered with *status*, one that shows no page."""
+    """Return how a visit ends that the server answered with *status*, one that shows no page."""
     return Event.GONE if status in (404, 410) else Event.FAILED

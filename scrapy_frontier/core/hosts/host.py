@@ -83,20 +83,22 @@ class HostClock(NamedTuple):
 
 
 def deciding(asked: Mapping[str, float]) -> Delay:
-    """The delay that holds, of those *asked* for in seconds by source: the operator's, else the largest; of
-    equals the one that was named first. There must be one."""
+    """Return the delay that holds, of those *asked* for in seconds by source: the operator's, else the
+    largest; of equals the one that was named first. There must be one."""
     source = OPERATOR if OPERATOR in asked else max(asked, key=asked.__getitem__)
     return Delay(asked[source], source)
 
 
 def is_new(asked: Mapping[str, float], site: str, seconds: float) -> bool:
-    """Whether *site* asks for other *seconds* (0: none) than it did, and no order of the operator holds."""
+    """Return whether *site* asks for other *seconds* (0: none) than it did, and no order of the operator
+    holds."""
     return asked.get(site, 0.0) != seconds and OPERATOR not in asked
 
 
 @lru_cache(maxsize=64)
 def by_settings(seconds: float) -> Mapping[str, float]:
-    """The delays of a host for which only the settings ask: one mapping for all hosts; do not change it."""
+    """Return the delays of a host for which only the settings ask: one mapping for all hosts; do not change
+    it."""
     return {FROM_SETTINGS: seconds}
 
 
@@ -162,7 +164,8 @@ class QueueHeads:
         return heads[0] is sort_key
 
     def needs_sort_keys(self) -> bool:
-        """Whether pages on disk could come before the first head in memory: `Hosts.fill` has to read."""
+        """Return whether pages on disk could come before the first head in memory: `Hosts.fill` has to
+        read."""
         return self.more and (not self.heads or self.heads[0] > self.cursor)
 
     def filled(self, sort_keys: list[bytes], limit: int, leased: Collection[bytes]) -> None:
@@ -299,7 +302,7 @@ class Host(KeptHost, QueueHeads):
         return self.asked is by_settings(self.delay)
 
     def clock(self, now: float) -> HostClock:
-        """Its clock at *now*. While its robots.txt is on its way it does not count as held: that takes
+        """Return its clock at *now*. While its robots.txt is on its way it does not count as held: that takes
         seconds, and nothing says how many."""
         asked = {source: seconds for source, seconds in self.asked.items() if source != OPERATOR}
         held_until = self.held_until if now < self.held_until < FOREVER else 0.0
@@ -313,8 +316,8 @@ class Host(KeptHost, QueueHeads):
             self.ready_at = self.cooldown.until
 
     def ask(self, source: str, seconds: float | None) -> bool:
-        """*source* asks for a delay from now on, with None, or a site with 0, for none any more; whether that
-        changes anything. While a site asks, one request is under way at once."""
+        """Set the delay in seconds that *source* asks for from now on (None, or of a site 0: none any more);
+        returns whether that changes anything. While a site asks, one request is under way at once."""
         asked = dict(self.asked)
         if seconds is None or not (seconds or source in NO_SITES):
             asked.pop(source, None)
@@ -360,7 +363,7 @@ class Host(KeptHost, QueueHeads):
         self.due.add(sort_key)
 
     def next_sort_key(self) -> bytes:
-        """The sort key that `take` removes next; there must be a head.
+        """Return the sort key that `take` removes next; there must be a head.
 
         The best page, but in one of `RETRY_EVERY` turns the oldest of those that were handed out before,
         however good the others are. A doubted host is asked for a page that did not meet its trouble, if one
@@ -397,7 +400,7 @@ class Host(KeptHost, QueueHeads):
         self.add(sort_key)
 
     def add_retry(self, sort_key: bytes) -> None:
-        """A page that was handed out before is queued again with *sort_key*."""
+        """Note that a page that was handed out before is queued again with *sort_key*."""
         if not self.retried:
             self.retried = {}
         if len(self.retried) < _MOST_RETRIED:
@@ -419,8 +422,8 @@ class Host(KeptHost, QueueHeads):
             self.retried.pop(queue_keys.sort_key_id(sort_key), None)
 
     def rekey(self, moved: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Rows of queued pages moved, each from an old sort key to a new one; whether the head is another
-        now, or not known any more."""
+        """Note that rows of queued pages moved, each from an old sort key to a new one; returns whether the
+        head is another now, or not known any more."""
         heads = self.heads
         head = heads[0] if heads else None
         for old, new in moved:
@@ -436,10 +439,11 @@ class Host(KeptHost, QueueHeads):
 
 
 def host_of_page(page: Page) -> str:
-    """The name of the host whose queue *page* belongs to: the one it was given, else that of its URL."""
+    """Return the name of the host whose queue *page* belongs to: the one it was given, else that of its
+    URL."""
     return page.host or host_of(page.url)
 
 
 def is_of_host(page: Page, name: str) -> bool:
-    """Whether *page* belongs to the queue of *name*, or its URL has that host, whatever its queue."""
+    """Return whether *page* belongs to the queue of *name*, or its URL has that host, whatever its queue."""
     return name in (host_of_page(page), host_of(page.url))

@@ -106,8 +106,8 @@ class Hosts:
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
 
     def get(self, name: str) -> Host:
-        """The host, loaded if need be: some lookups, or none for a host that is surely new. May commit, so
-        call it before rows are staged."""
+        """Return the host, loaded if need be: some lookups, or none for a host that is surely new. May
+        commit, so call it before rows are staged."""
         host = self.by_name.get(name)
         if host is not None:
             return host
@@ -125,7 +125,7 @@ class Hosts:
         return self.get(host_of_page(page))
 
     def find(self, name: str) -> Host | None:
-        """The host if it is in memory, loaded if it is compact; else None."""
+        """Return the host if it is in memory, loaded if it is compact; else None."""
         host = self.by_name.get(name)
         return self._load_compact(name) if host is None and self._is_compact(name) else host
 
@@ -138,8 +138,8 @@ class Hosts:
         return host
 
     def row_of(self, name: str) -> HostRow | None:
-        """What is known of a host, which is not loaded for that; None: nothing. A lookup for one that is not
-        in memory."""
+        """Return what is known of a host, which is not loaded for that; None: nothing. A lookup for one that
+        is not in memory."""
         host = self.by_name.get(name)
         stored = self._batch.store.get(keys.host_key(name)) if host is None else None
         return host if stored is None else self._row(name, stored)
@@ -213,7 +213,7 @@ class Hosts:
             self._turns.put(host, now)
 
     def orders(self, name: str) -> Orders:
-        """What the operator ordered for a host, nothing if there is nothing; no store read."""
+        """Return what the operator ordered for a host, nothing if there is nothing; no store read."""
         return self._orders.get(name, Orders())
 
     def _obey(self, host: Host, orders: Orders) -> None:
@@ -228,7 +228,7 @@ class Hosts:
     # -- their place in the order, and the end of their stay -------------------------------------------
 
     def best(self, now: float) -> Host | None:
-        """The ready host whose turn it is, or None; O(log hosts), O(1) if there is none."""
+        """Return the ready host whose turn it is, or None; O(log hosts), O(1) if there is none."""
         while (name := self._turns.best(now)) is not None and name not in self.by_name:
             self._turns.put(self.get(name), now)  # it was compact, and may come later than that said
         while self._turns.idle:
@@ -236,7 +236,7 @@ class Hosts:
         return None if name is None else self.by_name[name]
 
     def is_over_rate(self, host: Host) -> bool:
-        """Whether no page of *host* may come, for its domain is above its hard rate."""
+        """Return whether no page of *host* may come, for its domain is above its hard rate."""
         return self._turns.is_over_hard_rate(host)
 
     def put(self, host: Host, now: float) -> None:
@@ -278,8 +278,8 @@ class Hosts:
         self._most = 0 if names else max(AWAKE, int(_GROWTH * len(self.by_name)))
 
     def to_rekey(self, name: str, moved: Sequence[tuple[bytes, bytes]]) -> Host | None:
-        """The host in memory that has to know that queue rows *moved*, from one sort key to another; None for
-        any other."""
+        """Return the host in memory that has to know that queue rows *moved*, from one sort key to another;
+        None for any other."""
         host = self.by_name.get(name)
         if host is None:
             self._batch.left.add(name)  # loading it has to show the moved rows
@@ -288,7 +288,7 @@ class Hosts:
 
 
 def _may_be_compact(host: Host) -> bool:
-    """Whether there is no more to know of a ready *host* than its row and its queue."""
+    """Return whether there is no more to know of a ready *host* than its row and its queue."""
     return (
         host.state is READY
         and host.is_kept

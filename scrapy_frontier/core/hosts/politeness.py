@@ -58,7 +58,7 @@ class HostPoliteness:
     # -- pages -----------------------------------------------------------------------------------------
 
     def visit(self, host: Host, now: float) -> None:
-        """A request of *host* begins at *now*: its clock starts anew, with a pause that may be drawn longer
+        """Begin a request of *host*: its clock starts anew at *now*, with a pause that may be drawn longer
         (its jitter)."""
         host.in_flight += 1
         host.visited = now
@@ -68,8 +68,8 @@ class HostPoliteness:
         self._turns.put(host, now)
 
     def will_send(self, slot: HostSlot, now: float) -> bool:
-        """Whether the delay after a request counts from when it leaves: then `on_sent` has to say so, and
-        until that, or `on_response`, nothing else of its host is handed out."""
+        """Return whether the delay after a request counts from when it leaves: then `on_sent` has to say so,
+        and until that, or `on_response`, nothing else of its host is handed out."""
         host = self.hosts.by_name[slot.host]  # it is there as long as one of its pages is queued
         if not host.delay or not slot.is_on_wire or slot.was_sent is not None:
             return False
@@ -80,8 +80,8 @@ class HostPoliteness:
         return True
 
     def on_sent(self, slot: HostSlot, now: float) -> None:
-        """A request has left: the delay of its host counts from *now*. Only after `will_send` was true, and
-        once; else nothing is done."""
+        """Note that a request has left: the delay of its host counts from *now*. Does nothing unless
+        `will_send` was true, nor the second time."""
         if not slot.is_on_wire or slot.was_sent is not False:
             return
         slot.was_sent = True
@@ -94,8 +94,8 @@ class HostPoliteness:
     def on_response(
         self, slot: HostSlot, now: float, has_answered: bool = False, was_asked: bool = True
     ) -> None:
-        """A request has left the network: its host has room again. The lease goes on. Nothing is done the
-        second time.
+        """Note that a request has left the network: its host has room again. The lease goes on. Does nothing
+        the second time.
 
         With *was_asked* false nothing went to the host: if it is sure that nothing else did either since the
         hand-out, its clock is again as before.
@@ -116,7 +116,7 @@ class HostPoliteness:
         self._turns.put(host, now)
 
     def release_slot(self, slot: HostSlot, host: Host, now: float) -> None:
-        """A request of *host* that was on the wire has left it: the host has room again."""
+        """Free the place of a request of *host* that was on the wire."""
         self._leave(slot, host)
         if host.delay and (host.is_slowed_by_site or not slot.was_sent):
             # What a site asks for counts from its answer, as in Nutch. If no hook reports when a request
@@ -127,8 +127,9 @@ class HostPoliteness:
         self._turns.put(host, now)
 
     def take_back(self, slot: HostSlot, now: float, is_replaced: bool = False) -> Host | None:
-        """The request begun last was never sent: its host, whose clock is as before. `Turns.put` has to
-        follow. None if it was not on the wire. *is_replaced*: something else is asked of the host instead."""
+        """Take back the request begun last, which was never sent; returns its host, whose clock is as before,
+        None if it was not on the wire. `Turns.put` has to follow. *is_replaced*: something else is asked of
+        the host instead."""
         if not slot.is_on_wire:
             return None
         host = self.hosts.get(slot.host)
@@ -172,8 +173,8 @@ class HostPoliteness:
         return wait
 
     def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
-        """A side request has ended; its host has room again, and the delay counts from here. With *was_asked*
-        false nothing was sent: if no other request was under way, the clock is as before. Nothing for a host
+        """End a side request; its host has room again, and the delay counts from here. With *was_asked* false
+        nothing was sent: if no other request was under way, the clock is as before. Does nothing for a host
         that is not in memory."""
         begun_at, before = self._side_requests.pop(name, (FOREVER, 0.0))
         host = self.hosts.find(name)
@@ -190,8 +191,8 @@ class HostPoliteness:
     # -- delays ----------------------------------------------------------------------------------------
 
     def set_delay(self, name: str, delay: float, now: float) -> None:
-        """From now on the settings ask for at least *delay* seconds between two requests to a host in memory;
-        `host.deciding` says which of all delays holds."""
+        """Set the least *delay* in seconds between two requests to a host in memory that the settings ask for
+        from now on; `host.deciding` says which of all delays holds."""
         self._ask(name, FROM_SETTINGS, delay, now)
 
     def site_delay(self, name: str, seconds: float, now: float, source: str = ROBOTS_TXT) -> bool:
@@ -204,8 +205,8 @@ class HostPoliteness:
         return self._ask(name, source, seconds, now)
 
     def order_delay(self, name: str, seconds: float | None, now: float) -> None:
-        """From now on the operator's delay of a host in *seconds* holds, whatever others ask for; None takes
-        it back. Committed; raises `FrontierUnwritable`."""
+        """Set the operator's delay of a host in *seconds*, which holds whatever others ask for; None takes it
+        back. Commits; raises `FrontierUnwritable`."""
         self.hosts.order(name, self.hosts.orders(name)._replace(delay=seconds), now)
 
     def _ask(self, name: str, source: str, seconds: float, now: float) -> bool:
@@ -231,8 +232,8 @@ class HostPoliteness:
         return rest
 
     def is_cooling(self, name: str, now: float) -> bool:
-        """Whether a host rests after trouble; for one of which a lease is out, or that has a queue. No store
-        read."""
+        """Return whether a host rests after trouble; for one of which a lease is out, or that has a queue. No
+        store read."""
         host = self.hosts.by_name.get(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 

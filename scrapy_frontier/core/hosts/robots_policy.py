@@ -136,8 +136,8 @@ class RobotsStatus(NamedTuple):
         return now + wait if wait else 0.0
 
     def delay(self, now: float) -> float:
-        """Seconds between two requests that the file asks for, at most `LONGEST_DELAY`: the larger of its
-        Crawl-delay and its Request-rates at *now*; 0: none."""
+        """Return the seconds between two requests that the file asks for, at most `LONGEST_DELAY`: the larger
+        of its Crawl-delay and its Request-rates at *now*; 0: none."""
         return min(self.rules.delay(now), LONGEST_DELAY)
 
 

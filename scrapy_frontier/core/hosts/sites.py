@@ -149,7 +149,7 @@ class Sites:
         self._batch = batch
 
     def robots_copy(self, origin: str) -> RobotsCopy | None:
-        """What is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
+        """Return what is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
         return records.ROBOTS.read(self._batch.store.get(keys.robots_key(origin)))
 
@@ -161,7 +161,7 @@ class Sites:
         self._batch.commit()
 
     def sitemaps_of(self, origin: str) -> SiteSitemaps:
-        """What is known of the sitemaps of *origin*; one lookup. Where its row cannot be read it is
+        """Return what is known of the sitemaps of *origin*; one lookup. Where its row cannot be read it is
         contacted again, and finds its sitemaps known."""
         stored = self._batch.get(keys.sitemaps_key(origin))
         return records.SITEMAPS.read(stored) or SiteSitemaps()

@@ -80,14 +80,15 @@ class Cooled(NamedTuple):
 
 
 def asked_pause(line: str, now: float) -> float:
-    """Seconds for which this *line* ``Retry-After`` asks to be left alone, a day at most; 0 if it does not
-    say."""
+    """Return the seconds for which this *line* ``Retry-After`` asks to be left alone, a day at most; 0 if it
+    does not say."""
     return min(retry_after(line, now) or 0.0, LONGEST_ASKED)
 
 
 def trouble_at(status: int, line: str, now: float) -> Trouble | None:
-    """What an answer with this *status* and *line* ``Retry-After`` (empty: none) says of its host; None if it
-    says nothing. An error with Retry-After is trouble, unless its status says that it will stay."""
+    """Return what an answer with this *status* and *line* ``Retry-After`` (empty: none) says of its host;
+    None if it says nothing. An error with Retry-After is trouble, unless its status says that it will
+    stay."""
     seconds = asked_pause(line, now) if status in _MAY_ASK else 0.0
     if not seconds and status not in TOO_BUSY:
         return None
@@ -102,7 +103,7 @@ def after_trouble(
     starts_over: bool = False,
     chance: float = 0.0,
 ) -> Cooldown:
-    """The rest that follows from *trouble* seen at *now*; *first* is the first one in seconds.
+    """Return the rest that follows from *trouble* seen at *now*; *first* is the first one in seconds.
 
     A Retry-After of 0 and less says nothing; *chance* in 0..1 draws the jitter. A request from before the
     last strike belongs to that incident: it adds no strike, and only a Retry-After can make the rest longer.
@@ -121,8 +122,8 @@ def after_trouble(
 
 
 def at_start(stored: bytes, opened_at: float, first: float) -> Cooldown:
-    """The cooldown in a row, for a crawl that starts at *opened_at*; a row that cannot be read says at least
-    that there was trouble."""
+    """Return the cooldown in a row, for a crawl that starts at *opened_at*; a row that cannot be read says at
+    least that there was trouble."""
     cooldown = COOLDOWN.read(stored)
     if cooldown is None:
         return Cooldown(opened_at + first, 1, opened_at, reasons.COOLDOWN_UNREADABLE())
@@ -193,8 +194,8 @@ class HostTroubles:
         return Cooled(found, is_new, keeps_attempts)
 
     def answered(self, host: Host, sent: float, now: float) -> None:
-        """*host* answered a request that was handed out at *sent*: it is doubted no more, and forgiven half
-        an hour after its rest. Nothing for what was sent before its last strike."""
+        """Note that *host* answered a request that was handed out at *sent*: it is doubted no more, and
+        forgiven half an hour after its rest. Nothing for what was sent before its last strike."""
         if host.cooldown is None:
             host.is_doubted = False
         elif sent >= host.cooldown.since:
@@ -207,8 +208,8 @@ class HostTroubles:
                 self._keep(host, None)
 
     def end_rest(self, name: str, host: Host | None, now: float) -> bool:
-        """A host, in memory or not, need not rest any longer; whether it did at *now*. In the next batch; one
-        lookup."""
+        """End the rest of a host, in memory or not, in the next batch; returns whether it rested at *now*.
+        One lookup."""
         rest = records.read_cooldown(self._batch.store, name)
         if rest is None or rest.until <= now:
             return False
@@ -236,14 +237,14 @@ class HostTroubles:
         self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.pages))
 
     def drain_given_up(self) -> tuple[GivenUpPages, ...]:
-        """What was given up since this was asked last."""
+        """Return what was given up since this was asked last."""
         found = tuple(self._given_up)
         self._given_up.clear()
         return found
 
 
 def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
-    """Why *page* of *host* is given up; None if it is to be fetched. No store read."""
+    """Return why *page* of *host* is given up; None if it is to be fetched. No store read."""
     found = host.given_up.get(origin_of(page.url) or "")
     if found is None or now >= found.until:
         found = host.given_up.get("")
@@ -264,8 +265,8 @@ class Left(NamedTuple):
 
 
 def _shut_until(host: Host, now: float) -> float:
-    """Until when *host* wants not to be asked, or cannot be (POSIX seconds); 0 if it may be asked as the
-    settings say. A delay that the user ordered is waited for however long it is."""
+    """Return until when *host* wants not to be asked, or cannot be (POSIX seconds); 0 if it may be asked as
+    the settings say. A delay that the user ordered is waited for however long it is."""
     until = host.cooldown.until if host.cooldown is not None else 0.0
     if host.held_until < FOREVER:  # else its robots.txt is on its way
         until = max(until, host.held_until)
@@ -275,7 +276,7 @@ def _shut_until(host: Host, now: float) -> float:
 
 
 def _what_shuts(host: Host, now: float) -> tuple[str, Trouble]:
-    """What keeps *host* from being asked: what it is doing, in words, and as trouble of its pages."""
+    """Return what keeps *host* from being asked: what it is doing, in words, and as trouble of its pages."""
     until, rest, asked = _shut_until(host, now), host.cooldown, deciding(host.asked)
     if until and rest is not None and rest.until == until:
         return "resting after trouble", host.trouble or Trouble(
@@ -301,8 +302,8 @@ class EndOfCrawl:
     def ends_at(
         self, now: float, patience: float, finished: int, next_backoff: float, is_for_revisits: bool
     ) -> float | None:
-        """When the crawl ends (POSIX seconds), *now* if it is over; None: it stays open, for pages can be
-        had.
+        """Return when the crawl ends (POSIX seconds), *now* if it is over; None: it stays open, for pages can
+        be had.
 
         To be called while nothing is under way. *patience* seconds after a page came to an end, of which
         there are *finished*, it waits for a host that is shut, or for the *next_backoff*; it is over at once
@@ -331,8 +332,8 @@ class EndOfCrawl:
                 self._turns.put(host, now)
 
     def left_over(self, now: float, otherwise: float, queued: int) -> Left:
-        """The pages that stay *queued* if the crawl ends at *now*; those of a host that is not shut wait
-        until *otherwise*. Blocked hosts do not count. O(hosts)."""
+        """Return the pages that stay *queued* if the crawl ends at *now*; those of a host that is not shut
+        wait until *otherwise*. Blocked hosts do not count. O(hosts)."""
         found = [host for host in self._turns.hosts.values() if host.pages and not host.is_blocked]
         compact = len(self._turns.compact)
         first = min((_shut_until(host, now) or otherwise for host in found), default=now)
@@ -346,8 +347,8 @@ class EndOfCrawl:
         return [host for host in hosts if host.head is not None and not host.is_blocked]
 
     def _first_to_open(self, now: float) -> float | None:
-        """When the first host with pages opens, `FOREVER` if there is none; None if one may be asked already,
-        or is."""
+        """Return when the first host with pages opens, `FOREVER` if there is none; None if one may be asked
+        already, or is."""
         if any(host.in_flight for host in self._turns.hosts.values()):
             return None
         times = [_shut_until(host, now) for host in self._askable()]

@@ -84,7 +84,8 @@ class DomainRateLimiter:
         return OVER_HARD if hard > now else OVER_SOFT if soft > now else NORMAL
 
     def _free_at(self, name: str) -> tuple[float, float]:
-        """When the rates of a domain are no longer exceeded if no page is handed out; in the past: now."""
+        """Return when the rates of a domain are no longer exceeded if no page is handed out; in the past:
+        now."""
         soft, hard = self._taken_until.get(name, (0.0, 0.0))
         return soft - _LIMIT * self._soft, hard - _LIMIT * self._hard
 
@@ -109,7 +110,7 @@ class DomainRateLimiter:
         return level
 
     def eased(self, now: float) -> list[tuple[str, int]]:
-        """Domains whose level may be lower by *now*, and that level; O(1) if there is none."""
+        """Return domains whose level may be lower by *now*, and that level; O(1) if there is none."""
         found = []
         while self._changes and self._changes[0][0] <= now:
             at, name = heapq.heappop(self._changes)
@@ -119,7 +120,7 @@ class DomainRateLimiter:
         return found
 
     def next_change(self) -> float | None:
-        """When the first domain may be of a lower level (POSIX seconds); None: all are normal."""
+        """Return when the first domain may be of a lower level (POSIX seconds); None: all are normal."""
         return self._changes[0][0] if self._over else None
 
 
@@ -175,15 +176,15 @@ class Domain:
         heapq.heapify(self.ready)
 
     def best(self, by_name: Mapping[str, Host]) -> _HostOffer | None:
-        """What the best ready host offers, None if none is ready. It stays."""
+        """Return what the best ready host offers, None if none is ready. It stays."""
         ready = self.ready
         while self.hosts > 1 and ready and not _holds(ready[0], by_name):
             heapq.heappop(ready)
         return ready[0] if ready else None
 
     def next_host(self) -> str:
-        """The name of the host whose turn it is: one that was passed over for long, or the best; what is
-        ``offered`` must be that of now."""
+        """Return the name of the host whose turn it is: one that was passed over for long, or the best; what
+        is ``offered`` must be that of now."""
         if self.line:
             name, handed = next(iter(self.line.items()))
             if self.handed - handed >= WITHIN * self.hosts:
@@ -204,7 +205,7 @@ def _holds(offer: _HostOffer, by_name: Mapping[str, Host]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _rank(level: int, score: bytes, is_yielding: bool, in_flight: int) -> bytes:
-    """What decides between two domains, in this order, as bytes that sort like it."""
+    """Return what decides between two domains, in this order, as bytes that sort like it."""
     return b"%c%b%c%b" % (level, score, is_yielding, min(in_flight, 0xFFFF).to_bytes(2, "big"))
 
 
@@ -212,7 +213,7 @@ def _rank(level: int, score: bytes, is_yielding: bool, in_flight: int) -> bytes:
 
 
 def itself(name: str) -> str:
-    """The registered domain of a host, as far as its name says: the name."""
+    """Return the registered domain of a host, as far as its name says: the name."""
     return name
 
 
@@ -333,7 +334,7 @@ class Turns:
             self._set_level(domain.name, self._limiter.count(domain.name, now))
 
     def take_back(self, host: Host, now: float) -> None:
-        """Nothing was asked of *host* in the turn it had just now: it counts for no rate."""
+        """Take back the turn that *host* had just now: nothing was asked of it, and no rate counts it."""
         domain = self._domain_by_host[host.name]
         domain.handed -= 1
         if self._limiter is not None:
@@ -351,7 +352,7 @@ class Turns:
         self._offer(domain)
 
     def is_over_hard_rate(self, host: Host) -> bool:
-        """Whether the domain of *host* is above its hard rate: then none of its pages comes."""
+        """Return whether the domain of *host* is above its hard rate: then none of its pages comes."""
         domain = self._domain_by_host.get(host.name)
         return domain is not None and domain.level == OVER_HARD
 
@@ -363,8 +364,8 @@ class Turns:
     # -- the next turn ---------------------------------------------------------------------------------
 
     def best(self, now: float) -> str | None:
-        """The name of the host whose turn it is, in memory or `compact`, or None; O(log hosts), O(1) if there
-        is none."""
+        """Return the name of the host whose turn it is, in memory or `compact`, or None; O(log hosts), O(1)
+        if there is none."""
         if self._waiting and self._waiting[0][0] <= now:
             self._wake(now)
         if self._limiter is not None:
@@ -385,8 +386,8 @@ class Turns:
                 self.idle.append(host)
 
     def next_time(self) -> float | None:
-        """When the first host that waits, or that is of a domain over its rate, may be asked (POSIX seconds);
-        None: none waits for a time."""
+        """Return when the first host that waits, or that is of a domain over its rate, may be asked (POSIX
+        seconds); None: none waits for a time."""
         waiting = self._waiting
         while waiting and not self._waits(*waiting[0]):
             heapq.heappop(waiting)
@@ -447,7 +448,7 @@ class Turns:
             self._most_offers = 64 + 4 * len(self._offers)
 
     def _stands(self, offer: _Offer) -> bool:
-        """Whether *offer* is the one of now, not one that is equal to it."""
+        """Return whether *offer* is the one of now, not one that is equal to it."""
         domain = self._domains.get(offer[2])
         if domain is None:
             return offer[2] in self.compact and self.compact[offer[2]][0] is offer
@@ -456,7 +457,7 @@ class Turns:
     # -- age -------------------------------------------------------------------------------------------
 
     def _begin_waiting(self, domain: Domain) -> None:
-        """A domain may be asked from now on; O(log domains)."""
+        """Note that a domain may be asked from now on. O(log domains)."""
         domain.due_round = self._round + _patience(domain)
         if domain.is_listed:
             return
@@ -469,7 +470,7 @@ class Turns:
             heapq.heapify(self._due)
 
     def _overdue(self) -> str | None:
-        """The next host of the domain that is due for the longest time; O(1) if none is due."""
+        """Return the next host of the domain that is due for the longest time; O(1) if none is due."""
         due = self._due
         while due and due[0][0] <= self._round:
             name = due[0][1]
@@ -502,14 +503,14 @@ class Turns:
         del self._domains[domain.name], self._domain_by_host[host.name], self.hosts[host.name]
 
     def compact_beside(self, name: str) -> str | None:
-        """The host of the same domain as *name* that is compact, perhaps that itself; None if there is
+        """Return the host of the same domain as *name* that is compact, perhaps that itself; None if there is
         none."""
         place = self.compact.get(self._domain_of(name)) if self.compact else None
         return None if place is None else place[1]
 
     def rekey_compact(self, name: str, sort_keys: Iterable[bytes]) -> None:
-        """Pages of a host that is not in memory have these *sort_keys* now: if it is compact it may come
-        sooner. A place that is too good is put right when its turn comes and it is loaded."""
+        """Note that pages of a host that is not in memory have these *sort_keys* now: if it is compact it may
+        come sooner. A place that is too good is put right when its turn comes and it is loaded."""
         domain, best = self._domain_of(name), min(sort_keys)
         place = self.compact.get(domain)
         if place is not None and place[1] == name and best < place[0][1]:

@@ -66,5 +66,5 @@ class FrontierOptions:
     max_uncommitted_pages: int = 0
 
     def politeness_of(self, host: str) -> Politeness:
-        """The limits of *host*."""
+        """Return the limits of *host*."""
         return self.politeness.get(host, self.default_politeness)

@@ -30,8 +30,8 @@ _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to 
 
 
 def backoff(attempts: int) -> float:
-    """Seconds before a page is fetched again after *attempts* leases, 1 and more: `FIRST_BACKOFF`, doubled
-    with each that follows, up to `LONGEST_BACKOFF`."""
+    """Return the seconds before a page is fetched again after *attempts* leases, 1 and more: `FIRST_BACKOFF`,
+    doubled with each that follows, up to `LONGEST_BACKOFF`."""
     return float(min(FIRST_BACKOFF * 2 ** min(attempts - 1, 60), LONGEST_BACKOFF))
 
 

@@ -311,7 +311,7 @@ class Revisits:
         return otherwise if score is None else keys.bucket(score)
 
     def _weight_of(self, lease: Lease) -> int:
-        """What the page of a lease weighs, by the scorer or as queued."""
+        """Return what the page of a lease weighs, by the scorer or as queued."""
         return self.weight(lease.page_id, queue_keys.weight_in(lease.sort_key))
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
@@ -443,19 +443,20 @@ def visits_of(page: Page) -> Visits:
 
 
 def _second(when: float) -> int:
-    """A time as a due row and a record hold it."""
+    """Return a time as a due row and a record hold it."""
     return max(min(int(when), 0xFFFFFFFF), 1)
 
 
 def _tried(page: Page, outcome: Outcome) -> Page:
-    """The record of a page that comes back after one more attempt, with the request of the next one."""
+    """Return the record of a page that comes back after one more attempt, with the request of the next
+    one."""
     attempts = min(page.attempts + (outcome.event not in UNCOUNTED), 255)
     payload = page.visit_payload if outcome.visit_payload is None else outcome.visit_payload
     return page._replace(attempts=attempts, visits=visits_of(page), visit_payload=payload)
 
 
 def _after(page: Page, visits: Visits, result: Result, end: Ending, outcome: Outcome, now: int) -> Page:
-    """The record of a page whose revisit met that, and ends so."""
+    """Return the record of a page whose revisit met that, and ends so."""
     is_unmodified = outcome.status == 304 and end.state is State.DONE
     if is_unmodified:
         visits = policy.not_modified(visits, outcome.fetched, now)

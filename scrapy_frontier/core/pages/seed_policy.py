@@ -19,8 +19,8 @@ _MOST_STEPS = 20  # redirects that are followed from page to page, as Scrapy doe
 
 
 def has_failed(page: Page, page_of: Callable[[PageId], Page | None]) -> bool:
-    """Whether a seed whose *page* ended so in an earlier run is fetched again: it failed, or its redirects
-    led to a page that did. *page_of* finds pages by their ids."""
+    """Return whether a seed whose *page* ended so in an earlier run is fetched again: it failed, or its
+    redirects led to a page that did. *page_of* finds pages by their ids."""
     last: Page | None = page
     for _ in range(_MOST_STEPS):
         if last is None or last.state is not REDIRECTED or last.target is None:
@@ -30,9 +30,9 @@ def has_failed(page: Page, page_of: Callable[[PageId], Page | None]) -> bool:
 
 
 def was_visited_before(page: Page, when: float) -> bool:
-    """Whether the last visit of *page* was before *when* (POSIX seconds), or there was none. An answer from a
-    cache is not a visit, but the page ended by it: pages that lead to each other must not be fetched for
-    ever."""
+    """Return whether the last visit of *page* was before *when* (POSIX seconds), or there was none. An answer
+    from a cache is not a visit, but the page ended by it: pages that lead to each other must not be fetched
+    for ever."""
     if page.visits is None:
         return page.changed < int(when)
     ended = page.changed if page.state in (DONE, REDIRECTED) else 0
@@ -46,6 +46,6 @@ def after_visits_until(now: float) -> int:
 
 
 def is_left_to_filter(page: Page | None) -> bool:
-    """Whether a filter of the project's may drop a request for *page*: it is unknown (None), or was only seen
-    and does not wait for a budget. Any other has passed the filter before."""
+    """Return whether a filter of the project's may drop a request for *page*: it is unknown (None), or was
+    only seen and does not wait for a budget. Any other has passed the filter before."""
     return page is None or page.is_only_seen

@@ -123,7 +123,7 @@ def _parted(item: str) -> tuple[str, str, str]:
 
 
 def _is_rule(name: str) -> bool:
-    """Whether *name* before a colon is a rule, and no agent: ``noindex: true`` is one."""
+    """Return whether *name* before a colon is a rule, and no agent: ``noindex: true`` is one."""
     return name in _WORDS or name in _VALUED or name.startswith("max-")
 
 

@@ -125,7 +125,7 @@ def rel_tokens(rel: str | None) -> frozenset[str]:
 
 
 def has_rel(rel: str | None, types: frozenset[str]) -> bool:
-    """Whether a rel attribute has one of these link *types*."""
+    """Return whether a rel attribute has one of these link *types*."""
     return bool(rel) and not types.isdisjoint(rel_tokens(rel))
 
 

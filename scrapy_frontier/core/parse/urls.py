@@ -14,8 +14,8 @@ from ada_url import URL
 
 
 def is_private_url(url: str) -> bool:
-    """Whether the host of *url* means something only on a local network, by its name alone: no DNS. False for
-    what is no http(s) URL."""
+    """Return whether the host of *url* means something only on a local network, by its name alone: no DNS.
+    False for what is no http(s) URL."""
     parsed = _parsed(url)
     return parsed is not None and is_private(parsed.hostname)
 

@@ -102,7 +102,7 @@ def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
 
 
 def highest_id(key: bytes, value: bytes) -> int:
-    """The highest page id in a row or a segment; raises `ValueError` for bytes that are neither.
+    """Return the highest page id in a row or a segment; raises `ValueError` for bytes that are neither.
 
     So that a check needs no more than this: negative targets, and ids no key can hold, are such bytes.
     """

@@ -96,8 +96,8 @@ class Plans:
         self._seeds = dict(rule.hubs).get(SEEDS)
 
     def of(self, page: Page) -> Plan:
-        """When *page* comes back: as a hub if its request or a pattern says so, or if it is a sitemap; else
-        after the span that its request or a pattern names, or the shelf life of the rule.
+        """Return when *page* comes back: as a hub if its request or a pattern says so, or if it is a sitemap;
+        else after the span that its request or a pattern names, or the shelf life of the rule.
 
         Never where only one process has its request, or where that changes something (no GET or HEAD, or a
         body) and names no span. 1 us.
@@ -126,8 +126,8 @@ class Plans:
 
 
 def is_url(pattern: str) -> bool:
-    """Whether *pattern* names a page, and is no expression: one that begins with a scheme has a backslash,
-    ``[``, ``*`` or ``$`` before its query."""
+    """Return whether *pattern* names a page, and is no expression: one that begins with a scheme has a
+    backslash, ``[``, ``*`` or ``$`` before its query."""
     is_http = pattern[:8].lower().startswith(("http://", "https://"))
     if not is_http or not set(pattern.partition("?")[0]).isdisjoint("\\[*$"):
         return False
@@ -138,7 +138,7 @@ def is_url(pattern: str) -> bool:
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """Whether a URL is that of the page, however both are spelled, or has the expression in it."""
+    """Return whether a URL is that of the page, however both are spelled, or has the expression in it."""
     if not is_url(pattern):
         return re.compile(pattern).search
     canonical = canonicalize_url(pattern)

@@ -57,17 +57,17 @@ class BloomFilter:
             bits[number & mask] |= PAIRS[number >> 23 & 0xFF]
 
     def complete(self) -> None:
-        """All that was known before has been added: from now on it vouches for what is new."""
+        """Vouch for what is new from now on: all that was known before has been added."""
         self.is_complete = True
 
     def let_go(self) -> None:
-        """Frees the 8 MB of the filter, which must not be used any more: reference cycles may keep a closed
+        """Free the 8 MB of the filter, which must not be used any more: reference cycles may keep a closed
         frontier until the next full garbage collection."""
         self.bits, self.is_complete = bytearray(), False
 
     def is_new(self, key: bytes) -> bool:
-        """True: *key* was never added; false: it may have been, or the filter is not complete yet. No store
-        read."""
+        """Return true if *key* was surely never added; false if it may have been, or the filter is not
+        complete yet. No store read."""
         number = hash(key)
         pair = PAIRS[number >> 23 & 0xFF]
         return self.is_complete and self.bits[number & self.mask] & pair != pair
@@ -247,13 +247,13 @@ class Batch:
         self.link_rows += 1
 
     def count_queued(self, host: KeptHost, change: int) -> None:
-        """So many pages of *host* more are queued; *change* may be negative."""
+        """Count so many pages of *host* more as queued; *change* may be negative."""
         host.queued += change
         self.counts.states[QUEUED] += change
         self.touch(host)
 
     def count_queued_again(self, host: KeptHost, change: int) -> None:
-        """So many finished pages of *host* more stand in its due queue, or wait to."""
+        """Count so many finished pages of *host* more that stand in its due queue, or wait to."""
         host.queued_again += change
         self.counts.queued_again += change
         self.touch(host)
@@ -270,13 +270,13 @@ class Batch:
             self._touched.add(host)
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
-        """So many pages of *host* more wait for room in a budget; they count as seen."""
+        """Count so many pages of *host* more that wait for room in a budget; they count as seen, too."""
         self.counts.states[SEEN] += change
         host.deferred += change
         self.touch(host)
 
     def is_touched(self, host: KeptHost) -> bool:
-        """Whether the next batch will hold the row of *host*: it must not be read from the disk until
+        """Return whether the next batch will hold the row of *host*: it must not be read from the disk until
         then."""
         return host in self._touched
 

@@ -135,57 +135,57 @@ SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single 
 
 
 def index_value(page_id: PageId, is_seen: bool = False) -> bytes:
-    """What an index row says: the page, and whether it may be no more than seen (state ``SEEN``)."""
+    """Return what an index row says: the page, and whether it may be no more than seen (state ``SEEN``)."""
     return page_id.to_bytes(ID_BYTES, "big") + (b"\0" if is_seen else b"")
 
 
 def id_in(value: bytes) -> int:
-    """The page whose id a value begins with; behind it an index row has a flag."""
+    """Return the page whose id a value begins with; behind it an index row has a flag."""
     return int.from_bytes(value[:ID_BYTES], "big")
 
 
 def id_bytes(page_id: PageId) -> bytes:
-    """An id in the five bytes of a key, in which byte order is the order of ids."""
+    """Return an id in the five bytes of a key, in which byte order is the order of ids."""
     return page_id.to_bytes(ID_BYTES, "big")
 
 
 def page_key(page_id: PageId) -> bytes:
-    """Key of the row of a page, or of a further visit."""
+    """Return the key of the row of a page, or of a further visit."""
     return PAGE + page_id.to_bytes(ID_BYTES, "big")
 
 
 def aside_key(page_id: PageId) -> bytes:
-    """Key of the bytes of a page row that cannot be read."""
+    """Return the key of the bytes of a page row that cannot be read."""
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
 
 
 def content_key(page_id: PageId) -> bytes:
-    """Key of what a callback says a page is worth."""
+    """Return the key of what a callback says a page is worth."""
     return CONTENT + id_bytes(page_id)
 
 
 def host_key(host: str) -> bytes:
-    """Key of the counts and the last visit of a host."""
+    """Return the key of the counts and the last visit of a host."""
     return HOST + host.encode()
 
 
 def rates_key(host: str) -> bytes:
-    """Key of what is known of how often the pages of a host change."""
+    """Return the key of what is known of how often the pages of a host change."""
     return RATES + host.encode()
 
 
 def deferred_prefix(host: str) -> bytes:
-    """Where the deferred rows of a host begin."""
+    """Return where the deferred rows of a host begin."""
     return DEFERRED + host.encode() + b"\0"
 
 
 def deferred_key(host: str, page_id: PageId) -> bytes:
-    """Key of the row of a page that waits for room in the budget of *host*."""
+    """Return the key of the row of a page that waits for room in the budget of *host*."""
     return deferred_prefix(host) + id_bytes(page_id)
 
 
 def split_deferred_key(key: bytes) -> tuple[str, int] | None:
-    """Host and page id in the key of a deferred row; None for a key that is none."""
+    """Return the host and the page id in the key of a deferred row; None for a key that is none."""
     host, rest = key[1 : -ID_BYTES - 1], key[-ID_BYTES - 1 :]
     try:
         return (host.decode(), int.from_bytes(rest[1:], "big")) if rest[:1] == b"\0" else None
@@ -194,40 +194,40 @@ def split_deferred_key(key: bytes) -> tuple[str, int] | None:
 
 
 def link_key(source: int) -> bytes:
-    """Key of the row of the links of *source*, which counts before its segment."""
+    """Return the key of the row of the links of *source*, which counts before its segment."""
     return LINK_ROW + source.to_bytes(ID_BYTES, "big")
 
 
 def segment_key(source: int) -> bytes:
-    """Key of the segment that holds the links of *source*, and of all other pages of its 4096."""
+    """Return the key of the segment that holds the links of *source*, and of all other pages of its 4096."""
     return SEGMENT_ROW + (source // SEGMENT * SEGMENT).to_bytes(ID_BYTES, "big")
 
 
 def outbox_key(number: int) -> bytes:
-    """Key of the batch of that *number* in the outbox of a shard's copy."""
+    """Return the key of the batch of that *number* in the outbox of a shard's copy."""
     return OUTBOX + number.to_bytes(8, "big")
 
 
 def key_id(key: bytes) -> int:
-    """The page of a row, or the first page of a segment."""
+    """Return the page of a row, or the first page of a segment."""
     return int.from_bytes(key[1:], "big")
 
 
 def orders_key(host: str) -> bytes:
-    """Key of what the operator ordered for a host."""
+    """Return the key of what the operator ordered for a host."""
     return ORDERS + host.encode()
 
 
 def robots_key(origin: str) -> bytes:
-    """Key of the copy of the robots.txt of *origin* (scheme://host:port)."""
+    """Return the key of the copy of the robots.txt of *origin* (scheme://host:port)."""
     return ROBOTS + origin.encode(errors="replace")
 
 
 def sitemaps_key(origin: str) -> bytes:
-    """Key of what is known of the sitemaps of *origin* (scheme://host:port)."""
+    """Return the key of what is known of the sitemaps of *origin* (scheme://host:port)."""
     return SITEMAPS + origin.encode()
 
 
 def cooldown_key(host: str) -> bytes:
-    """Key of the rest of a host after trouble."""
+    """Return the key of the rest of a host after trouble."""
     return COOLDOWN + host.encode()

@@ -57,7 +57,7 @@ PlainEdge = tuple[int, int, float]
 
 
 def collapse(edges: Iterable[PlainEdge]) -> list[PlainEdge]:
-    """One edge a target, ascending: parallel links count once.
+    """Return one edge for each target, ascending: parallel links count once.
 
     A target linked with and without nofollow is followed; of several weights the largest stays, of several
     kinds the first.
@@ -75,7 +75,7 @@ def collapse(edges: Iterable[PlainEdge]) -> list[PlainEdge]:
 
 
 def encode_row(source: int, edges: Iterable[PlainEdge]) -> bytes:
-    """The row of *source*, parallel links collapsed; empty for a page without links.
+    """Return the row of *source*, parallel links collapsed; empty for a page without links.
 
     About 0.5 us a link. Raises `ValueError` for flags it does not know and targets outside 0..2**63 - 1.
     """
@@ -116,7 +116,7 @@ def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdg
 
 
 def decode_varint(encoded: bytes, offset: int = 0) -> tuple[int, int]:
-    """The unsigned integer at *offset* (LEB128), and the offset behind it.
+    """Return the unsigned integer at *offset* (LEB128), and the offset behind it.
 
     Raises `ValueError` if the bytes end early or hold more than 64 bits.
     """
@@ -129,7 +129,7 @@ def decode_varint(encoded: bytes, offset: int = 0) -> tuple[int, int]:
 
 
 def decode_row(source: int, row: bytes) -> list[Edge]:
-    """The edges in a row, ascending; raises `ValueError` on bytes that are no row."""
+    """Return the edges in a row, ascending; raises `ValueError` on bytes that are no row."""
     edges = []
     offset = 0
     while offset < len(row):
@@ -157,7 +157,8 @@ def decode_row(source: int, row: bytes) -> list[Edge]:
 
 
 def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which pages are linked now, and which no more, ascending; both as `decode_row` gives them. O(links)."""
+    """Return which pages are linked now, and which no more, ascending; both as `decode_row` gives them.
+    O(links)."""
     before, after = ({edge[0] for edge in edges} for edges in (old, new))
     return tuple(sorted(after - before)), tuple(sorted(before - after))
 
@@ -192,7 +193,7 @@ class Part(NamedTuple):
 
 
 def encode_varints(values: NDArray[np.integer]) -> bytes:
-    """Non-negative integers below 2**64 as varints, one after the other; 30 to 50 million a second."""
+    """Encode non-negative integers below 2**64 as varints; 30 to 50 million a second."""
     rest = values.astype(np.uint64)
     lengths = np.ones(len(rest), np.int64)
     longer = rest >> np.uint64(7)
@@ -210,7 +211,8 @@ def encode_varints(values: NDArray[np.integer]) -> bytes:
 
 
 def decode_varints(encoded: bytes) -> Ints:
-    """All varints in *encoded* as int64 (values from 2**63 wrap); `ValueError` if the last one ends early."""
+    """Return all varints in *encoded* as int64 (values from 2**63 wrap); `ValueError` if the last one ends
+    early."""
     raw = np.frombuffer(encoded, np.uint8)
     ends = np.flatnonzero(raw < 0x80)
     if len(ends) == len(raw):
@@ -234,7 +236,7 @@ def decode_varints(encoded: bytes) -> Ints:
 
 
 def spread(starts: Ints, degrees: Ints) -> Ints:
-    """The positions ``starts[k], starts[k] + 1, ..`` of all rows, *degrees[k]* of each, one after the
+    """Return the positions ``starts[k], starts[k] + 1, ..`` of all rows, *degrees[k]* of each, one after the
     other."""
     before = np.cumsum(degrees) - degrees
     positions: Ints = np.arange(int(degrees.sum())) + np.repeat(starts - before, degrees)
@@ -242,7 +244,7 @@ def spread(starts: Ints, degrees: Ints) -> Ints:
 
 
 def _rows_of(degrees: Ints) -> Ints:
-    """Where each row begins; no row may be empty."""
+    """Return where each row begins; no row may be empty."""
     return np.cumsum(degrees) - degrees
 
 
@@ -262,14 +264,14 @@ def _unzigzag(values: Ints) -> Ints:
 
 
 def only(part: Part, keep: NDArray[np.bool_]) -> Part:
-    """The links of those pages of *part* for which *keep* is true."""
+    """Return the links of those pages of *part* for which *keep* is true."""
     links = np.repeat(keep, part.degrees)
     codes = None if part.codes is None else part.codes[links]
     return Part(part.flags, part.sources[keep], part.degrees[keep], part.targets[links], codes)
 
 
 def decode_rows(rows: Sequence[tuple[int, bytes]]) -> Iterator[Part]:
-    """Parts of many rows (page, row) at once, first section of every page first.
+    """Yield the parts of many rows (page, row) at once, first section of every page first.
 
     Raises `ValueError` on bytes that are no rows.
     """
@@ -301,7 +303,7 @@ def decode_rows(rows: Sequence[tuple[int, bytes]]) -> Iterator[Part]:
 
 
 def unpack(first: int, segment: bytes) -> Iterator[Part]:
-    """The parts of the *segment* of the pages from *first* on; none of an empty one.
+    """Yield the parts of the *segment* of the pages from *first* on; none of an empty one.
 
     Raises `ValueError` on bytes that are no segment, or one of another version.
     """
@@ -319,7 +321,7 @@ def unpack(first: int, segment: bytes) -> Iterator[Part]:
 
 
 def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> list[Part]:
-    """The parts of a segment after *rows* (page, row) replaced what it said of them; none is empty."""
+    """Return the parts of a segment after *rows* (page, row) replaced what it said of them; none is empty."""
     parts = [*unpack(first, segment)]
     if rows:
         replaced = np.array([source for source, _ in rows], np.int64)
@@ -329,7 +331,7 @@ def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> lis
 
 
 def pages_with_links(segment: bytes) -> int:
-    """How many pages have links in *segment*; 0 for an empty one. Reads no more than its head."""
+    """Return how many pages have links in *segment*; 0 for an empty one. Reads no more than its head."""
     return decode_varint(segment, decode_varint(segment)[1])[0] if segment else 0
 
 
@@ -368,7 +370,7 @@ def _pack_section(first: int, part: Part) -> bytes:
 
 
 def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes:
-    """The segment of the pages from *first* on after *rows* (page, row) replaced what it said of them.
+    """Return the segment of the pages from *first* on after *rows* (page, row) replaced what it said of them.
 
     *segment* may be empty; so is the result if no page has links. About 5 million links a second.
     """
@@ -385,7 +387,7 @@ def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes
 
 
 def _merge(parts: list[Part]) -> Part:
-    """Parts of different pages as one, ascending by page."""
+    """Return the parts of different pages as one, ascending by page."""
     sources = np.concatenate([part.sources for part in parts])
     degrees = np.concatenate([part.degrees for part in parts])
     begin = _rows_of(degrees)

@@ -27,12 +27,12 @@ SCORE_BYTES = _SCORE.size  # priority and score, at the head of a sort key
 
 
 def queue_prefix(host: str) -> bytes:
-    """Where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
+    """Return where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
     return keys.QUEUE + host.encode() + b"\0"
 
 
 def due_prefix(host: str) -> bytes:
-    """Where the rows of a host's due queue begin: finished pages whose time to come back has come."""
+    """Return where the rows of a host's due queue begin: finished pages whose time to come back has come."""
     return keys.DUE_QUEUE + host.encode() + b"\0"
 
 
@@ -41,7 +41,7 @@ _HOUR = 3600
 
 
 def due_key(value: int, weight: int, visited: int, page_id: PageId) -> bytes:
-    """The sort key of a page in the due queue of its host: largest *value* (a `keys.bucket`) first,
+    """Return the sort key of a page in the due queue of its host: largest *value* (a `keys.bucket`) first,
     then those *visited* longest ago (POSIX seconds). The *weight* is carried along."""
     hour = min(visited // _HOUR, 0xFFFFFF)
     parts = (keys.TOP - value).to_bytes(2, "big"), hour.to_bytes(3, "big"), weight.to_bytes(2, "big")
@@ -49,19 +49,20 @@ def due_key(value: int, weight: int, visited: int, page_id: PageId) -> bytes:
 
 
 def is_due_key(sort_key: bytes) -> bool:
-    """Whether a sort key is one of a due queue."""
+    """Return whether a sort key is one of a due queue."""
     return len(sort_key) == _DUE_KEY
 
 
 def weight_in(sort_key: bytes) -> int:
-    """The weight of a page that was handed out: in a due key, or the score bucket of a page that was new."""
+    """Return the weight of a page that was handed out: in a due key, or the score bucket of a page that was
+    new."""
     if is_due_key(sort_key):
         return int.from_bytes(sort_key[5:7], "big")
     return keys.TOP - int.from_bytes(sort_key[4:6], "big")
 
 
 def sort_key(priority: int, bucket: int, arrival: int, page_id: PageId) -> bytes:
-    """The place of a page in its host's queue: smaller bytes come first.
+    """Return the place of a page in its host's queue: smaller bytes come first.
 
     *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *arrival* is the id of the page
     discovered last when this one was queued, its own if it is new: equals are served in order of queueing.
@@ -72,33 +73,33 @@ def sort_key(priority: int, bucket: int, arrival: int, page_id: PageId) -> bytes
 
 @lru_cache(maxsize=1024)  # packing takes three times as long
 def sort_key_head(priority: int, bucket: int) -> bytes:
-    """What a sort key begins with, as `sort_key` says; the arrival follows."""
+    """Return what a sort key begins with, as `sort_key` says; the arrival follows."""
     clamped = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
     return _SCORE.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket)
 
 
 def sort_key_id(sort_key: bytes) -> int:
-    """The page id in a sort key, or that of a further visit."""
+    """Return the page id in a sort key, or that of a further visit."""
     return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")
 
 
 def sort_key_bucket(sort_key: bytes) -> int:
-    """The score bucket in a sort key."""
+    """Return the score bucket in a sort key."""
     return 0xFFFF - int.from_bytes(sort_key[4:SCORE_BYTES], "big")
 
 
 def priority_code(sort_key: bytes) -> int:
-    """The priority as a sort key has it, the smaller the sooner."""
+    """Return the priority as a sort key has it, the smaller the sooner."""
     return int.from_bytes(sort_key[:4], "big")
 
 
 def pack_sort_key(sort_key: bytes, host: str) -> bytes:
-    """A sort key and its host as the value of a waiting row; `unpack_sort_key` is the inverse."""
+    """Return a sort key and its host as the value of a waiting row; `unpack_sort_key` is the inverse."""
     return bytes((len(sort_key),)) + sort_key + host.encode()
 
 
 def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
-    """Sort key and host of the value of a waiting row. Raises `UnreadableRow`."""
+    """Return the sort key and the host of the value of a waiting row. Raises `UnreadableRow`."""
     try:
         return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
     except (UnicodeDecodeError, IndexError) as error:
@@ -106,13 +107,13 @@ def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
 
 
 def waiting_key(when: float, page_id: PageId) -> bytes:
-    """The key of the waiting row of a page whose backoff ends at *when* (POSIX seconds), to the
+    """Return the key of the waiting row of a page whose backoff ends at *when* (POSIX seconds), to the
     microsecond."""
     return keys.WAITING + max(0, int(when * 1e6)).to_bytes(8, "big") + keys.id_bytes(page_id)
 
 
 def waiting_time(key: bytes) -> float:
-    """When the backoff ends that a waiting row tells of (POSIX seconds)."""
+    """Return when the backoff ends that a waiting row tells of (POSIX seconds)."""
     return int.from_bytes(key[1:9], "big") / 1e6
 
 
@@ -140,12 +141,13 @@ class QueuePlace(NamedTuple):
 
 
 def is_sort_key(sort_key: bytes) -> bool:
-    """Whether it has the length of a sort key: 11 bytes, or 16 with an id of its own; 12 in a due queue."""
+    """Return whether it has the length of a sort key: 11 bytes, or 16 with an id of its own; 12 in a due
+    queue."""
     return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES, _DUE_KEY)
 
 
 def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
-    """The place that a queue row gives, whatever is ahead of it; None for a row that is none."""
+    """Return the place that a queue row gives, whatever is ahead of it; None for a row that is none."""
     name, _, sort_key = key[1:].partition(b"\0")
     is_one = is_sort_key(sort_key) and is_due_key(sort_key) == key.startswith(keys.DUE_QUEUE)
     try:
@@ -155,7 +157,7 @@ def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
 
 
 def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
-    """The place that a waiting row gives; None for a row that is none."""
+    """Return the place that a waiting row gives; None for a row that is none."""
     found = decode_or_none(unpack_sort_key, value)
     if found is None or len(key) != 1 + 8 + keys.ID_BYTES:
         return None
@@ -166,8 +168,8 @@ def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
 
 
 def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
-    """The queue of *host* and its due queue, each best page first, as they are on the disk; pages under way
-    stand there too. Some us a row."""
+    """Yield the queue of *host* and its due queue, each best page first, as they are on the disk; pages under
+    way stand there too. Some us a row."""
     rows = chain(store.scan(queue_prefix(host)), store.scan(due_prefix(host)))
     for ahead, (key, value) in enumerate(rows):
         if place := split_queue_row(key, value):
@@ -175,15 +177,15 @@ def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
 
 
 def waiting_places(store: Store, after: bytes = b"") -> Iterator[QueuePlace]:
-    """All pages that wait for the end of a backoff, those whose rows lie *after* that, soonest first, as it
-    is on the disk; what is no such row is left out."""
+    """Yield all pages that wait for the end of a backoff, soonest first, as they are on the disk; those whose
+    rows lie *after* that. What is no such row is left out."""
     for key, value in store.scan(keys.WAITING, after):
         if place := split_waiting_row(key, value):
             yield place
 
 
 def find_place(store: Store, page_id: PageId, host: str, most: int | None = None) -> QueuePlace | None:
-    """The place of a page; None if no row leads to it. O(queue of the host + waiting pages).
+    """Return the place of a page; None if no row leads to it. O(queue of the host + waiting pages).
 
     With *most* no more than so many rows of the queue are looked at, and behind them the place ``is_far``.
     """

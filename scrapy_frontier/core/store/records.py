@@ -305,8 +305,8 @@ _MAX_PRIORITY = (1 << 31) - 1
 
 
 def encode_page(page: Page) -> bytes:
-    """The row of a page: 22 bytes, the URL, what it has of host, ending, visits and facts, and its payload;
-    see ``format.md``."""
+    """Return the row of a page: 22 bytes, the URL, what it has of host, ending, visits and facts, and its
+    payload; see ``format.md``."""
     url = page.url.encode("utf-8", "surrogatepass")
     flags: int = page.state
     tail = page.payload
@@ -338,7 +338,7 @@ def _page_head(
 
 @lru_cache(maxsize=256)  # links of a page have most of it in common: packing takes three times as long
 def queued_head(priority: int, discovered: int, parent: int | None) -> bytes:
-    """How `encode_page` begins the row of a new page that is queued; the length of its URL follows."""
+    """Return how `encode_page` begins the row of a new page that is queued; the length of its URL follows."""
     return _page_head(State.QUEUED, 0, priority, discovered, parent, 0)[:-URL_SIZE]
 
 
@@ -384,7 +384,8 @@ def _facts(facts: RequestFacts, lastmod: int | None, visit_payload: bytes) -> by
 
 
 def _decode_facts(row: bytes, offset: int) -> tuple[RequestFacts, int | None, bytes, int]:
-    """The facts, the ``lastmod`` and the payload of the next attempt at *offset*, and where they end."""
+    """Return the facts, the ``lastmod`` and the payload of the next attempt at *offset*, and where they
+    end."""
     (flags, *numbers, visit_payload), offset = _FACTS.decode(row, offset)
     is_there = [bool(flags >> place & 1) for place in range(_SWITCHES + len(numbers))]
     given = zip(numbers, is_there[_SWITCHES:], strict=True)
@@ -394,7 +395,7 @@ def _decode_facts(row: bytes, offset: int) -> tuple[RequestFacts, int | None, by
 
 
 def decode_page(row: bytes) -> Page:
-    """The page in a row that `encode_page` made. Raises `UnreadableRow` on other bytes."""
+    """Return the page in a row that `encode_page` made. Raises `UnreadableRow` on other bytes."""
     try:
         flags, attempts, priority, discovered, parent, length = _HEAD.unpack_from(row)
         offset = _HEAD.size + length
@@ -436,16 +437,16 @@ def decode_page(row: bytes) -> Page:
 
 
 def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[PageId, Page]:
-    """The id and the row of the page with that sort key, in the *rows* of the open batch or in *store*.
-    Raises `UnreadableRow`."""
+    """Return the id and the row of the page with that sort key, in the *rows* of the open batch or in
+    *store*. Raises `UnreadableRow`."""
     name = sort_key[-keys.ID_BYTES :]
     key = keys.PAGE + name
     return int.from_bytes(name, "big"), decode_page(rows.get(key) or store.get(key) or b"")
 
 
 def may_be_only_seen(page: Page) -> bool:
-    """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
-    not be when the process that has its request has ended."""
+    """Return whether the index row of *page* is to say that its own row must be asked: it is not queued, or
+    will not be when the process that has its request has ended."""
     return page.is_only_seen or page.is_in_memory
 
 
@@ -466,28 +467,28 @@ _DUE = Layout("?H")  # is_hub, weight
 
 
 def due_key(when: int, page_id: PageId) -> bytes:
-    """The key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits."""
+    """Return the key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits."""
     return keys.DUE + when.to_bytes(4, "big") + keys.id_bytes(page_id)
 
 
 def due_time(key: bytes) -> int:
-    """When the page of a due row comes back (POSIX seconds)."""
+    """Return when the page of a due row comes back (POSIX seconds)."""
     return int.from_bytes(key[1:5], "big")
 
 
 def encode_due(due: Due) -> bytes:
-    """The value of a due row."""
+    """Return the value of a due row."""
     return _DUE.encode(due[2:])
 
 
 def decode_due(key: bytes, value: bytes) -> Due:
-    """A due row; not a hub, and of no known weight, where the value cannot be read."""
+    """Return a due row; not a hub, and of no known weight, where the value cannot be read."""
     about = _DUE.decode(value)[0] if len(value) == _DUE.size else ()
     return Due(due_time(key), int.from_bytes(key[5:], "big"), *about)
 
 
 def is_due_key(key: bytes) -> bool:
-    """Whether a key has the length of one of a due row."""
+    """Return whether a key has the length of one of a due row."""
     return len(key) == 1 + 4 + keys.ID_BYTES
 
 
@@ -598,13 +599,13 @@ ORDERS = Row("orders", "?d?I", _orders, _fields_of_orders)
 
 
 def read_orders(store: Store, host: str) -> Orders:
-    """The orders for *host*; `UNREADABLE_ORDERS` where the row cannot be read. One lookup."""
+    """Return the orders for *host*; `UNREADABLE_ORDERS` where the row cannot be read. One lookup."""
     stored = store.get(orders_key(host))
     return Orders() if stored is None else ORDERS.read(stored) or UNREADABLE_ORDERS
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
-    """Hosts and what was ordered for them; `UNREADABLE_ORDERS` where these cannot be read. O(these)."""
+    """Yield hosts and what was ordered for them; `UNREADABLE_ORDERS` where the row cannot be read."""
     for key, value in store.scan(keys.ORDERS):
         yield key[1:].decode(errors="replace"), ORDERS.read(value) or UNREADABLE_ORDERS
 
@@ -624,8 +625,8 @@ class Cooldown(NamedTuple):
     is_answering: bool = False
 
     def is_forgiven(self, now: float) -> bool:
-        """Whether the host answers again, and its rest was over `FORGIVEN` seconds before *now*: strikes
-        start over."""
+        """Return whether the host answers again, and its rest was over `FORGIVEN` seconds before *now*:
+        strikes start over."""
         return self.is_answering and now >= self.until + FORGIVEN
 
     def seen_at(self, now: float) -> Cooldown:
@@ -646,7 +647,7 @@ COOLDOWN = Row("cooldown", "dIdt?", _cooldown)
 
 
 def read_cooldown(store: Store, host: str) -> Cooldown | None:
-    """The cooldown of *host*; None where there is none, or none that can be read. One lookup."""
+    """Return the cooldown of *host*; None where there is none, or none that can be read. One lookup."""
     return COOLDOWN.read(store.get(cooldown_key(host)))
 
 
@@ -743,7 +744,7 @@ class Totals(NamedTuple):
 
 
 def sum_of(several: Iterable[Totals]) -> Totals:
-    """What several frontiers hold together."""
+    """Return what several frontiers hold together."""
     every = [Counts.none().totals(), *several]
     states = {name: sum(totals.states[name] for totals in every) for name in every[0].states}
     return Totals(states, *map(sum, zip(*(totals[1:] for totals in every), strict=True)))
@@ -768,11 +769,11 @@ class Counts:
 
     @classmethod
     def none(cls) -> Counts:
-        """Those of a frontier that holds nothing."""
+        """Make the counts of a frontier that holds nothing."""
         return cls(0, 0, 0, [0] * len(State))
 
     def totals(self) -> Totals:
-        """What there is, for people."""
+        """Return what there is, for people."""
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
         return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.queued_again)
 
@@ -822,12 +823,13 @@ class LastRanking(TypedDict, total=False):
 
 
 def encode_ranking(about: Mapping[str, object]) -> bytes:
-    """The row of a ranking: JSON."""
+    """Return the row of a ranking: JSON."""
     return json.dumps(about).encode()
 
 
 def last_ranking(store: Store) -> LastRanking | None:
-    """What is kept of the last ranking; None if there was none, or none that can be read. One lookup."""
+    """Return what is kept of the last ranking; None if there was none, or none that can be read. One
+    lookup."""
     try:
         found: LastRanking | None = json.loads(store.get(keys.RANKING) or b"null")
     except (ValueError, RecursionError):
@@ -841,12 +843,12 @@ _CODE = ">u2"
 
 
 def column_prefix(name: str) -> bytes:
-    """Where the rows of a scorer's column *name* begin."""
+    """Return where the rows of a scorer's column *name* begin."""
     return keys.COLUMN + name.encode() + b"\0"
 
 
 def column_key(name: str, first: int) -> bytes:
-    """Key of the piece of a scorer's column *name* that begins with page *first*."""
+    """Return the key of the piece of a scorer's column *name* that begins with page *first*."""
     return column_prefix(name) + keys.id_bytes(first)
 
 
@@ -858,12 +860,12 @@ def split_column_key(key: bytes) -> tuple[str, int] | None:
 
 
 def encode_codes(codes: NDArray[np.uint16]) -> bytes:
-    """The value of a piece: two bytes a page."""
+    """Return the value of a piece: two bytes a page."""
     return codes.astype(_CODE).tobytes()
 
 
 def decode_codes(value: bytes) -> NDArray[np.uint16]:
-    """The numbers of a piece, as many as are whole."""
+    """Return the numbers of a piece, as many as are whole."""
     return np.frombuffer(value[: len(value) // 2 * 2], _CODE).astype(np.uint16)
 
 
