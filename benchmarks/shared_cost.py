@@ -44,9 +44,10 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.shared import process as shared_process
 from scrapy_frontier.shared.copies import Copies
 from scrapy_frontier.shared.database import Database
-from scrapy_frontier.shared.letters import unpack
+from scrapy_frontier.shared.letters import Ranks, unpack
 from scrapy_frontier.shared.outbox import Outbox
 from scrapy_frontier.shared.process import Process, packed_rows
+from scrapy_frontier.shared.scorer import ShardScorer
 from scrapy_frontier.shared.shards import Open, Shards
 
 # -- what a page costs -----------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ class Growing:
         options = FrontierOptions(
             before_commit=outbox.add_to,
             on_commit=outbox.was_written,
-            scorer=Mixed(),
+            scorer=ShardScorer(),
             part=SHARDS,
             max_uncommitted_pages=1,
         )
@@ -117,7 +118,11 @@ class Growing:
         touched = set()
         while self.process is not None and not self.process.letters.empty():
             letter = self.process.letters.get()
-            self.shards.discover_one(unpack(letter.rows), self.now)
+            content = unpack(letter.rows)
+            if isinstance(content, Ranks):
+                self.shards.take_ranks(letter.to_shard, content)
+            else:
+                self.shards.discover_one(content, self.now)
             self.shards.open[letter.to_shard].outbox.took(letter.id)
             touched.add(letter.to_shard)
         for n in touched:

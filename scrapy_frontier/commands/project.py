@@ -214,8 +214,9 @@ class Project:
         """Yields the store, which is closed when the block ends; a copy if a ``running`` crawl has it.
 
         *identified*: the project must identify pages as the store does. *create* makes a new store if there
-        is none; *restore* takes no copy. Raises `NoFrontier` and what `Store` raises, and
-        `UsageError` in a shared crawl, which has no one store.
+        is none. *restore*: the store is to be changed itself, so that a running crawl's raises
+        `FrontierLocked`. Raises `NoFrontier` and what `Store` raises, and `UsageError` in a shared crawl,
+        which has no one store.
         """
         self.refuse_shared()
         if not create and not self.exists:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
 from .output import Column
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    from ..shared.database import Database, Shard
+    from ..shared.database import Database
     from .call import Call
 
 _COLUMNS = [
@@ -27,51 +25,37 @@ _COLUMNS = [
 ]
 
 
-class _Row(NamedTuple):
-    """A shard, with the bytes of its journal, the letters that wait for it, and its owner in words."""
-
-    shard: Shard
-    size: int
-    letters: int
-    owner: str
-
-    def document(self) -> dict[str, object]:
-        shard = self.shard
-        return {
-            "shard": shard.n,
-            "batches": shard.sent,
-            "bytes": self.size,
-            "mail": self.letters,
-            "idle": shard.idle,
-            "owner": self.owner or None,
-            "copy": None if shard.copy is None else str(shard.copy),
-            "totals": json.loads(shard.totals),
-        }
-
-    def cells(self) -> tuple[object, ...]:
-        shard, owner = self.shard, self.owner or ("none" if self.shard.copy is None else "none now")
-        states = json.loads(shard.totals).get("states", {})
-        counts = states.get("queued", 0), states.get("done", 0), shard.sent, self.size, self.letters
-        return shard.n, *counts, "yes" if shard.idle else "", owner
-
-
 def shards(call: Call) -> None:
     """Prints which process has which shard, what it held lately, and how far the database has it."""
     shared = call.project.shared
     if shared is None:
         raise UsageError("shards is for a crawl of several processes: set FRONTIER_SHARED")
     with shared.asking() as database:
-        rows = _rows(database)
+        documents = _documents(database)
     call.output.line(f"{database.crawl}: {shared.state()}")
-    call.output.listing(rows, _Row.document, _COLUMNS, _Row.cells)
+    call.output.listing(documents, dict, _COLUMNS, _cells)
 
 
-def _rows(database: Database) -> list[_Row]:
-    processes, letters = database.processes(), database.letters_waiting()
-    owners: dict[UUID | None, str] = {
-        process: f"{about.get('pid')} on {about.get('machine')}" for process, about in processes.items()
-    }
+def _documents(database: Database) -> list[dict[str, Any]]:
+    owners, letters = database.processes(), database.letters_waiting()
+    words = {process: f"{about.get('pid')} on {about.get('machine')}" for process, about in owners.items()}
     return [
-        _Row(shard, sum(database.journal_size(shard.n)), letters.get(shard.n, 0), owners.get(shard.owner, ""))
+        {
+            "shard": shard.n,
+            "batches": shard.sent,
+            "bytes": sum(database.journal_size(shard.n)),
+            "mail": letters.get(shard.n, 0),
+            "idle": shard.idle,
+            "owner": None if shard.owner is None else words.get(shard.owner),
+            "copy": None if shard.copy is None else str(shard.copy),
+            "totals": json.loads(shard.totals),
+        }
         for shard in database.all_shards()
     ]
+
+
+def _cells(shard: dict[str, Any]) -> tuple[object, ...]:
+    states = shard["totals"].get("states", {})
+    counts = states.get("queued", 0), states.get("done", 0), shard["batches"], shard["bytes"], shard["mail"]
+    owner = shard["owner"] or ("none" if shard["copy"] is None else "none now")
+    return shard["shard"], *counts, "yes" if shard["idle"] else "", owner

@@ -49,29 +49,31 @@ create table frontier_mail (
 
 FLUSH = """
 with sent as (
-  select * from unnest(%b::int[], %b::uuid[], %b::bigint[], %b::bigint[], %b::bool[], %b::text[], %b::bytea[])
+  select * from unnest(%(n)b::int[], %(copy)b::uuid[], %(since)b::bigint[], %(upto)b::bigint[],
+    %(idle)b::bool[], %(totals)b::text[], %(rows)b::bytea[])
   as sent (n, copy, since, upto, idle, totals, rows)),
 fenced as (
   update frontier_shard shard set sent = sent.upto, idle = sent.idle, totals = sent.totals from sent
-  where shard.crawl = %b and shard.n = sent.n and shard.copy = sent.copy and shard.sent = sent.since
+  where shard.crawl = %(crawl)b and shard.n = sent.n and shard.copy = sent.copy and shard.sent = sent.since
   returning shard.n, sent.since, sent.upto, sent.rows),
 logged as (
   insert into frontier_journal (crawl, n, upto, part, rows)
-  select %b, n, upto, 0, rows from fenced where upto > since),
+  select %(crawl)b, n, upto, 0, rows from fenced where upto > since),
 posted as (
   insert into frontier_mail (crawl, to_shard, from_shard, rows)
-  select %b, mail.to_shard, fenced.n, mail.rows
-  from unnest(%b::int[], %b::int[], %b::bytea[]) as mail (from_shard, to_shard, rows)
+  select %(crawl)b, mail.to_shard, fenced.n, mail.rows
+  from unnest(%(from_shard)b::int[], %(to_shard)b::int[], %(mail)b::bytea[])
+  as mail (from_shard, to_shard, rows)
   join fenced on fenced.n = mail.from_shard),
 taken as (
-  delete from frontier_mail mail using fenced, unnest(%b::int[], %b::bigint[]) as taken (n, id)
-  where mail.crawl = %b and mail.to_shard = taken.n and mail.id = taken.id and fenced.n = taken.n)
+  delete from frontier_mail mail using fenced, unnest(%(by)b::int[], %(taken)b::bigint[]) as taken (n, id)
+  where mail.crawl = %(crawl)b and mail.to_shard = taken.n and mail.id = taken.id and fenced.n = taken.n)
 select n from fenced
 """
 
 END = """
 update frontier_crawl crawl set ended = true
-where crawl = %b and run = %b and seeded and not ended
+where crawl = %(crawl)b and run = %(run)b and seeded and not ended
   and not exists (select from frontier_mail mail where mail.crawl = crawl.crawl and not unreadable)
   and not exists (select from frontier_shard shard where shard.crawl = crawl.crawl and not idle)
 """
@@ -165,8 +167,8 @@ class Database:
             )
         return self._connection
 
-    def _run(self, statement: str, *values: object) -> psycopg.Cursor:
-        return self._connect().execute(statement.encode(), values)
+    def _run(self, statement: str, **values: object) -> psycopg.Cursor:
+        return self._connect().execute(statement.encode(), {"crawl": self.crawl, **values})
 
     # -- processes and runs ----------------------------------------------------------------------------
 
@@ -184,15 +186,14 @@ class Database:
         wanted = {"format": FORMAT, **about}
         with self._connect().transaction():
             self._run(
-                "insert into frontier_crawl (crawl, about) values (%b, %b) on conflict do nothing",
-                self.crawl,
-                json.dumps(wanted),
+                "insert into frontier_crawl (crawl, about) values (%(crawl)b, %(about)b) "
+                "on conflict do nothing",
+                about=json.dumps(wanted),
             )
             self._run(
-                "insert into frontier_shard (crawl, n) select %b, generate_series(0, %b - 1) "
+                "insert into frontier_shard (crawl, n) select %(crawl)b, generate_series(0, %(shards)b - 1) "
                 "on conflict do nothing",
-                self.crawl,
-                about["shards"],
+                shards=about["shards"],
             )
             there = self.about()
             differing = sorted(name for name in wanted | there if wanted.get(name) != there.get(name))
@@ -205,7 +206,7 @@ class Database:
 
     def about(self) -> dict[str, object]:
         """What all processes of the crawl agree on; empty if there is no such crawl."""
-        row = self._run("select about from frontier_crawl where crawl = %b", self.crawl).fetchone()
+        row = self._run("select about from frontier_crawl where crawl = %(crawl)b").fetchone()
         return json.loads(row[0]) if row else {}
 
     def join(self, about: Mapping[str, object], again: int | None = None) -> UUID | None:
@@ -220,8 +221,7 @@ class Database:
         while True:
             row = self._run(
                 "select run, ended, exists (select from frontier_process p where p.crawl = c.crawl) "
-                "from frontier_crawl c where crawl = %b",
-                self.crawl,
+                "from frontier_crawl c where crawl = %(crawl)b"
             ).fetchone()
             if row is None:
                 raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
@@ -230,34 +230,35 @@ class Database:
                 return None
             begins = again is None and (ended or not has_others)
             joined = self._run(
-                "with joined as (update frontier_crawl set run = run + %b, seeded = seeded and not %b, "
-                "ended = false where crawl = %b and run = %b and ended = %b returning crawl), "
+                "with joined as (update frontier_crawl set run = run + %(begins)b::int, "
+                "seeded = seeded and not %(begins)b, ended = false "
+                "where crawl = %(crawl)b and run = %(run)b and ended = %(ended)b returning crawl), "
                 "begun as (update frontier_shard shard set idle = false from joined "
-                "where shard.crawl = joined.crawl and %b) "
-                "insert into frontier_process (id, crawl, about) select %b, crawl, %b from joined",
-                int(begins),
-                begins,
-                self.crawl,
-                run,
-                ended,
-                begins,
-                process,
-                json.dumps(dict(about)),
+                "where shard.crawl = joined.crawl and %(begins)b) "
+                "insert into frontier_process (id, crawl, about) "
+                "select %(process)b, crawl, %(about)b from joined",
+                begins=begins,
+                run=run,
+                ended=ended,
+                process=process,
+                about=json.dumps(dict(about)),
             )
             if joined.rowcount:
                 return process
 
     def look(self, process: UUID) -> Look | None:
         """Count the beat of *process* up, and read the crawl; None if *process* was declared dead."""
-        if not self._run("update frontier_process set beat = beat + 1 where id = %b", process).rowcount:
+        if not self._run(
+            "update frontier_process set beat = beat + 1 where id = %(id)b", id=process
+        ).rowcount:
             return None
         run, seeded, ended = self.run_of()
-        beats = self._run("select id, beat from frontier_process where crawl = %b", self.crawl).fetchall()
+        beats = self._run("select id, beat from frontier_process where crawl = %(crawl)b").fetchall()
         return Look(run, seeded, ended, dict(beats), self.all_shards())
 
     def processes(self) -> dict[UUID, dict[str, object]]:
         """What each process of the crawl told of itself when it joined."""
-        rows = self._run("select id, about from frontier_process where crawl = %b", self.crawl)
+        rows = self._run("select id, about from frontier_process where crawl = %(crawl)b")
         return {process: json.loads(about) for process, about in rows}
 
     def crawls(self) -> list[str]:
@@ -268,9 +269,7 @@ class Database:
 
     def run_of(self) -> tuple[int, bool, bool]:
         """The number of the crawl's run, whether it is seeded, and whether it has ended."""
-        row = self._run(
-            "select run, seeded, ended from frontier_crawl where crawl = %b", self.crawl
-        ).fetchone()
+        row = self._run("select run, seeded, ended from frontier_crawl where crawl = %(crawl)b").fetchone()
         if row is None:
             raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
         run, seeded, ended = row
@@ -279,38 +278,52 @@ class Database:
     def all_shards(self) -> list[Shard]:
         """The rows of all shards."""
         rows = self._run(
-            "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %b order by n",
-            self.crawl,
+            "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %(crawl)b order by n"
         )
         return [Shard(*row) for row in rows]
+
+    def shard(self, n: int) -> Shard:
+        """The row of shard *n*, as it is now."""
+        row = self._run(
+            "select n, owner, copy, sent, idle, totals from frontier_shard "
+            "where crawl = %(crawl)b and n = %(n)b",
+            n=n,
+        ).fetchone()
+        if row is None:
+            raise SharedCrawlError(f"the shared crawl {self.crawl!r} has no shard {n}")
+        return Shard(*row)
 
     def letters_waiting(self) -> dict[int, int]:
         """How many letters wait for each shard that has any."""
         rows = self._run(
-            "select to_shard, count(*) from frontier_mail where crawl = %b group by to_shard", self.crawl
+            "select to_shard, count(*) from frontier_mail where crawl = %(crawl)b group by to_shard"
         )
         return dict(rows.fetchall())
 
     def declare_dead(self, process: UUID, beat: int) -> bool:
         """Remove *process*, whose beat stayed *beat* for a whole lease: its shards are free. False if its
         beat went on."""
-        done = self._run("delete from frontier_process where id = %b and beat = %b", process, beat)
+        done = self._run(
+            "delete from frontier_process where id = %(id)b and beat = %(beat)b", id=process, beat=beat
+        )
         return bool(done.rowcount)
 
     def leave(self, process: UUID) -> None:
         """Remove *process* itself, last of all it does; its shards are free."""
-        self._run("delete from frontier_process where id = %b", process)
+        self._run("delete from frontier_process where id = %(id)b", id=process)
 
     def mark_seeded(self, run: int) -> None:
         """Say that all seeds of *run* are in the journal."""
-        self._run("update frontier_crawl set seeded = true where crawl = %b and run = %b", self.crawl, run)
+        self._run(
+            "update frontier_crawl set seeded = true where crawl = %(crawl)b and run = %(run)b", run=run
+        )
 
     def end(self, run: int) -> bool:
         """End *run* if it is seeded, no mail waits and every shard is idle; true if it has ended now.
 
         One statement suffices: a shard stops being idle in the statement that deletes its mail.
         """
-        return bool(self._run(END, self.crawl, run).rowcount)
+        return bool(self._run(END, run=run).rowcount)
 
     # -- shards ----------------------------------------------------------------------------------------
 
@@ -321,14 +334,12 @@ class Database:
         """
         try:
             done = self._run(
-                "update frontier_shard set owner = %b, copy = %b where crawl = %b and n = %b "
-                "and owner is not distinct from %b::uuid and copy is not distinct from %b::uuid",
-                process,
-                copy,
-                self.crawl,
-                shard.n,
-                shard.owner,
-                shard.copy,
+                "update frontier_shard set owner = %(process)b, copy = %(new)b where crawl = %(crawl)b "
+                "and n = %(n)b and owner is not distinct from %(owner)b::uuid "
+                "and copy is not distinct from %(copy)b::uuid",
+                process=process,
+                new=copy,
+                **shard._asdict(),
             )
         except errors.ForeignKeyViolation:  # *process* was declared dead meanwhile
             return False
@@ -338,23 +349,12 @@ class Database:
         """Free a shard of *process*, whose batches have all been sent, with its *totals*; its copy stays the
         one that may write."""
         self._run(
-            "update frontier_shard set owner = null, totals = %b where crawl = %b and n = %b and owner = %b",
-            totals,
-            self.crawl,
-            n,
-            process,
+            "update frontier_shard set owner = null, totals = %(totals)b "
+            "where crawl = %(crawl)b and n = %(n)b and owner = %(owner)b",
+            totals=totals,
+            n=n,
+            owner=process,
         )
-
-    def shard(self, n: int) -> Shard:
-        """The row of shard *n*, as it is now."""
-        row = self._run(
-            "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %b and n = %b",
-            self.crawl,
-            n,
-        ).fetchone()
-        if row is None:
-            raise SharedCrawlError(f"the shared crawl {self.crawl!r} has no shard {n}")
-        return Shard(*row)
 
     def flush(self, flushes: Sequence[Flush]) -> set[int]:
         """Append batches of several shards to the journal, with their mail: one statement, all or nothing
@@ -368,22 +368,18 @@ class Database:
         taken = [(flush.n, letter) for flush in flushes for letter in flush.taken]
         rows = self._run(
             FLUSH,
-            [flush.n for flush in flushes],
-            [flush.copy for flush in flushes],
-            [flush.since for flush in flushes],
-            [flush.upto for flush in flushes],
-            [flush.idle for flush in flushes],
-            [flush.totals for flush in flushes],
-            [flush.rows for flush in flushes],
-            self.crawl,
-            self.crawl,
-            self.crawl,
-            [n for n, _, _ in posted],
-            [to_shard for _, to_shard, _ in posted],
-            [rows for _, _, rows in posted],
-            [n for n, _ in taken],
-            [letter for _, letter in taken],
-            self.crawl,
+            n=[flush.n for flush in flushes],
+            copy=[flush.copy for flush in flushes],
+            since=[flush.since for flush in flushes],
+            upto=[flush.upto for flush in flushes],
+            idle=[flush.idle for flush in flushes],
+            totals=[flush.totals for flush in flushes],
+            rows=[flush.rows for flush in flushes],
+            from_shard=[n for n, _, _ in posted],
+            to_shard=[to_shard for _, to_shard, _ in posted],
+            mail=[rows for _, _, rows in posted],
+            by=[n for n, _ in taken],
+            taken=[letter for _, letter in taken],
         )
         return {n for (n,) in rows}
 
@@ -403,9 +399,8 @@ class Database:
         row = self._run(
             "select coalesce(sum(length(rows)) filter (where part > 0), 0), "
             "coalesce(sum(length(rows)) filter (where part = 0), 0) "
-            "from frontier_journal where crawl = %b and n = %b",
-            self.crawl,
-            n,
+            "from frontier_journal where crawl = %(crawl)b and n = %(n)b",
+            n=n,
         ).fetchone()
         assert row is not None
         return int(row[0]), int(row[1])
@@ -419,7 +414,9 @@ class Database:
         with self._connect().transaction() as transaction:
             self._run("set local idle_in_transaction_session_timeout = '60s'")
             self._run(
-                "delete from frontier_journal where crawl = %b and n = %b and upto <= %b", self.crawl, n, upto
+                "delete from frontier_journal where crawl = %(crawl)b and n = %(n)b and upto <= %(upto)b",
+                n=n,
+                upto=upto,
             )
             with (
                 self._connect()
@@ -433,11 +430,10 @@ class Database:
                     lines.write_row((self.crawl, n, upto, part, chunk))
             fence = self._run(
                 "update frontier_shard set idle = idle "
-                "where crawl = %b and n = %b and copy = %b and sent >= %b",
-                self.crawl,
-                n,
-                copy,
-                upto,
+                "where crawl = %(crawl)b and n = %(n)b and copy = %(copy)b and sent >= %(upto)b",
+                n=n,
+                copy=copy,
+                upto=upto,
             )
             if not fence.rowcount:
                 raise psycopg.Rollback(transaction)
@@ -448,11 +444,10 @@ class Database:
     def mail(self, shards: Sequence[int], limit: int = 1000) -> list[Mail]:
         """The oldest letters to *shards*, up to *limit*, in the order in which they were posted."""
         rows = self._run(
-            "select id, to_shard, from_shard, rows from frontier_mail where crawl = %b "
-            "and to_shard = any(%b::int[]) and not unreadable order by id limit %b",
-            self.crawl,
-            list(shards),
-            limit,
+            "select id, to_shard, from_shard, rows from frontier_mail where crawl = %(crawl)b "
+            "and to_shard = any(%(shards)b::int[]) and not unreadable order by id limit %(limit)b",
+            shards=list(shards),
+            limit=limit,
         )
         return [Mail(*row) for row in rows]
 
@@ -461,17 +456,16 @@ class Database:
         posted = list(letters)
         self._run(
             "insert into frontier_mail (crawl, to_shard, rows) "
-            "select %b, * from unnest(%b::int[], %b::bytea[])",
-            self.crawl,
-            [to_shard for to_shard, _ in posted],
-            [rows for _, rows in posted],
+            "select %(crawl)b, * from unnest(%(to_shard)b::int[], %(rows)b::bytea[])",
+            to_shard=[to_shard for to_shard, _ in posted],
+            rows=[rows for _, rows in posted],
         )
 
     def set_aside(self, letter: Mail) -> None:
         """Mark a letter that cannot be read: it stays, and no run waits for it."""
         self._run(
-            "update frontier_mail set unreadable = true where crawl = %b and to_shard = %b and id = %b",
-            self.crawl,
-            letter.to_shard,
-            letter.id,
+            "update frontier_mail set unreadable = true "
+            "where crawl = %(crawl)b and to_shard = %(to_shard)b and id = %(id)b",
+            to_shard=letter.to_shard,
+            id=letter.id,
         )

@@ -112,7 +112,6 @@ class Process(threading.Thread):
         self._seeds: dict[int, int] | None = None  # by shard, the last batch that has seeds
         self._is_leaving = False
         self._stopped = threading.Event()
-        self._wake = threading.Event()
 
     # -- for the crawl's thread ------------------------------------------------------------------------
 
@@ -183,10 +182,8 @@ class Process(threading.Thread):
         self._is_leaving = True
         until = time.monotonic() + LAST_FLUSH
         while self.held and self.is_alive() and time.monotonic() < until:
-            self._wake.set()
             time.sleep(0.05)
         self._stopped.set()
-        self._wake.set()
         self.join(LAST_FLUSH)
         if self.is_alive():  # it waits for an answer: the copies are closed with the process
             return False
@@ -232,15 +229,10 @@ class Process(threading.Thread):
             self._closed.add(store.directory)
 
     def _wait(self, until: float) -> None:
-        """Wait until the next look, or until enough batches wait."""
-        while (left := until - time.monotonic()) > 0 and not self._stopped.is_set():
-            if self._wake.wait(min(left, 0.1)):
-                self._wake.clear()
-                return
-            if not self.is_away and any(
-                held.outbox is not None and held.outbox.last - held.sent >= PAGES
-                for held in list(self.held.values())
-            ):
+        """Wait until the next look, or until enough batches wait, or all that do are to be sent."""
+        while time.monotonic() < until and not self._stopped.wait(0.1):
+            waiting = [box.last - held.sent for held in list(self.held.values()) if (box := held.outbox)]
+            if not self.is_away and (self._is_leaving or max(waiting, default=0) >= PAGES):
                 return
 
     def _join(self) -> None:

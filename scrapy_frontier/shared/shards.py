@@ -148,10 +148,6 @@ class Shards:
         first = min((each.first for each in left if each.pages), default=now)
         return Left(sum(each.pages for each in left), sum(each.hosts for each in left), names, first)
 
-    def is_recent(self, url: str) -> bool:
-        """Say nothing: which shard would know *url* depends on the page it is on."""
-        return False
-
     def is_of_this_run(self, page_id: PageId) -> bool:
         """As `Frontier.is_of_this_run`."""
         frontier, local = self._of_page(page_id)

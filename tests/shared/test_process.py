@@ -26,8 +26,8 @@ class Breaking(Database):
     breaks_at = ""
     then: Callable[[], None] = staticmethod(lambda: None)
 
-    def _run(self, statement: str, *values: object) -> Any:
-        done = super()._run(statement, *values)
+    def _run(self, statement: str, **values: object) -> Any:
+        done = super()._run(statement, **values)
         if self.breaks_at and self.breaks_at in statement:
             self.breaks_at = ""
             self.close()
@@ -87,7 +87,7 @@ def machine(dsn: str, tmp_path: Path) -> Iterator[Machine]:
 @pytest.mark.parametrize("is_first", [True, False], ids=["first-run", "second-run"])
 @pytest.mark.parametrize(
     "statement",
-    ["set owner = %b, copy", "from frontier_shard where crawl = %b and n"],
+    ["set owner = %(process)b, copy", "from frontier_shard where crawl = %(crawl)b and n"],
     ids=["at-its-taking", "behind-it"],
 )
 def test_a_shard_that_was_taken_without_an_answer_is_worked_on(
