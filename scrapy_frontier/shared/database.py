@@ -248,11 +248,14 @@ class Database:
 
     def look(self, process: UUID) -> Look | None:
         """Count the beat of *process* up, and read the crawl; None if *process* was declared dead."""
-        if not self._run(
-            "update frontier_process set beat = beat + 1 where id = %(id)b", id=process
-        ).rowcount:
+        row = self._run(
+            "with alive as (update frontier_process set beat = beat + 1 where id = %(id)b returning crawl) "
+            "select run, seeded, ended from frontier_crawl join alive using (crawl)",
+            id=process,
+        ).fetchone()
+        if row is None:
             return None
-        run, seeded, ended = self.run_of()
+        run, seeded, ended = row
         beats = self._run("select id, beat from frontier_process where crawl = %(crawl)b").fetchall()
         return Look(run, seeded, ended, dict(beats), self.all_shards())
 
