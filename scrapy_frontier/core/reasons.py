@@ -84,7 +84,7 @@ OUT_OF_SCOPE = Reason("scope", "out of scope")
 NOFOLLOW_PAGE = Reason("nofollow_page", "linked by {url}, which says nofollow")
 NOFOLLOW_LINK = Reason("nofollow_link", "linked with rel={rels} by {url}")
 OUTSIDE = Reason("pattern", "outside the pattern {pattern} of {url}")
-BUDGET = Reason("budget", "over the budget of {most} for {whose}")
+BUDGET = Reason("budget", "over the budget of {most} for host {host}")
 
 # Why a host is shut, which is told of its pages where they are given up
 BLOCKED = Reason("blocked", "{host} is blocked")

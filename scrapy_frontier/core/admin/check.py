@@ -375,7 +375,8 @@ class Check:
                 yield self._found("page twice", subject, f"it is also page {twin_id}")
                 self._remove_page(page_id, page)
                 continue
-            self._put(keys.INDEX + fingerprint, keys.index_value(page_id, records.may_be_only_seen(page)))
+            is_marked = page.is_only_seen or page.is_in_memory  # a link has to look at its own row
+            self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_marked))
 
     def _remove_page(self, page_id: PageId, page: Page) -> None:
         """Removes a page and what stands on it; its place follows as a row that leads nowhere."""

@@ -149,7 +149,7 @@ class Leases:
         revisits = self._revisits
         sort_key = host.take_due() if is_due else host.take()
         try:
-            page_id, page = records.queued_page(self._batch.rows, self._batch.store, sort_key)
+            page_id, page = self._batch.queued_page(sort_key)
         except UnreadableRow:
             self._waiting.set_aside(host, sort_key)
             self._waiting.freed(host)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .. import reasons
 from ..errors import UnreadableRow, decode_or_none
 from ..hosts.host import FOREVER, Host
-from ..store import keys, queue_keys, records
+from ..store import keys, queue_keys
 from ..store.keys import State
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Waiting:
     def over_budget(self, host: Host) -> str:
         """Return why a page of *host* that has no room for it waits."""
         counted = "1 page" if self.host_pages == 1 else f"{self.host_pages:,} pages"
-        return reasons.BUDGET(most=counted, whose=f"host {host.name}")
+        return reasons.BUDGET(most=counted, host=host.name)
 
     def freed(self, host: Host) -> None:
         """Note that pages of *host* are gone: pages that wait are queued if it has room now. O(1)."""
@@ -288,7 +288,7 @@ class Waiting:
             return False
         host.drop(sort_key)
         try:
-            _, page = records.queued_page(self._batch.rows, self._batch.store, sort_key)
+            _, page = self._batch.queued_page(sort_key)
         except UnreadableRow:
             self.set_aside(host, sort_key)
         else:

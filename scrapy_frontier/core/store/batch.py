@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, decode_or_none
 from . import keys, records
 from .keys import QUEUED, SEEN, State
-from .queue_keys import due_prefix, is_due_key, sort_key_head
+from .queue_keys import due_prefix, is_due_key, sort_key_head, sort_key_id
 from .records import HOST, URL_SIZE, queued_head
 
 if TYPE_CHECKING:
@@ -135,6 +135,11 @@ class Batch:
         """Return the record of a page as it is once the open batch is written; None if there is none, or it
         cannot be read. A lookup."""
         return decode_or_none(records.decode_page, self.get(keys.page_key(page_id)))
+
+    def queued_page(self, sort_key: bytes) -> tuple[PageId, Page]:
+        """Return the id and the record of the page with *sort_key*. A lookup; raises `UnreadableRow`."""
+        page_id = sort_key_id(sort_key)
+        return page_id, records.decode_page(self.get(keys.page_key(page_id)) or b"")
 
     def put_page(self, page_id: PageId, page: Page) -> None:
         """Put the record of a page, or of a further visit, into the open batch; counts nothing."""

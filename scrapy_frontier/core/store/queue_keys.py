@@ -176,10 +176,10 @@ def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
             yield place._replace(ahead=ahead)
 
 
-def waiting_places(store: Store, after: bytes = b"") -> Iterator[QueuePlace]:
-    """Yield all pages that wait for the end of a backoff, soonest first, as they are on the disk; those whose
-    rows lie *after* that. What is no such row is left out."""
-    for key, value in store.scan(keys.WAITING, after):
+def waiting_places(store: Store) -> Iterator[QueuePlace]:
+    """Yield all pages that wait for the end of a backoff, soonest first, as they are on the disk; what is no
+    such row is left out."""
+    for key, value in store.scan(keys.WAITING):
         if place := split_waiting_row(key, value):
             yield place
 

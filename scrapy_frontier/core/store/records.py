@@ -436,20 +436,6 @@ def decode_page(row: bytes) -> Page:
         raise _unreadable("page", row, error) from error
 
 
-def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[PageId, Page]:
-    """Return the id and the row of the page with that sort key, in the *rows* of the open batch or in
-    *store*. Raises `UnreadableRow`."""
-    name = sort_key[-keys.ID_BYTES :]
-    key = keys.PAGE + name
-    return int.from_bytes(name, "big"), decode_page(rows.get(key) or store.get(key) or b"")
-
-
-def may_be_only_seen(page: Page) -> bool:
-    """Return whether the index row of *page* is to say that its own row must be asked: it is not queued, or
-    will not be when the process that has its request has ended."""
-    return page.is_only_seen or page.is_in_memory
-
-
 # -- what comes back ---------------------------------------------------------------------------------------
 
 
