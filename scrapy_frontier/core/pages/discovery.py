@@ -246,7 +246,7 @@ class PageIndex:
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.state is not DELAYED) or host.state is IDLE:
             self._hosts.put(host, now)
-        return Discovered(Fate.NEW, page_id, is_head)
+        return Discovered(Fate.NEW, page_id)
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue a further visit of a known page."""

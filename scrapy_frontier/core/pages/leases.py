@@ -90,14 +90,12 @@ class Fate(Enum):
 class Discovered(NamedTuple):
     """The answer to a link.
 
-    ``page_id`` is that of the page, or of a further visit; None if there is none. ``is_head``: it is the
-    first in the queue of its host. A deferred or refused link has a ``reason`` and its ``kind``:
-    ``deferred``, ``over_budget``, or the kind of a trap.
+    ``page_id`` is that of the page, or of a further visit; None if there is none. A deferred or
+    refused link has a ``reason`` and its ``kind``: ``deferred``, ``over_budget``, or the kind of a trap.
     """
 
     fate: Fate
     page_id: PageId | None = None
-    is_head: bool = False
     kind: str = ""
     reason: str = ""
 

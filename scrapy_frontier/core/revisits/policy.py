@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
 from ..store.keys import FINISHED, State
-from ..store.records import NO_VALIDATORS, NOT_BAD, BadVisits, Validators, Visits
+from ..store.records import NO_VALIDATORS, NO_VISITS, NOT_BAD, BadVisits, Validators, Visits
 from ..transitions import Event
 
 if TYPE_CHECKING:
@@ -83,18 +83,10 @@ class VisitEnd(NamedTuple):
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
     """Return what is kept of a page that was fetched at *now*: its record was *before*, None if it had
     none."""
-    validators = Validators(fetched.etag, fetched.last_modified)
-    if before is None or not before.visits:
-        return Visits(
-            now,
-            now,
-            digest=fetched.digest,
-            content_type=fetched.content_type,
-            length=fetched.length,
-            validators=validators,
-        )
+    before = before or NO_VISITS
     has_changed = bool(before.digest and fetched.digest) and before.digest != fetched.digest
     return before._replace(
+        first=before.first or now,
         last=now,
         changed=now if has_changed else before.changed,
         due=0,
@@ -104,10 +96,10 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
         content_type=fetched.content_type,
         length=fetched.length,
         bad=NOT_BAD,
-        validators=validators,
+        validators=Validators(fetched.etag, fetched.last_modified),
+        unmodified=0,
         is_hinted=False,
         is_queued=False,
-        unmodified=0,
     )
 
 
