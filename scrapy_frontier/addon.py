@@ -31,9 +31,7 @@ SETTINGS: dict[str, Any] = {
 }
 COMPONENTS = {
     "EXTENSIONS": {"scrapy_frontier.RankingExtension": 0},
-    "SPIDER_MIDDLEWARES": {
-        "scrapy_frontier.FrontierSpiderMiddleware": 950,
-    },
+    "SPIDER_MIDDLEWARES": {"scrapy_frontier.FrontierSpiderMiddleware": 950},
     "DOWNLOADER_MIDDLEWARES": {
         "scrapy_frontier.UnchangedMiddleware": 530,  # above what reads what a page says to crawlers
         "scrapy_frontier.DirectivesMiddleware": 540,

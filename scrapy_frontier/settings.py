@@ -188,10 +188,7 @@ class _Reader:
     def of_scrapy(self, name: str, kind: type[_Number]) -> _Number:
         """A number that is a setting of Scrapy's."""
         wanted = "a whole number" if kind is int else "a number"
-        try:
-            return kind(self.get(name, 0))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise FrontierSetting(f"{name} = {self.get(name)!r}: set {wanted}") from error
+        return within(name, self.get(name, 0), kind, -_FINITE, _FINITE, wanted)
 
     def switch(self, name: str, default: bool) -> bool:
         """True or False, as Scrapy reads such settings."""

@@ -27,7 +27,7 @@ from ..core.frontier import Link
 from ..core.parse.urls import clean_host, host_of
 from ..crawl.codec import Codec, Unstorable
 from ..crawl.log import queue_of_scrapy
-from ..crawl.meta_keys import START, chosen_slot
+from ..crawl.meta_keys import SLOT, START
 from ..crawl.meta_values import facts_of
 from .output import progress
 
@@ -97,7 +97,7 @@ def _links(project: Project, codec: Codec, requests: Iterator[Request], refused:
             refused.append(f"{request}: {reason}")
             continue
         fingerprint, host = project.identities.with_host(request)
-        key = clean_host(str(chosen_slot(request.meta) or "")) or project.politeness_key_of(request.url)
+        key = clean_host(str(request.meta.get(SLOT) or "")) or project.politeness_key_of(request.url)
         yield Link(
             fingerprint=fingerprint,
             url=request.url,

@@ -29,6 +29,7 @@ from . import scrapy_internals
 from .callback_requests import CallbackOutput, RequestPath
 from .choose_scorer import make_scorer
 from .clock import steady_clock
+from .codec import Codec
 from .directory import SYNC_INTERVAL, Upkeep, open_store
 from .dupefilters import DupeFilter
 from .enqueue import RequestEnqueuer
@@ -220,18 +221,11 @@ class Crawl:
         crawler, settings, frontier, clock = self.crawler, self.settings, self.frontier, self.clock
         identities, reporter, self.active_requests = self.identities, self.reporter, ActiveRequests()
         requests = self.requests = QueuedRequests(
-            spider, identities, reporter, self.is_temporary, scrapy_internals.is_inspecting(crawler)
+            Codec(spider), identities, reporter, self.is_temporary, scrapy_internals.is_inspecting(crawler)
         )
         self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         self.follow_ups = follow_ups = FollowUps(crawler, self.active_requests, requests)
-        self.enqueuer = RequestEnqueuer(
-            settings,
-            frontier,
-            clock,
-            requests,
-            self._dupefilter,
-            follow_ups,
-        )
+        self.enqueuer = RequestEnqueuer(settings, frontier, clock, requests, self._dupefilter, follow_ups)
         self.politeness_keys = self.enqueuer.politeness_keys
         self.df = self._dupefilter.for_spiders
         self._make_parts_for_links()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request
+from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider
 
@@ -25,7 +26,7 @@ from . import scrapy_internals
 from .callback_requests import Offsite
 from .codec import Unreadable, copied
 from .in_flight import PageLinks
-from .link_extractor import FollowRule, PageReader, is_text, let_go_of_tree, text_of
+from .link_extractor import FollowRule, PageReader, let_go_of_tree, text_of
 from .meta_keys import FOLLOW, LINK_SCORE
 from .meta_values import pattern_and_force_of
 from .outlinks import MOST_LINKS
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from scrapy import Spider
-    from scrapy.http import HtmlResponse, Response
+    from scrapy.http import Response
     from scrapy.link import Link as ScrapyLink
 
     from ..settings import FrontierSettings
@@ -326,7 +327,7 @@ class Follow:
     def begin(self, active: ActiveRequest, response: Response, wanted: Any) -> None:
         """Note by which rule the links of *response* are followed, before its callback runs. *wanted* is
         true, or the name of a callback. Nothing for a response that is no HTML."""
-        if is_text(response):
+        if isinstance(response, HtmlResponse):
             if self._bar is None:
                 self._bar = self._look_for_bar()
             active.follow_rule = self._rule_for(wanted)

@@ -30,7 +30,7 @@ from scrapy.utils.python import global_object_name
 
 from . import scrapy_internals
 from .fingerprints import is_plain
-from .meta_keys import NOT_STORED, SLOT, VERBATIM, chosen_slot
+from .meta_keys import NOT_STORED, VERBATIM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -457,11 +457,10 @@ def dump(fields: dict[str, Any]) -> bytes:
 
 
 def _without_ours(meta: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Returns *meta* without the keys of ours, and without a download slot that the user did not choose."""
-    if not meta or (SLOT not in meta and NOT_STORED.isdisjoint(meta)):
+    """Returns *meta* without the keys of ours."""
+    if not meta or NOT_STORED.isdisjoint(meta):
         return meta
-    ours = NOT_STORED if chosen_slot(meta) is not None else NOT_STORED | {SLOT}
-    return {key: item for key, item in meta.items() if key not in ours}
+    return {key: item for key, item in meta.items() if key not in NOT_STORED}
 
 
 def _plain_headers(headers: Headers) -> dict[str, str | list[str]]:

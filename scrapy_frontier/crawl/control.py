@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -120,6 +121,7 @@ def robots_agent(settings: BaseSettings) -> str:
     return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
 
 
+@dataclass(eq=False, repr=False)
 class FrontierEdits:
     """Changes *frontier* as an operator asks: each method commits what it changed.
 
@@ -127,21 +129,12 @@ class FrontierEdits:
     request, *clock* POSIX seconds. All raise `FrontierUnwritable`.
     """
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        settings: FrontierSettings,
-        identities: Identities,
-        politeness_key_of: Callable[[str], str],
-        fingerprint_of: Callable[[Page], bytes | None],
-        clock: Callable[[], float],
-    ) -> None:
-        self._frontier = frontier
-        self._settings = settings
-        self._identities = identities
-        self._politeness_key_of = politeness_key_of
-        self._fingerprint_of = fingerprint_of
-        self._clock = clock
+    _frontier: Frontier
+    _settings: FrontierSettings
+    _identities: Identities
+    _politeness_key_of: Callable[[str], str]
+    _fingerprint_of: Callable[[Page], bytes | None]
+    _clock: Callable[[], float]
 
     def add(
         self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request
-from scrapy.http import JsonRequest
+from scrapy.http import HtmlResponse, JsonRequest
 
 from ..core import reasons
 from ..core.parse.directives import NO_CONSEQUENCES, consequences
@@ -22,7 +22,7 @@ from .callback_requests import run_in_slices
 from .codec import copied
 from .fingerprints import page_fingerprint
 from .left_out import left_out_of
-from .link_extractor import anchors_of, is_text, parse_beside
+from .link_extractor import anchors_of, parse_beside
 from .meta_keys import DIRECTIVES, NOFOLLOW_META
 from .meta_values import pattern_and_force_of
 
@@ -63,7 +63,7 @@ class DirectiveRules(Component):
         return consequences(directives, self.settings.obeyed)
 
     def _may_have_rels(self, response: Response) -> bool:
-        if not self._rels or not is_text(response):
+        if not self._rels or not isinstance(response, HtmlResponse):
             return False
         body = response.body.lower()
         return any(rel in body for rel in self._rels)

@@ -20,7 +20,7 @@ from ..core.transitions import FETCHED, Event
 from . import scrapy_internals
 from .host_trouble import CACHED
 from .in_flight import CONDITIONAL, ActiveRequest, describe, is_seed, outcome_of
-from .meta_keys import SITEMAP, SLOT, UNSET, AutomaticSlot
+from .meta_keys import SITEMAP, SLOT, UNSET
 from .revisits import with_result
 
 if TYPE_CHECKING:
@@ -119,8 +119,10 @@ class Watch:
                 active.error = scrapy_internals.http_error_of(self._crawler, result, request)
         if active.follow_up is not None:
             self._active_requests.await_follow_up(active)
-        if active.has_automatic_slot and SLOT in request.meta:
-            request.meta[SLOT] = AutomaticSlot(request.meta[SLOT])  # for what a spider makes of this meta
+        if not active.has_own_slot:  # it is of the downloader, or of a middleware: a proxy's name, say
+            slot = request.meta.pop(SLOT, None)
+            if isinstance(result, Request) and result.meta.get(SLOT) == slot:
+                result.meta.pop(SLOT, None)
         if not self._is_closed:
             try:
                 self._on_response(active, result, response_time is not None)

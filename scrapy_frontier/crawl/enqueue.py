@@ -22,15 +22,9 @@ from ..core.store.queue_keys import MAX_PRIORITY
 from . import scrapy_internals
 from .codec import Unreadable, copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
-from .in_flight import (
-    forget_redirects,
-    is_once_more,
-    is_seed,
-    not_followed,
-    only_its_retry_insists,
-)
+from .in_flight import forget_redirects, is_once_more, is_seed, not_followed, only_its_retry_insists
 from .log import refusal_stat
-from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, START, UNSET, VERBATIM, chosen_slot
+from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, START, UNSET, VERBATIM
 from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
 from .politeness_key import PolitenessKeys
 from .private_network import is_from_public, was_led_to
@@ -126,7 +120,7 @@ class RequestEnqueuer:
         """Makes the page of *request* known without queueing it, for this *reason*."""
         source, link = self._active_requests.take_link(request) or (None, Link(url=request.url))
         request = self._without_session(request)
-        self._identify(request, link, None)
+        self._identify(request, link)
         link.priority, link.only_seen = request.priority, reason
         self._frontier.discover_one(link, self._clock(), source)
 
@@ -153,7 +147,7 @@ class RequestEnqueuer:
             request = self._without_session(request)
         elif self._follow_ups.end_if_once_more(active, request):
             return True
-        self._identify(request, link, active)
+        self._identify(request, link)
         link.is_named = active is None and is_seed(request)
         if self._is_dropped_by_filter(request, link.fingerprint):
             return False
@@ -169,10 +163,12 @@ class RequestEnqueuer:
             active.leads_to(page_id if known is None else known)
         return page_id is not None
 
-    def _identify(self, request: Request, link: Link, active: ActiveRequest | None) -> None:
-        """Fills in *link* which page and which host *request* is for, to which *active* led."""
+    def _identify(self, request: Request, link: Link) -> None:
+        """Fills in *link* which page and which host *request* is for."""
         link.fingerprint, url_host = self.identities.with_host(request)
-        link.host = self.host_key(request, url_host, active)
+        slot = request.meta.get(SLOT)  # if the user chose one
+        chosen = clean_host(str(slot)) if slot else ""
+        link.host = chosen or self.politeness_key_of(request.url, url_host)
         link.kept_host = "" if link.host == url_host else link.host
         is_told = self.knows_texts and self.identities.is_plain(request)
         hides_text = request.dont_filter and len(self.unfiltered) < MOST_UNFILTERED
@@ -437,19 +433,6 @@ class RequestEnqueuer:
     def politeness_key_of(self, url: str, host: str) -> str:
         """Returns the politeness key of *url*: by default its *host*."""
         return host if self.politeness_keys.of is host_of else self.politeness_keys.of(url)
-
-    def host_key(self, request: Request, url_host: str, active: ActiveRequest | None = None) -> str:
-        """Returns the download slot that the user chose, else the politeness key of the URL, whose host is
-        *url_host*. Takes an inherited slot off the request."""
-        meta = request.meta
-        slot, key = chosen_slot(meta), None
-        if active is not None and active.has_automatic_slot and slot == active.request.meta.get(SLOT):
-            slot = None  # it is of the downloader, or of a middleware: a proxy's name, say
-        if slot is None:
-            meta.pop(SLOT, None)
-        else:
-            key = clean_host(str(slot)) or None
-        return self.politeness_key_of(request.url, url_host) if key is None else key
 
     def without_session(self, url: str) -> str:
         """Returns *url* without session identifiers, if they are to be taken out."""

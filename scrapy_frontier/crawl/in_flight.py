@@ -29,12 +29,7 @@ from .codec import Unreadable, copied, visit_payload
 from .fingerprints import is_same_page
 from .host_trouble import CACHED, REASON
 from .left_out import left_out_of
-from .meta_keys import (
-    LATENCY,
-    REDIRECTED_BY,
-    SLOT,
-    START,
-)
+from .meta_keys import LATENCY, REDIRECTED_BY, START
 from .meta_values import is_forced
 
 if TYPE_CHECKING:
@@ -74,6 +69,7 @@ class ActiveRequest:
 
     - ``robots``: what robots.txt said at hand-out; ``callback``: that of the request then (the shell takes it
       back as soon as it is called).
+    - ``has_own_slot``: its ``download_slot`` is the choice of the user.
     - ``is_sending``: its host waits to hear that it went out. ``was_given``: it, or meanwhile a side request,
       reached a download handler. ``is_cached``: Scrapy's HTTP cache answered.
     - ``fetched``, ``consequences``, ``links``: of its response, of the directives in it, and of its page;
@@ -88,7 +84,7 @@ class ActiveRequest:
     is_sending: bool = False
     robots: Decision | None = None
     callback: Any = None
-    has_automatic_slot: bool = False
+    has_own_slot: bool = False
     postponed: Request | None = None
     postponed_outcome: Outcome | None = None
     was_given: bool = False
@@ -338,12 +334,7 @@ class PageLinks:
     ``is_nofollow`` carry no weight.
     """
 
-    def __init__(
-        self,
-        url: str,
-        is_nofollow: bool = False,
-        lease: Lease | None = None,
-    ) -> None:
+    def __init__(self, url: str, is_nofollow: bool = False, lease: Lease | None = None) -> None:
         self.lease = lease
         self.is_nofollow = is_nofollow
         self.host = host_of(url)
@@ -407,8 +398,6 @@ def postpone(
     the queue of *host* if that is another."""
     back = copied(request)
     back.dont_filter = True
-    if active.has_automatic_slot:
-        back.meta.pop(SLOT, None)
     active.postponed = back
     active.postponed_outcome = Outcome(Event.POSTPONED, active.status, reason, delay=seconds, host=host)
     return back

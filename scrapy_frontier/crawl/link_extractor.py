@@ -7,7 +7,7 @@ passed.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,14 +29,12 @@ from .fingerprints import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import TypeGuard
 
     from scrapy.link import Link
 
-# --- head and encoding ------------------------------------------------------------------------------------
+# --- the head of a page ------------------------------------------------------------------------------------
 
 _heads: WeakKeyDictionary[HtmlResponse, Head] = WeakKeyDictionary()
-_encodings: WeakKeyDictionary[HtmlResponse, str] = WeakKeyDictionary()  # empty: no encoding of text
 
 
 def head_of(response: HtmlResponse) -> Head:
@@ -44,40 +42,18 @@ def head_of(response: HtmlResponse) -> Head:
     head = _heads.get(response)
     if head is None:
         start = response.body[:SCAN_LIMIT]
-        encoding = _encoding_of(response, start)
-        head = _heads[response] = scan_head(start.decode(encoding, "replace"))
+        try:
+            text = start.decode(_encoding_of(response, start), "replace")
+        except (LookupError, UnicodeError):  # a codec of Python that is no encoding of text, as ``hex``
+            text = start.decode("latin-1")
+        head = _heads[response] = scan_head(text)
     return head
-
-
-def is_text(response: Response) -> TypeGuard[HtmlResponse]:
-    """Whether *response* is HTML that can be decoded; Python also has codecs that are no encoding of text, as
-    ``hex``."""
-    return isinstance(response, HtmlResponse) and bool(encoding_of(response))
-
-
-def encoding_of(response: HtmlResponse) -> str:
-    """Return the encoding of *response*, empty if it is none of text. Scrapy works it out at each
-    question."""
-    found = _encodings.get(response)
-    if found is None:
-        encoding = response.encoding
-        found = _encodings[response] = encoding if _is_text(encoding) else ""
-    return found
-
-
-@lru_cache(maxsize=100)
-def _is_text(encoding: str) -> bool:
-    try:
-        b" ".decode(encoding, "replace")
-    except (LookupError, UnicodeError):
-        return False
-    return True
 
 
 def _encoding_of(response: HtmlResponse, start: bytes) -> str:
     """Return the encoding to scan the *start* of a page in. ASCII that declares UTF-16 is UTF-8 (HTML
-    13.2.3.2); if no encoding of text is declared, tags are in ASCII."""
-    encoding = encoding_of(response) or "latin-1"
+    13.2.3.2)."""
+    encoding = response.encoding
     is_wide = encoding.startswith(("utf-16", "utf-32"))
     return "utf-8" if is_wide and b"\0" not in start[:1_024] else encoding
 
@@ -171,7 +147,7 @@ def references_of(response: HtmlResponse, longest: int = 0) -> Callable[[str], s
     With *longest*, no reference counts that is eight times as long: to parse a megabyte takes 100 ms.
     """
     base = _base_of(response)
-    page, encoding = response.url, encoding_of(response) or response.encoding
+    page, encoding = response.url, response.encoding
     most = _MOST_TIMES_AS_LONG * longest
 
     def exact(reference: str) -> str | None:
@@ -241,7 +217,7 @@ def anchor_texts(response: Response) -> dict[str, str]:
     """Return the texts of the first `_MOST_ANCHORS` anchors of a page by their URLs, of several to one page
     the first; 5 us each. None of a large page that nothing has parsed yet."""
     found: dict[str, str] = {}
-    if not is_text(response):
+    if not isinstance(response, HtmlResponse):
         return found
     if len(response.body) > LARGE_PAGE and not scrapy_internals.has_selector(response):
         return found
@@ -378,7 +354,7 @@ def _of_body(response: Response) -> bytes:
 
 def _of_tree(read: Callable[[Any], str], kind: bytes, response: Response) -> bytes:
     """Return the digest of what *read* finds in an HTML page; of the body for anything else."""
-    if not is_text(response) or is_digested_by_body(response):
+    if not isinstance(response, HtmlResponse) or is_digested_by_body(response):
         return _of_body(response)
     root = response.selector.root
     if not isinstance(root, etree._Element):

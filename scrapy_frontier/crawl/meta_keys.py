@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 UNSET = None, False  # by these a switch, a time or a pattern says nothing; 0 is one of them
 SLOT = "download_slot"  # meta: Scrapy's own
 VERBATIM = "verbatim_url"  # meta: Scrapy's own; the URL is taken as it is
@@ -38,16 +33,3 @@ NOT_INHERITED = frozenset(
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and which site it is read for
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset((DIRECTIVES, LAST_VISIT, CHANGED, LASTMOD))
-
-
-class AutomaticSlot(str):
-    """A download slot that is the politeness key of a page, and not the choice of the user: a request that
-    inherits it by a copied meta has none."""
-
-    __slots__ = ()
-
-
-def chosen_slot(meta: Mapping[str, Any]) -> Any:
-    """The download slot that the user chose; None if there is none, or it is empty or automatic."""
-    slot = meta.get(SLOT)
-    return None if slot == "" or isinstance(slot, AutomaticSlot) else slot

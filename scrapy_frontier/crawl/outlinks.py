@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
-from scrapy.http import Request, Response
+from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Link, Outcome
@@ -25,7 +25,7 @@ from ..core.store.keys import LARGEST
 from ..core.store.link_rows import KINDS, NOFOLLOW
 from . import meta_keys, scrapy_internals
 from .in_flight import ActiveRequest, ActiveRequests, PageLinks
-from .link_extractor import anchor_texts, anchors_of, is_text, let_go_of_tree
+from .link_extractor import anchor_texts, anchors_of, let_go_of_tree
 from .meta_keys import LINK_SCORE
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Outlinks:
 
         No URL of more than ``URLLENGTH_LIMIT`` characters counts.
         """
-        assert is_text(response)
+        assert isinstance(response, HtmlResponse)
         rels = self.settings.nofollow_rels
         for anchor in anchors_of(response, self._longest):
             yield
@@ -232,7 +232,7 @@ class LinkCollector:
     _items: int = 0
 
     def __post_init__(self) -> None:
-        self.reads_page = self._links.settings.links == "all" and is_text(self._response)
+        self.reads_page = self._links.settings.links == "all" and isinstance(self._response, HtmlResponse)
 
     def take(self, yielded: Any) -> bool:
         """Note *yielded*; whether it goes on to the scheduler, or the pipelines."""

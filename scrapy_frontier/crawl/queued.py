@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scrapy import Request
 
 from ..core.frontier import Discovered, Fate, PageId
-from .codec import FIXED, Codec, Unreadable, Unstorable, is_mutable, memory_payload, own_attributes
+from .codec import FIXED, Unreadable, Unstorable, is_mutable, memory_payload, own_attributes
 from .meta_keys import NOT_STORED, SITEMAP
 
 if TYPE_CHECKING:
-    from scrapy import Spider
-
     from ..core.store.records import Page
+    from .codec import Codec
     from .fingerprints import Identities
     from .log import Reporter
 
@@ -25,6 +25,7 @@ _NOT_SHARED = NOT_STORED.union(
 )
 
 
+@dataclass(eq=False, repr=False)
 class QueuedRequests:
     """Keeps the requests of queued pages: by ``codec`` on disk, and ``in_memory``, by the ids of their pages,
     those without a payload until their pages have ended. Memory grows with these.
@@ -33,20 +34,12 @@ class QueuedRequests:
     once the request is queued.
     """
 
-    def __init__(
-        self,
-        spider: Spider,
-        identities: Identities,
-        reporter: Reporter,
-        is_temporary: bool,
-        is_inspecting: bool,
-    ) -> None:
-        self.codec = Codec(spider)
-        self.identities = identities
-        self.reporter = reporter
-        self._is_temporary = is_temporary
-        self.is_inspecting = is_inspecting
-        self.in_memory: dict[PageId, Request] = {}
+    codec: Codec
+    identities: Identities
+    reporter: Reporter
+    _is_temporary: bool
+    is_inspecting: bool
+    in_memory: dict[PageId, Request] = field(default_factory=dict, init=False)
 
     def keep_in_memory(self, page_id: PageId, request: Request) -> None:
         """*request*, for that page, has no payload: keeps it ``in_memory``."""

@@ -29,13 +29,7 @@ from ..core.parse.headers import REDIRECTS, location
 from ..core.parse.urls import host_of, origin_of
 from ..core.store.records import Verdict
 from . import scrapy_internals
-from .host_trouble import (
-    CACHED,
-    REASON,
-    error_of,
-    pause_in,
-    record_cooldown,
-)
+from .host_trouble import CACHED, REASON, error_of, pause_in, record_cooldown
 from .meta_keys import SLOT
 from .private_network import is_from_private, is_led_to, note_led, refusal_of
 from .scrapy_internals import SideRequest

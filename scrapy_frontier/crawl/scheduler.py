@@ -32,7 +32,7 @@ from .enqueue import Listed
 from .in_flight import ActiveRequest, describe, use_up_retries
 from .left_out import left_out_of
 from .log import Reporter
-from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT, AutomaticSlot, chosen_slot
+from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT
 from .orders import carry_out
 from .private_network import note_led
 
@@ -75,7 +75,6 @@ class FrontierScheduler(BaseScheduler):
         self._sweeper: Any = None
         self._server: Any = None  # answers commands and shows the crawl while it runs
         self._progress: Any = None  # on a terminal
-        self._seen = -1  # the sum of all counts at the last sweep
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or MOST_UNDER_WAY
 
     @classmethod
@@ -369,9 +368,9 @@ class FrontierScheduler(BaseScheduler):
             use_up_retries(request, crawl.settings.retry_times)
         if lease.given_up is not None and active.is_given_up:
             left_out_of(self.crawler).add("frontier/left_out/given_up", request, lease.given_up.reason)
-        active.has_automatic_slot = chosen_slot(meta) is None
-        if active.has_automatic_slot and lease.page.host:  # a politeness key that is no host
-            meta[SLOT] = AutomaticSlot(lease.host)
+        active.has_own_slot = bool(meta.get(SLOT))
+        if not active.has_own_slot and lease.page.host:  # a politeness key that is no host
+            meta[SLOT] = lease.host
         return request
 
     # -- every few seconds --------------------------------------------------------------------------------
@@ -383,18 +382,12 @@ class FrontierScheduler(BaseScheduler):
             return
         try:
             self._watch.sweep()
-            if not self._sleeps(crawl):
-                self._report(crawl)
-                crawl.log.log_progress(crawl.clock())
+            self._report(crawl)
+            crawl.log.log_progress(crawl.clock())
             if self._error is None:
                 crawl.frontier.commit()
         except Exception as error:  # a looping call that raises is never called again
             self._failed(error)
-
-    def _sleeps(self, crawl: Crawl) -> bool:
-        """Whether there is nothing to do, and nothing was done since this was asked last."""
-        before, self._seen = self._seen, sum(self._tally.values())
-        return before == self._seen and not crawl.active_requests and not crawl.frontier.pending
 
     def _report(self, crawl: Crawl) -> None:
         crawl.log.log_news()

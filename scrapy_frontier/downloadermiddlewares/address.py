@@ -13,7 +13,6 @@ from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.in_flight import postpone
-from ..crawl.meta_keys import chosen_slot
 from ..settings import ADDRESS
 
 if TYPE_CHECKING:
@@ -31,9 +30,7 @@ class AddressMiddleware(Component):
     async def process_request(self, request: Request) -> Request | None:
         """Postpone a page that is queued under another name than the address of its host."""
         crawl, active = self.crawl, self.active_requests.get(request)
-        if crawl is None or active is None or request.meta.get("proxy"):
-            return None
-        if chosen_slot(request.meta) is not None:
+        if crawl is None or active is None or active.has_own_slot or request.meta.get("proxy"):
             return None
         lease, host = active.lease, host_of(request.url)
         address = await crawl.politeness_keys.address_of(host)

@@ -13,14 +13,7 @@ from ..core import reasons
 from ..core.parse.urls import origin_of
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component, Crawl
-from ..crawl.host_trouble import (
-    CACHED,
-    error_of,
-    forget_frames,
-    record_cooldown,
-    trouble_in,
-    trouble_of,
-)
+from ..crawl.host_trouble import CACHED, error_of, forget_frames, record_cooldown, trouble_in, trouble_of
 from ..crawl.in_flight import postpone, postponed
 from ..crawl.scrapy_internals import SideRequest
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares import redirect
 from scrapy.downloadermiddlewares.redirect import BaseRedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Request, Response
+from scrapy.http import HtmlResponse, Request, Response
 
 from ..core.parse.directives import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.headers import REDIRECTS
@@ -21,7 +21,7 @@ from ..crawl.codec import copied
 from ..crawl.fingerprints import is_same_page
 from ..crawl.in_flight import not_followed
 from ..crawl.left_out import refuse_redirect
-from ..crawl.link_extractor import head_of, is_text
+from ..crawl.link_extractor import head_of
 from ..crawl.meta_keys import LASTMOD
 from ..crawl.private_network import is_from_private, note_led
 from ..settings import FrontierSettings
@@ -114,7 +114,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
     ) -> Request | Response:
         """Return the request that a meta refresh leads to, or *response*. Raises `IgnoreRequest` with the
         reason for the record of the page for one that is refused."""
-        if not is_text(response) or not head_of(response).has_refresh:
+        if not isinstance(response, HtmlResponse) or not head_of(response).has_refresh:
             return response
         try:
             result = super().process_response(request, response)
