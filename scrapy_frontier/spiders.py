@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.misc import load_object
 
 from .addon import Addon
-from .crawl import scrapy_internals
-from .crawl.assembly import SPIDER_MIDDLEWARE
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
-    from typing_extensions import Self
 
     from .crawl.bulk_follow import Extractor
 
@@ -42,13 +37,6 @@ class FrontierSpider(CrawlSpider):
         if Addon not in map(load_object, chosen):
             settings.set("ADDONS", {**chosen, Addon: 500}, "spider")
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        """Make the spider; it logs an error at its start if the middleware that follows links is missing."""
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider._warn_if_not_followed, signals.spider_opened)
-        return spider
-
     if not TYPE_CHECKING:  # to type checkers it is Scrapy's: a callback that takes what it wants
 
         def parse(self, response: Response, **kwargs: Any) -> Any:
@@ -57,8 +45,3 @@ class FrontierSpider(CrawlSpider):
 
     def _parse(self, response: Response, **kwargs: Any) -> Any:
         return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
-
-    def _warn_if_not_followed(self) -> None:
-        if not self.rules and not scrapy_internals.has_middleware(self.crawler, SPIDER_MIDDLEWARE):
-            words = "No link is followed, for %s is not at work: put scrapy_frontier.Addon into ADDONS"
-            self.logger.error(words, SPIDER_MIDDLEWARE)

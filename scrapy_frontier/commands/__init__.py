@@ -117,19 +117,6 @@ class Command(ScrapyCommand):
         parser.add_argument("-h", "--help", action="store_true", help="show this help message and exit")
         _add(parser.add_argument_group(title="Frontier Options"), COMMON)
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Reads the options as Scrapy does; `UsageError` names a setting that should be a dict."""
-        assert self.settings is not None
-        name = value = ""
-        try:
-            for name, is_set, value in (given.partition("=") for given in opts.set):
-                if is_set:
-                    self.settings.set(name, value, "cmdline")
-        except (AttributeError, TypeError, ValueError) as error:
-            words = f"{name} = {value!r}: set a dict in JSON, with names in double quotes"
-            raise UsageError(words, print_help=False) from error
-        super().process_options(args, opts)
-
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Runs the command that *args* begin with, and keeps its exit code as ``exitcode``; without a command
         prints a list of them. Raises `UsageError`."""

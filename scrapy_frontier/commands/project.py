@@ -35,7 +35,6 @@ from ..crawl.codec import Codec
 from ..crawl.control import FrontierEdits
 from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities
-from ..crawl.log import queue_of_scrapy
 from ..crawl.politeness_key import PolitenessKeys
 from ..live.client import NoAnswer, RemoteEdits, RunningCrawl
 from ..settings import FrontierSettings, function, has_our_scheduler, time_of
@@ -266,25 +265,18 @@ class Project:
         return self.running
 
     def _what_crawls_use(self) -> str:
-        """Returns sentences about what the crawls of this project use instead of a frontier, and what they
-        left; empty if they use a frontier, which none of them has made yet."""
+        """Returns a sentence about what the crawls of this project use instead of a frontier; empty if they
+        use one, which none of them has made yet."""
         settings = self.settings
         if not inside_project():
             return ". This is no directory of a Scrapy project: there is no scrapy.cfg in it or above"
-        words = ""
-        if not _uses_a_frontier(settings):
-            words = (
-                f". The settings of this project have SCHEDULER = {settings['SCHEDULER']!r} and ADDONS = "
-                f"{dict(settings['ADDONS'])!r}, so its crawls use no frontier: put "
-                '"scrapy_frontier.Addon": 500 into the last line of settings.py that sets ADDONS'
-            )
-        left = queue_of_scrapy(settings["JOBDIR"])
-        if left is not None:
-            words += (
-                f". {left} holds what Scrapy's own scheduler left queued: `scrapy frontier import --jobdir "
-                f"{left.parent}` takes that along"
-            )
-        return words
+        if _uses_a_frontier(settings):
+            return ""
+        return (
+            f". The settings of this project have SCHEDULER = {settings['SCHEDULER']!r} and ADDONS = "
+            f"{dict(settings['ADDONS'])!r}, so its crawls use no frontier: put "
+            '"scrapy_frontier.Addon": 500 into the last line of settings.py that sets ADDONS'
+        )
 
     def only_spider(self) -> type[Spider] | None:
         """Returns the class of the spider that was named, or else of the only one there is; None if there are

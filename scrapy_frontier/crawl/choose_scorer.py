@@ -23,17 +23,13 @@ logger = logging.getLogger(__name__)
 def make_scorer(name: str, crawler: Crawler, has_links: bool) -> Scorer | None:
     """Make the scorer that `FRONTIER_SCORER` names; None for first in, first out, or if no links are kept.
 
-    Raises `FrontierSetting`.
+    Raises `FrontierSetting` for a path that leads to none.
     """
-    if name == "fifo" or (name in NEED_LINKS and not has_links):
-        if name != "fifo":
-            logger.info("FRONTIER_SCORER = %r needs links, and none are kept: first in, first out", name)
+    if name == "fifo":
         return None
-    return load_scorer(name, crawler)
-
-
-def load_scorer(name: str, crawler: Crawler) -> Scorer:
-    """Make a scorer, of ours or the user's own; raises `FrontierSetting` for a path that leads to none."""
+    if name in NEED_LINKS and not has_links:
+        logger.info("FRONTIER_SCORER = %r needs links, and none are kept: first in, first out", name)
+        return None
     from .. import Scorer  # loads NumPy and SciPy
 
     path, wanted = SCORERS.get(name, name), "a subclass of scrapy_frontier.Scorer"

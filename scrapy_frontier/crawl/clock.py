@@ -18,4 +18,8 @@ boot_time: Callable[[], float] = (
 def steady_clock() -> Callable[[], float]:
     """POSIX seconds that never jump: the wall clock of now, carried on by that of the machine."""
     offset = time.time() - boot_time()
-    return map(offset.__add__, iter(boot_time, None)).__next__  # no call of ours: read all the time
+
+    def now() -> float:
+        return offset + boot_time()
+
+    return now

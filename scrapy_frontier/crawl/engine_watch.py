@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from .assembly import Crawl
 
 NO_END = 5.0  # seconds without an end, after which the limit of pages under way doubles
-COUNT_INTERVAL = 0.1  # seconds, of `Reporter.report_requests`
 
 
 class Watch:
@@ -39,16 +38,12 @@ class Watch:
     def __init__(self, crawl: Crawl, failed: Callable[[Exception], None]) -> None:
         crawler = self._crawler = crawl.crawler
         self._crawl = crawl
-        self._frontier, self._clock, self._active_requests = (
-            crawl.frontier,
-            crawl.clock,
-            crawl.active_requests,
-        )
+        self._frontier, self._clock = crawl.frontier, crawl.clock
+        self._active_requests = crawl.active_requests
         self._tally = crawl.reporter.tally
         self._failed = failed
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
         self._ended_at = 0.0  # when the last request ended
-        self._counted = 0.0  # when the number of requests was reported last
         self._is_closed = False
         self._was_stopped = False  # by a callback that closed the spider
         self._in_progress = scrapy_internals.watch_in_progress(crawler, self._ended)
@@ -56,8 +51,6 @@ class Watch:
         scrapy_internals.watch_sending(crawler, self._active_requests, self._sent, crawl.check_sending)
         scrapy_internals.watch_spider_errors(crawler, self._raised)
         crawler.signals.connect(self._active_requests.response_downloaded, signals.response_downloaded)
-        if self._follows_throttle:
-            crawler.signals.connect(self._throttled, signals.response_downloaded)
 
     def close(self) -> None:
         """Reports nothing more; requests under way go on unwatched."""
@@ -87,12 +80,6 @@ class Watch:
                 self._ended(active.request)
 
     # -- what the engine shows ---------------------------------------------------------------------------
-
-    def _throttled(self, request: Request) -> None:
-        """Puts the delay that the operator ordered in the place of the one that AutoThrottle has just set."""
-        active = self._active_requests.get(request)
-        if active is not None and OPERATOR in active.lease.asked:
-            scrapy_internals.set_slot_delay(self._crawler, active.lease.host, active.lease.delay)
 
     def _sent(self, request: Request) -> None:
         active = self._active_requests.get(request)
@@ -132,9 +119,6 @@ class Watch:
 
     def _on_response(self, active: ActiveRequest, result: Any, has_answered: bool) -> None:
         frontier, lease, now = self._frontier, active.lease, self._clock()
-        if now >= self._counted + COUNT_INTERVAL:
-            self._counted = now
-            self._crawl.reporter.report_requests(self._crawler.stats)
         if self._follows_throttle and OPERATOR not in lease.asked:
             slot = scrapy_internals.download_slot(self._crawler, lease.host)
             if slot is not None:

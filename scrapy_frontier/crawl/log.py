@@ -66,12 +66,6 @@ class Reporter:
             self._logged.add(key)
             self.log(level, message, *values, exc_info=exc_info)
 
-    def report_requests(self, stats: StatsCollector) -> None:
-        """Counts in *stats* the requests that came in and went out, which callbacks may compare with a limit.
-        5 us."""
-        for name in ("scheduler/enqueued", "scheduler/dequeued"):
-            self._count(stats, name, self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"])
-
     def _count(self, stats: StatsCollector, name: str, number: int) -> None:
         """Raises the stat *name* to *number* by ``inc_value``: collectors of metrics tell counters from
         gauges by the call."""
@@ -86,7 +80,8 @@ class Reporter:
         for name, value in self.tally.items():
             if value:
                 self._count(stats, name, value)
-        self.report_requests(stats)
+        for name in ("scheduler/enqueued", "scheduler/dequeued"):
+            self._count(stats, name, self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"])
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
         totals = frontier.totals()

@@ -64,7 +64,7 @@ def registered_domain(host: str) -> str:
 
 class PolitenessKeys:
     """Politeness keys by `FRONTIER_POLITENESS_KEY`: ``of`` is a function from a URL to the name of
-    its key. Where addresses are the keys, a host is its own until its address is known."""
+    its key. If addresses are the keys, a host is its own until its address is known."""
 
     def __init__(self, key: str | Callable[[str], str] = HOST) -> None:
         self._addresses: dict[str, str] = {}  # by host
@@ -84,17 +84,16 @@ class PolitenessKeys:
         self._addresses[host] = address
 
     async def address_of(self, host: str) -> str | None:
-        """The address of *host*, looked up where it is not known, by the resolver of the connections; None
-        where it does not resolve."""
+        """The address of *host*, looked up by the resolver of the connections if it is not known; None if it
+        does not resolve."""
         if host not in self._addresses:
-            for address in (await scrapy_internals.addresses_of(host))[
-                :1
-            ]:  # to which a connection goes first
-                self.learn(host, address)
+            addresses = await scrapy_internals.addresses_of(host)
+            if addresses:
+                self.learn(host, addresses[0])  # to which a connection goes first
         return self._addresses.get(host)
 
     async def looked_up(self, url: str) -> str:
-        """The key of *url*, as ``of``; where addresses are the keys, its host is looked up first."""
+        """The key of *url*, as ``of``; if addresses are the keys, its host is looked up first."""
         if self.are_addresses:
             await self.address_of(host_of(url))
         return self.of(url)

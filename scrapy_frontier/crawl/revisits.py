@@ -57,8 +57,8 @@ def end_unchanged(active: ActiveRequest, status: int, fetched: Fetched, notes: S
 
 
 def with_result(active: ActiveRequest, outcome: Outcome) -> Outcome:
-    """*outcome*, with what a crawl that comes back has to know of it: the digest of the content, and what a
-    revisit showed."""
+    """Return *outcome* with what a crawl that comes back has to know of it: the digest of the content, and
+    what a revisit showed."""
     fetched, result, page = outcome.fetched, outcome.result, active.lease.page
     if fetched is not None and active.digest and not fetched.digest:
         fetched = fetched._replace(digest=active.digest)
@@ -120,7 +120,7 @@ class VisitReporter:
         crawler.signals.send_catch_log(signal, spider=crawler.spider, **arguments)
 
     def log_summary(self) -> None:
-        """One line at the end of a crawl that came back to pages; nothing where it did not."""
+        """Log a line at the end of a crawl that came back to pages."""
         counts = {words: self._tally[name] for name, words in _WORDS.items()}
         came = sum(counts.values())
         if not came:

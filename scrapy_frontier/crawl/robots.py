@@ -564,7 +564,7 @@ class Gate:
         if decision is None:
             decision = self.sites.decide(request)
             if decision.site is None and decision.origin is not None and given_up is None:
-                await self.site_of(decision.origin, request)
+                await self._have_asked(decision.origin, request)
                 decision = self.sites.decide(request)
             if decision.delay and decision.origin is not None and not self._fetcher.is_closed:
                 host, now = self._slot_of(request), self._clock()
@@ -587,9 +587,9 @@ class Gate:
         setattr(error, REASON, site.why(request.url))
         raise error
 
-    async def site_of(self, origin: str, request: Request) -> Site | None:
-        """Return what holds for *origin*, fetched if need be, and again if it is asked again soon; None if
-        the crawl ends first, or its host has to be left alone for longer than a request is kept waiting.
+    async def _have_asked(self, origin: str, request: Request) -> None:
+        """Have the robots.txt of *origin* fetched, and again if it is asked again soon; return when it is
+        known, or the crawl ends, or its host has to be left alone for longer than a request is kept waiting.
 
         Raises `IgnoreRequest` if a public page leads into a private network: no site is asked there.
         """
@@ -597,7 +597,7 @@ class Gate:
             site = self.sites.known(origin, agent_of(request, self._crawler.settings))
             if site is not None:
                 if not await self._is_asked_soon(site):
-                    return site
+                    return
                 continue
             address = self._fetcher.private_address(origin, request)
             if address is not None:
@@ -605,8 +605,7 @@ class Gate:
             fetch = self._fetcher.ask(origin, self._slot_of(request), request)
             await fetch.wait()
             if fetch.was_left and self._fetcher.private_address(origin, request) is None:
-                break
-        return None
+                return
 
     async def _is_asked_soon(self, site: Site) -> bool:
         """Return whether a file that could not be read is asked for again soon, after a second of that."""

@@ -44,7 +44,7 @@ class ConditionalMiddleware(Component):
     """
 
     def is_wanted(self) -> bool:
-        """Where pages come back (``FRONTIER_REVISIT``)."""
+        """Return whether pages come back (``FRONTIER_REVISIT``)."""
         return self.settings.comes_back
 
     def __init__(self, crawler: Crawler) -> None:
@@ -52,7 +52,7 @@ class ConditionalMiddleware(Component):
         if self.settings.has_cache:
             logger.warning(
                 "HTTPCACHE_ENABLED: pages that come back are asked for unconditionally, and what the cache "
-                "has is no visit. Turn it off where FRONTIER_REVISIT is on"
+                "has is no visit. Turn it off with FRONTIER_REVISIT"
             )
 
     def process_request(self, request: Request) -> None:
@@ -107,14 +107,15 @@ def _is_conditional(request: Request) -> bool:
 
 
 class UnchangedMiddleware(Component):
-    """Where bodies are decoded, and directives read: a page that says something new to crawlers has changed.
+    """Stands where bodies are decoded, and directives read: a page that says something new to crawlers has
+    changed.
 
-    The digest is made of every page, that of the first visit too, unless its body broke off. That of a long
-    page is made in a thread where its text is wanted.
+    Makes the digest of every page, at its first visit too, unless its body broke off; in a thread if the page
+    is long and its text counts.
     """
 
     def is_wanted(self) -> bool:
-        """Where pages come back (``FRONTIER_REVISIT``)."""
+        """Return whether pages come back (``FRONTIER_REVISIT``)."""
         return self.settings.comes_back
 
     def __init__(self, crawler: Crawler) -> None:
@@ -122,8 +123,8 @@ class UnchangedMiddleware(Component):
         self._digest = digest_by(self.settings.digest)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """*response*, with the digest of its content noted; raises `Consumed` for a page that came back as it
-        was, unless the spider wants to see it."""
+        """Note the digest of *response*, and return it; raise `Consumed` for a page that came back as it was,
+        unless the spider wants to see it."""
         crawl, active = self.crawl, self.active_requests.get(request)
         fetched = fetched_of(response) if active is not None else None
         if crawl is None or active is None or fetched is None or not is_whole(response):
@@ -140,7 +141,7 @@ class UnchangedMiddleware(Component):
         return response
 
     async def _digest_of(self, response: Response, reporter: Reporter) -> bytes:
-        """b"" where it cannot be made: the function may be the user's."""
+        """Return the digest of *response*; b"" if making it raises: the function may be the user's."""
         try:
             is_parsed = self.settings.digest in ("text", "links")
             if is_parsed and is_digested_by_body(response):

@@ -131,14 +131,6 @@ def test_a_project_needs_nothing_in_its_settings(web: Web, run: Callable[..., Cr
     assert crawl.stats["item_scraped_count"] == 3
 
 
-def test_without_the_add_on_somebody_says_that_nothing_is_followed(
-    web: Web, run: Callable[..., Crawl]
-) -> None:
-    crawl = run(Simple, {"ADDONS": {"scrapy_frontier.Addon": None}}, urls=[web.link("/", "/a")])
-    assert web.paths() == ["/"]
-    assert "No link is followed" in crawl.log
-
-
 def test_a_spider_with_rules_follows_them_itself(web: Web, run: Callable[..., Crawl]) -> None:
     crawl = run(OneByOne, FOLLOW, urls=[web.link("/", "/a", "/b")])
     assert sorted(web.paths()) == ["/", "/a", "/b"], crawl.log
