@@ -183,9 +183,8 @@ class ActiveRequests(dict[Request, ActiveRequest]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_follow_up: dict[
-            Request, ActiveRequest
-        ] = {}  # by a request that follows and is not queued yet
+        # By a request that follows and is not queued yet.
+        self.by_follow_up: dict[Request, ActiveRequest] = {}
         self.links_with: dict[Request, PageLinks] = {}  # by a request that a callback yielded
 
     def of(self, response: Response) -> ActiveRequest | None:

@@ -57,9 +57,7 @@ _Value = TypeVar("_Value")
 
 SITES_KEPT = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 BYTES_KEPT = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
-LARGE_FILE = (
-    20_000  # bytes of a file that is parsed in a thread: at 1 us a byte it would hold up the event loop
-)
+LARGE_FILE = 20_000  # bytes: a larger one is parsed in a thread, 1 us a byte would hold up the event loop
 
 
 class Site(NamedTuple):

@@ -280,9 +280,8 @@ def watch_sending(
 
     async def watched(request: Request) -> Any:
         active = active_requests.get(request)
-        for each in (
-            active_requests.values() if active is None else (active,)
-        ):  # it may be any of theirs: robots.txt
+        # One of the frontier's own, a robots.txt say, may be for any of them.
+        for each in active_requests.values() if active is None else (active,):
             each.was_given = True
         check(request)
         scheme = request.url.partition(":")[0]

@@ -51,7 +51,7 @@ class Sitemaps:
     crawler: Crawler
     frontier: Frontier
     _clock: Callable[[], float]
-    _enqueuer: RequestEnqueuer
+    enqueuer: RequestEnqueuer
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
@@ -87,7 +87,7 @@ class Sitemaps:
             for url, task in wanted
             if absolute(url) is not None and offsite.passes(url)  # a row may hold anything
         )
-        self._enqueuer.enqueue_listed(files, None)
+        self.enqueuer.enqueue_listed(files, None)
         offsite.count_refused(self.crawler.stats)
 
     def offsite(self) -> Offsite:
@@ -128,7 +128,7 @@ class Sitemaps:
         """Queue entries of the sitemap *parent*; returns how many are new, and how many known pages are due
         by their ``lastmod``."""
         known: list[tuple[PageId, Link]] = []
-        new = self._enqueuer.enqueue_listed(wanted, parent, known)
+        new = self.enqueuer.enqueue_listed(wanted, parent, known)
         return new, self._apply_lastmods(known) if self.settings.comes_back else 0
 
     def _apply_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
@@ -150,10 +150,6 @@ class Sitemaps:
         frontier.commit()
         return due
 
-    def find(self, request: Request) -> PageId | None:
-        """Return the page of *request*, if it is known."""
-        return self._enqueuer.find(request)
-
 
 @dataclass(eq=False, repr=False)
 class SitemapReading:
@@ -172,7 +168,7 @@ class SitemapReading:
         self._pattern_and_force = given = pattern_and_force_of(request)
         self._inherited = self._proxy if given is None else given.inherited | self._proxy
         self._offsite = self._sitemaps.offsite()
-        self._parent = self._sitemaps.find(request)
+        self._parent = self._sitemaps.enqueuer.find(request)
         self._entries = 0
         self._taken = 0  # sitemaps of an index
         self._problem = ""

@@ -88,7 +88,6 @@ def test_what_only_grows_is_counted_by_what_came_since(
     assert {name: crawl.stats[name] for name in COUNTERS} == expected
     counted = crawl.stats["counted"]
     assert {name: sum(counted[name]) for name in COUNTERS} == expected
-    assert len(counted["scheduler/dequeued"]) > 2  # while it ran
     assert all(number > 0 for name in COUNTERS for number in counted[name])
     assert set(GAUGES) <= set(crawl.stats["gauges"])
     assert "Traceback" not in crawl.log
