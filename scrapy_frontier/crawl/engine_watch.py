@@ -51,6 +51,8 @@ class Watch:
         scrapy_internals.watch_sending(crawler, self._active_requests, self._sent, crawl.check_sending)
         scrapy_internals.watch_spider_errors(crawler, self._raised)
         crawler.signals.connect(self._active_requests.response_downloaded, signals.response_downloaded)
+        if self._follows_throttle:
+            crawler.signals.connect(self._throttled, signals.response_downloaded)
 
     def close(self) -> None:
         """Reports nothing more; requests under way go on unwatched."""
@@ -80,6 +82,12 @@ class Watch:
                 self._ended(active.request)
 
     # -- what the engine shows ---------------------------------------------------------------------------
+
+    def _throttled(self, request: Request) -> None:
+        """Puts the delay that the operator ordered in the place of the one that AutoThrottle has just set."""
+        active = self._active_requests.get(request)
+        if active is not None and OPERATOR in active.lease.asked:
+            scrapy_internals.set_slot_delay(self._crawler, active.lease.host, active.lease.delay)
 
     def _sent(self, request: Request) -> None:
         active = self._active_requests.get(request)

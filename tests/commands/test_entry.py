@@ -111,16 +111,6 @@ def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists(), "looking makes no frontier"
 
 
-@pytest.mark.parametrize("setting", ["DOWNLOAD_SLOTS=[1]", 'DOWNLOAD_SLOTS={"a"', "ADDONS=1"])
-def test_a_setting_of_scrapys_that_cannot_be_read_is_named_in_a_line(tmp_path: Path, setting: str) -> None:
-    crawl(tmp_path / "frontier", pages=2, ended=0)
-    said = run_scrapy(tmp_path, "frontier", "queue", "--dir", "frontier", "-s", setting)
-    name, _, value = setting.partition("=")
-    assert said.code in (1, 2)
-    assert f"{name} = {value!r}: set " in said.err.splitlines()[-1]
-    assert "Traceback" not in said.err
-
-
 @pytest.mark.parametrize(
     ("spiders", "words"),
     [
