@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from ..settings import FrontierSettings
     from .callback_requests import PageRequests, RequestPath
-    from .directive_rules import PageRules
     from .dupefilters import DupeFilter
     from .enqueue import RequestEnqueuer
     from .in_flight import ActiveRequest
@@ -90,6 +89,20 @@ async def chained(result: AsyncIterator[Any], more: Iterable[Any]) -> AsyncItera
 TOGETHER = 300  # new links in one call at most, 6 ms
 
 
+class Refusing(Protocol):
+    """What refuses links of one page: `find_refused` first, then the other two."""
+
+    def find_refused(self) -> Iterator[None]:
+        """Find the links that are not followed, once; yields after each element of the page."""
+
+    @property
+    def refuses_none(self) -> bool:
+        """Whether `refusal` is empty for every link."""
+
+    def refusal(self, url: str) -> str:
+        """Return why a link to *url* is not followed, and count it; empty if it is."""
+
+
 class PageFollowing:
     """Follows the links of one page by *rule* when its callback has ended. *requests* knows what Scrapy's
     middlewares make of them, *page_rules* refuse nofollow links, and *collector* notes what the callback
@@ -103,7 +116,7 @@ class PageFollowing:
         active: ActiveRequest,
         rule: FollowRule,
         requests: PageRequests,
-        page_rules: PageRules | None,
+        page_rules: Refusing | None,
         collector: LinkCollector | None,
     ) -> None:
         self._follow, self._rule, self._requests = follow, rule, requests
