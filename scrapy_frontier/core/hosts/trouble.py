@@ -238,9 +238,8 @@ class HostTroubles:
 
     def drain_given_up(self) -> tuple[GivenUpPages, ...]:
         """Return what was given up since this was asked last."""
-        found = tuple(self._given_up)
-        self._given_up.clear()
-        return found
+        found, self._given_up = self._given_up, []
+        return tuple(found)
 
 
 def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:

@@ -108,9 +108,8 @@ class Waiting:
 
     def drain_unreadable(self) -> tuple[int, ...]:
         """Return the ids of the pages that were set aside since the last call."""
-        found = tuple(self._unreadable)
-        self._unreadable.clear()
-        return found
+        found, self._unreadable = self._unreadable, []
+        return tuple(found)
 
     # -- backoffs --------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ def was_visited_before(page: Page, when: float) -> bool:
 
 
 def after_visits_until(now: float) -> int:
-    """Returns a time (POSIX seconds) that is after every visit until *now*: of these the whole second is
+    """Return a time (POSIX seconds) that is after every visit until *now*: of these the whole second is
     kept."""
     return int(now) + 1
 

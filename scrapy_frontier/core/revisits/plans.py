@@ -69,7 +69,7 @@ class RevisitRule(NamedTuple):
 
     @property
     def hub_urls(self) -> list[str]:
-        """Returns the hubs that are named by their URLs, in order: they are queued without a link to them."""
+        """Return the hubs that are named by their URLs, in order: they are queued without a link to them."""
         return [pattern for pattern, _ in self.hubs if is_url(pattern)]
 
     def rests(self, plan: Plan) -> Rests:

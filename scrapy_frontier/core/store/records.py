@@ -616,7 +616,7 @@ class Cooldown(NamedTuple):
         return self.is_answering and now >= self.until + FORGIVEN
 
     def seen_at(self, now: float) -> Cooldown:
-        """Returns the cooldown as of *now*: a clock that was set back must not make the host rest for longer
+        """Return the cooldown as of *now*: a clock that was set back must not make the host rest for longer
         than it had to."""
         return self._replace(until=now + self.until - self.since, since=now) if self.since > now else self
 
