@@ -31,6 +31,12 @@ settings.register_profile("few", settings.get_profile("many"), max_examples=40)
 settings.load_profile("few")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three workers a processor, for tests wait more than they compute; more than twelve gain nothing."""
+    return min(3 * (os.cpu_count() or 1), 12)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with tests of shared crawls, which wait more than they compute: others run beside them."""
     items.sort(key=lambda item: item.path.parent.name != "shared")
