@@ -506,6 +506,8 @@ class Web:
         ] = []  # monotonic seconds, name of the trick or good host, path
         self.hosts = {name: f"127.8.1.{number}" for number, name in enumerate(TRICKS, 1) if name in named}
         self.good = good
+        if not {"bombs", "robots_bomb"}.isdisjoint(named):
+            bomb()  # before anything waits for an answer
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self.port = 0

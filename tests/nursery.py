@@ -186,10 +186,13 @@ def reap(children: dict[int, socket.socket]) -> None:
 
 def run(arguments: list[str]) -> None:
     is_module = arguments[0] == "-m"
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = str(Path.cwd() if is_module else Path(arguments[0]).parent)
+    is_safe = getattr(sys.flags, "safe_path", False)
     more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[1:1] = [path for path in more if path not in sys.path]
+    more = [path for path in more if path not in sys.path]
+    if is_safe:
+        sys.path[:0] = more
+    else:
+        sys.path[:1] = [str(Path.cwd() if is_module else Path(arguments[0]).parent), *more]
     sys.argv = arguments[is_module:]
     sys.orig_argv = [sys.executable, *arguments]
     if is_module:

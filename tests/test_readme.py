@@ -54,7 +54,7 @@ def test_its_figure_is_that_of_the_benchmarks() -> None:
 
 def test_ci_runs_the_tests_the_readme_names() -> None:
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    assert "[dev]" in ci
+    assert "[dev" in ci
     assert "[dev]" in README
     assert re.search(r"bin/pytest", README)
     assert re.search(r"bin/pytest", ci)

@@ -18,7 +18,7 @@ import pytest
 import scrapy
 from conftest import environment, wait_until
 from nursery import nursery
-from server import links
+from server import PATIENCE, links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,6 +104,7 @@ def look(browser: Any) -> Iterator[Callable[..., Any]]:
     def look(url: str, width: int = 1280, height: int = 900, scheme: str = "light") -> Any:
         contexts.append(browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme))
         page = contexts[-1].new_page()
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(dialog.message))
         page.on("console", lambda line: wrong.append(line.text) if "Refused" in line.text else None)
