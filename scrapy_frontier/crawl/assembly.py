@@ -223,7 +223,6 @@ class Crawl:
         requests = self.requests = QueuedRequests(
             Codec(spider), identities, reporter, self.is_temporary, scrapy_internals.is_inspecting(crawler)
         )
-        self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         self.follow_ups = follow_ups = FollowUps(crawler, self.active_requests, requests)
         self.enqueuer = RequestEnqueuer(settings, frontier, clock, requests, self._dupefilter, follow_ups)
         self.politeness_keys = self.enqueuer.politeness_keys

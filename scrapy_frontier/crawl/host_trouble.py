@@ -3,9 +3,7 @@ it."""
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
@@ -39,8 +37,6 @@ def record_cooldown(crawler: Crawler, frontier: Frontier, host: str, trouble: Tr
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 CACHED = "cached"  # flag of a response from Scrapy's HTTP cache
-# What this machine lacks. A network that is down is none of these: it may be the host's as well.
-_OWN = frozenset((errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL))
 
 # By the names of the classes: Scrapy's own, and those of Twisted that other handlers let through.
 _NAMES = {
@@ -108,25 +104,15 @@ def forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _own_fault(error: BaseException | None) -> Trouble | None:
-    """Returns the trouble that is no fault of the host: *error* names a resource that this machine lacks."""
-    while error is not None:
-        number = getattr(error, "osError", None) or getattr(error, "errno", None)  # Twisted's, or Python's
-        # An address without a route bears the same number.
-        if number in _OWN and (number != errno.EADDRNOTAVAIL or "bind" in str(error)):
-            return Trouble(reasons.NOT_SENT(cause=os.strerror(number)))
-        error = error.__cause__
-    return None
-
-
 def trouble_of(error: BaseException) -> Trouble | None:
     """Returns the trouble that an error of the downloader shows, None if it shows none.
 
     Broken headers, a body cut short and a wrong TLS certificate are none: the host answered, and a rest does
     not help.
     """
-    if (own := _own_fault(error)) is not None:
-        return own
+    for each in (error, error.__cause__):
+        if type(each).__name__ == "ConnectBindError":  # no file descriptor, or no such address, is left
+            return Trouble(reasons.NOT_SENT(cause=str(each)))
     if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
         return None
     found = (_TROUBLES.get(kind.__name__) for kind in type(error).__mro__)

@@ -211,15 +211,15 @@ def test_what_this_machine_lacks_costs_no_attempt(
 ) -> None:
     settings = {"ADDONS": ADDONS, "FRONTIER_END_WAIT": 0, "DOWNLOAD_BIND_ADDRESS": "192.0.2.1"}
     crawl = run(LinkSpider, settings, start_urls=[web.url("/", 0), web.url("/", 1)])
-    assert "this machine could not send the request: Cannot assign requested address" in crawl.log
+    assert "this machine could not send the request: Couldn't bind: 99: Cannot assign" in crawl.log
     assert {(page.state, page.attempts) for page in pages().values()} == {(State.QUEUED, 0)}
 
 
 def test_what_this_machine_lacks_is_told_from_what_a_host_does() -> None:
     """Also if it is wrapped; an address that has no route bears the same number."""
     wrapped = Exception("download failed")
-    wrapped.__cause__ = OSError(errno.ENFILE, "")
-    for error in (ConnectBindError(errno.EMFILE, "Too many open files"), wrapped):
+    wrapped.__cause__ = bind = ConnectBindError(errno.EMFILE, "Too many open files")
+    for error in (bind, wrapped):
         trouble = trouble_of(error)
         assert trouble is not None
         assert "open files" in trouble.reason
