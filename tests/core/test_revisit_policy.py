@@ -153,9 +153,12 @@ def test_a_hint_makes_due_what_is_worth_it() -> None:
         (1, 1, 1, exp(2 / 100 * 6 / 7)),
         (14, 14, 14, exp(-2 / 100)),
         (7, 7, 21, exp(-2 / 100)),
-        (14, 7, 7, exp(-2 / 100)),  # late: the visit that was meant does not count
-        (300, 7, 7, exp(-2 / 100 * 2)),  # the crawl stood still
-        (40, 45, 45, exp(-2 / 100 * 3)),
+        (7, 21, 7, 1.0),  # early, by a hint: its span does not count
+        (14, 7, 7, exp(-2 / 100)),  # late: counts in full, however late
+        (8, 7, 7, exp(-2 / 100 / 7)),
+        (14, 7, 21, exp(-2 / 100 * 2)),
+        (300, 7, 7, exp(-2 / 100 * 5)),  # the crawl stood still
+        (45, 45, 45, exp(-2 / 100 * 5)),
     ],
 )
 def test_the_multiplier_follows_the_time_between_visits(

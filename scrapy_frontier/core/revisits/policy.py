@@ -195,9 +195,8 @@ def due_value(weight: float, rate: float, age: float, recall: float = 0.0, preci
 
 FIRST_REVISITS = 10  # of a crawl: a share of their mean value is the first multiplier
 FIRST_SHARE = 1 / 40  # rather too many visits at first than too few: it rises sooner than it falls
-_LATE = 1.5  # times its span, after which a page is late: its host allows no more, or the crawl stood still
 _LEAST_PAGES = 30  # with fewer the multiplier would jump
-_LONGEST = 3.0  # shelf lives that count of a longer absence of the crawl
+_LONGEST = 5.0  # shelf lives beyond the first that count of a longer time: the crawl may have stood still
 
 
 def next_multiplier(
@@ -210,12 +209,10 @@ def next_multiplier(
     The mean time between two visits of a page, over visits, is what the budget allows: the shelf life. If
     visits are closer, each has to be worth more from now on, if they are farther apart, less: a share of 2 /
     *pages* at a time. Hosts that allow fewer visits, hints of sitemaps and the times at which the crawl runs
-    are in it, for visits are counted as they are made.
+    are in it, for visits are counted as they are made. What the next span adds to the one before counts half
+    in advance, so that the multiplier does not swing; how late the page was counts in full.
     """
-    if elapsed > _LATE * planned:
-        between = min(elapsed, max(_LONGEST * shelf_life, planned))
-    else:
-        between = (elapsed + span) / 2.0
+    between = elapsed + (span - min(elapsed, planned)) / 2.0
     step = 2.0 * max(1.0 - between / shelf_life, -_LONGEST) / max(pages, _LEAST_PAGES)
     return multiplier * exp(step)
 
