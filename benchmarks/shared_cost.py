@@ -72,7 +72,7 @@ class Growing:
                 self._gain(self.process.gained.get())
 
     def _gain(self, gained: Any) -> None:
-        outbox = Outbox(gained.store)
+        outbox = gained.outbox
         options = FrontierOptions(
             before_commit=outbox.add_to,
             on_commit=outbox.was_written,
@@ -80,7 +80,7 @@ class Growing:
             part=SHARDS,
             max_uncommitted_pages=1,
         )
-        self.shards.add(gained.n, Open(Frontier(gained.store, self.now, options), outbox))
+        self.shards.add(gained.n, Open(Frontier(outbox.store, self.now, options), outbox))
         assert self.process is not None
         self.process.works_on(gained.n, outbox)
 

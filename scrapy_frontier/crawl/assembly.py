@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from ..core.store.leveldb import Store
     from ..shared.outbox import Outbox
     from .bulk_follow import Follow
     from .log import Reporter
@@ -173,7 +172,7 @@ class Crawl:
 
         shards = self.settings.shards
 
-        def open_frontier(store: Store, outbox: Outbox, was_of_another: bool) -> Frontier:
+        def open_frontier(outbox: Outbox, was_of_another: bool) -> Frontier:
             options = self._options(spider)
             if self.settings.scorer == "mixed" and options.scorer is not None:
                 from ..shared.scorer import ShardScorer  # loads NumPy and SciPy
@@ -187,7 +186,7 @@ class Crawl:
                 was_of_another=was_of_another,
                 max_uncommitted_pages=max(self.crawler.settings.getint("CONCURRENT_REQUESTS") // shards, 1),
             )
-            return Frontier(store, self.clock(), options)
+            return Frontier(outbox.store, self.clock(), options)
 
         self._options(spider)  # tells of wrong settings, and loads numpy, before the event loop runs
         scheme, home = self.identities.scheme, Path(directory)

@@ -25,7 +25,6 @@ from ..settings import DOMAIN, HOST, FrontierSetting
 from ..shared.copies import Copies
 from ..shared.database import Database, SharedCrawlError
 from ..shared.letters import Order, Ranks, unpack
-from ..shared.outbox import Outbox
 from ..shared.process import Process
 from ..shared.shards import Open, Shards
 from . import scrapy_internals
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Frontier, Lease, Link
-    from ..core.store.leveldb import Store
     from ..settings import FrontierSettings
     from ..shared.database import Mail
+    from ..shared.outbox import Outbox
     from .in_flight import ActiveRequests
 
 logger = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class SharedCrawl:
         directory: Path,
         scheme: str,
         clock: Callable[[], float],
-        open_frontier: Callable[[Store, Outbox, bool], Frontier],
+        open_frontier: Callable[[Outbox, bool], Frontier],
     ) -> None:
         assert settings.shared is not None
         _refuse(settings, crawler, directory)
@@ -97,7 +96,7 @@ class SharedCrawl:
             }
         )
         self.shards.may_hand_out = self._is_in_time
-        self._run = self._process.look.run if self._process.look is not None else 0
+        self._run = self._process.look.run
         self._orders: deque[tuple[Mail, Open, Iterator[object]]] = deque()  # those under way
         self._told_at = 0.0
         self._timer: Any = None
@@ -170,17 +169,16 @@ class SharedCrawl:
             shards.open[n].frontier.commit(is_needed=True)  # it notes which letters were taken in
         self._tell_state()
         look = process.look
-        if look is not None and (look.ended or look.run != self._run):  # the next may begin right behind it
+        if look.ended or look.run != self._run:  # the next may begin right behind it
             shards.is_over = True
         if touched or shards.is_over:
             scrapy_internals.wake(self._crawler)
 
-    def _gain(self, n: int, store: Store, was_of_another: bool) -> None:
-        outbox = Outbox(store)
+    def _gain(self, n: int, outbox: Outbox, was_of_another: bool) -> None:
         if not self._process.works_on(n, outbox):  # it was lost again meanwhile
-            self._process.close_store(store)
+            self._process.close_store(outbox.store)
             return
-        self.shards.add(n, Open(self._open_frontier(store, outbox, was_of_another), outbox))
+        self.shards.add(n, Open(self._open_frontier(outbox, was_of_another), outbox))
         self._loaded()
         scrapy_internals.wake(self._crawler)
 
@@ -258,8 +256,7 @@ class SharedCrawl:
         """Whether this process passes its seeds on: it has shard 0, in a run whose seeds are not known yet.
         Waits until that is decided."""
         while not self.shards.is_over:
-            look = self._process.look
-            if look is not None and look.seeded:
+            if self._process.look.seeded:
                 return False
             if 0 in self.shards.open:
                 return True

@@ -53,7 +53,7 @@ class Gained(NamedTuple):
     """A shard to work on; *was_of_another*: its hosts may have been asked until just now."""
 
     n: int
-    store: Store
+    outbox: Outbox
     was_of_another: bool
 
 
@@ -62,10 +62,10 @@ class Held:
     """A shard of this process: its copy, how far the database has it, and what the crawl says of it."""
 
     copy: UUID
-    store: Store
+    outbox: Outbox
     sent: int
     totals: str
-    outbox: Outbox | None = None  # once the crawl works on it
+    is_open: bool = False  # the crawl works on it
     idle: tuple[int, bool] = (0, False)  # as of a batch
     told_idle: bool = False
     is_finished: bool = False  # its last batch is in the outbox: to be handed over
@@ -103,7 +103,7 @@ class Process(threading.Thread):
         self.unreadable: SimpleQueue[Mail] = SimpleQueue()
         self.handing_over: set[int] = set()
         self.held: dict[int, Held] = {}
-        self.look: Look | None = None
+        self.look: Look  # the last one, from when the crawl was joined
         self.error: Exception | None = None
         self.is_away = False
         self._loading: dict[int, tuple[subprocess.Popen[bytes], UUID]] = {}
@@ -125,7 +125,7 @@ class Process(threading.Thread):
         try:
             self._database.create(about)
             self._join()
-            self.look = look = self._database.look(self.id)
+            look = self._database.look(self.id)
             others = self._database.processes()
         except psycopg.Error as error:
             raise SharedCrawlError(
@@ -133,6 +133,7 @@ class Process(threading.Thread):
                 "FRONTIER_SHARED, and that the server answers"
             ) from error
         assert look is not None  # it has just joined
+        self.look = look
         self._copies.remove_others({shard.copy for shard in look.shards if shard.copy is not None})
         others.pop(self.id, None)
         where = ", ".join(f"{each.get('pid')} on {each.get('machine')}" for each in others.values())
@@ -141,11 +142,12 @@ class Process(threading.Thread):
         self.start()
 
     def works_on(self, n: int, outbox: Outbox) -> bool:
-        """Begin to send what *outbox* has; false if the shard was lost since it was gained."""
+        """Say that the crawl works on shard *n*: mail for it may come. False if it was lost since it was
+        gained, with *outbox*."""
         held = self.held.get(n)
-        if held is None or held.store is not outbox.store:
+        if held is None or held.outbox is not outbox:
             return False
-        held.outbox = outbox
+        held.is_open = True
         return True
 
     def may_write(self, n: int, outbox: Outbox) -> bool:
@@ -188,7 +190,7 @@ class Process(threading.Thread):
         if self.is_alive():  # it waits for an answer: the copies are closed with the process
             return False
         for held in self.held.values():
-            held.store.close()
+            held.outbox.store.close()
         self._close_stores()
         return not self.held
 
@@ -231,19 +233,19 @@ class Process(threading.Thread):
     def _wait(self, until: float) -> None:
         """Wait until the next look, or until enough batches wait, or all that do are to be sent."""
         while time.monotonic() < until and not self._stopped.wait(0.1):
-            waiting = [box.last - held.sent for held in list(self.held.values()) if (box := held.outbox)]
+            waiting = [held.outbox.last - held.sent for held in list(self.held.values())]
             if not self.is_away and (self._is_leaving or max(waiting, default=0) >= PAGES):
                 return
 
-    def _join(self) -> None:
+    def _join(self, again: int | None = None) -> None:
         about = {"machine": socket.gethostname(), "pid": os.getpid()}
         joined_at = self._boot_time()
-        process = self._database.join(about, None if self.look is None else self.look.run)
-        if process is not None:
-            self.id = process
-            self._ownership = Ownership(process, joined_at, self._lease, self._patience)
-        elif self.look is not None:
+        process = self._database.join(about, again)
+        if process is None:
             self.look = self.look._replace(ended=True)
+            return
+        self.id = process
+        self._ownership = Ownership(process, joined_at, self._lease, self._patience)
 
     def _look(self) -> None:
         asked_at = self._boot_time()
@@ -267,10 +269,10 @@ class Process(threading.Thread):
     def _was_declared_dead(self) -> None:
         for n in [*self.held, *self._loading]:
             self._lose(n)
-        if self.look is not None and not self.look.ended:
+        if not self.look.ended:
             words = "Other processes took this one for dead, and may have its hosts: it joins again"
             logger.warning(words)
-            self._join()
+            self._join(self.look.run)
 
     # -- shards that come and go
 
@@ -310,11 +312,11 @@ class Process(threading.Thread):
             else:
                 with ExitStack() as undo:
                     undo.callback(store.close)  # or this process itself would keep it from being taken again
-                    row = self._database.shard(shard.n)
-                    if Outbox(store).follows(row.sent):
+                    row, outbox = self._database.shard(shard.n), Outbox(store)
+                    if outbox.follows(row.sent):
                         if self._database.take(shard, self.id, shard.copy):
                             undo.pop_all()
-                            held = Held(shard.copy, store, row.sent, row.totals)
+                            held = Held(shard.copy, outbox, row.sent, row.totals)
                             self._begin(shard.n, held, was_of_another=False)
                         return
                 self._copies.remove(shard.n, shard.copy)
@@ -344,19 +346,19 @@ class Process(threading.Thread):
         lost, as the next look shows. One that is not what the database has is loaded once more."""
         row = self._database.shard(n)
         with suppress(FrontierLocked):
-            store = self._copies.open(n, copy)
-            if Outbox(store).follows(row.sent):
-                self._begin(n, Held(copy, store, row.sent, row.totals), was_of_another)
+            outbox = Outbox(self._copies.open(n, copy))
+            if outbox.follows(row.sent):
+                self._begin(n, Held(copy, outbox, row.sent, row.totals), was_of_another)
             else:
-                store.close()
+                outbox.store.close()
                 self._copies.remove(n, copy)
 
     def _begin(self, n: int, held: Held, was_of_another: bool) -> None:
-        self.held[n], store = held, held.store
-        if store.directory in self._closed:  # this process lost it: perhaps the database was set back
-            self._closed.discard(store.directory)
-            held.repeats = Outbox(store).last
-        self.gained.put(Gained(n, store, was_of_another))
+        self.held[n], directory = held, held.outbox.store.directory
+        if directory in self._closed:  # this process lost it: perhaps the database was set back
+            self._closed.discard(directory)
+            held.repeats = held.outbox.last
+        self.gained.put(Gained(n, held.outbox, was_of_another))
 
     def _lose(self, n: int) -> None:
         """Another process has the shard: what this one wrote since is not to be."""
@@ -367,7 +369,7 @@ class Process(threading.Thread):
         held = self.held.pop(n)
         logger.warning("Another process has shard %d now: what was not sent of it is fetched again", n)
         if held.is_finished:
-            self.close_store(held.store)
+            self.close_store(held.outbox.store)
         else:
             self.lost.put(n)
 
@@ -378,10 +380,10 @@ class Process(threading.Thread):
         while self._send_some() and not self._stopped.is_set():
             pass
         for n, held in list(self.held.items()):
-            is_finished = held.is_finished or (self._is_leaving and held.outbox is None)
-            if is_finished and (held.outbox is None or held.sent >= held.outbox.last):
+            is_finished = held.is_finished or (self._is_leaving and not held.is_open)
+            if is_finished and held.sent >= held.outbox.last:
                 del self.held[n]
-                held.store.close()
+                held.outbox.store.close()
                 self._database.hand_over(n, self.id, held.totals)
 
     def _send_some(self) -> bool:
@@ -400,15 +402,11 @@ class Process(threading.Thread):
             held.sent, held.told_idle = flush.upto, flush.idle
             held.acknowledged.append((time.monotonic(), flush.upto))
             held.given.difference_update(flush.taken)
-        return any(
-            held.outbox is not None and held.outbox.last > held.sent for held in list(self.held.values())
-        )
+        return any(held.outbox.last > held.sent for held in list(self.held.values()))
 
     def _agree(self, row: Shard, held: Held) -> None:
         """Go on from the batch where the database is: an answer of its did not come, or it was set back to an
         older state. The shard is lost if the outbox does not go on from there."""
-        if held.outbox is None:
-            return
         if row.copy != held.copy or not held.outbox.follows(row.sent):
             self._lose(row.n)
             return
@@ -423,8 +421,6 @@ class Process(threading.Thread):
     def _flushes(self) -> Iterator[Flush]:
         most, size = max(BATCHES // max(len(self.held), 1), 1), BYTES // max(len(self.held), 1)
         for n, held in self.held.items():
-            if held.outbox is None:
-                continue
             batches = held.outbox.batches(held.sent, most, size)
             upto = batches[-1][0] if batches else held.sent
             batch, idle = held.idle
@@ -447,7 +443,7 @@ class Process(threading.Thread):
     def _fetch_mail(self) -> None:
         while not self.unreadable.empty():
             self._database.set_aside(self.unreadable.get())
-        working = [n for n, held in self.held.items() if held.outbox is not None and not held.is_finished]
+        working = [n for n, held in self.held.items() if held.is_open and not held.is_finished]
         for letter in self._database.mail(working) if working else ():
             given = self.held[letter.to_shard].given
             if letter.id not in given:
@@ -462,9 +458,9 @@ class Process(threading.Thread):
             upto = 0
             while held.acknowledged and held.acknowledged[0][0] <= now - KEPT:
                 upto = held.acknowledged.popleft()[1]
-            if upto and held.outbox is not None:
+            if upto:
                 held.outbox.drop(upto)
-            if held.outbox is not None and now - held.looked_at >= COMPACT_LOOK:
+            if now - held.looked_at >= COMPACT_LOOK:
                 held.looked_at = now
                 compacted, since = self._database.journal_size(n)
                 if since >= max(LEAST_JOURNAL, 2 * compacted):
@@ -473,11 +469,12 @@ class Process(threading.Thread):
     def compact(self, n: int) -> bool:
         """Put the rows of shard *n* as they are in place of its journal; whether it was done."""
         held = self.held[n]
-        snapshot = held.store.snapshot()
+        store = held.outbox.store
+        snapshot = store.snapshot()
         upto = int.from_bytes(snapshot.get(LAST_BATCH) or b"", "big")
         is_sent = held.sent >= upto
         try:
-            return is_sent and self._database.compact(n, held.copy, upto, packed_rows(held.store, snapshot))
+            return is_sent and self._database.compact(n, held.copy, upto, packed_rows(store, snapshot))
         finally:
             snapshot.close()
 

@@ -10,12 +10,13 @@ import pytest
 
 from scrapy_frontier.shared.copies import Copies
 from scrapy_frontier.shared.database import Database
-from scrapy_frontier.shared.outbox import Outbox
 from scrapy_frontier.shared.process import Gained, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from scrapy_frontier.shared.outbox import Outbox
 
 SHARDS = 2
 
@@ -52,8 +53,8 @@ class Machine:
         """Work on all shards, as the crawl would."""
         while len(self.outboxes) < SHARDS:
             gained: Gained = self.process.gained.get(timeout=15)
-            self.outboxes[gained.n] = outbox = Outbox(gained.store)
-            self.process.works_on(gained.n, outbox)
+            self.outboxes[gained.n] = gained.outbox
+            self.process.works_on(gained.n, gained.outbox)
 
     def write(self, n: int, value: bytes) -> None:
         """Write a batch of shard *n*."""
