@@ -432,7 +432,7 @@ class Shards:
         """Post to other shards how the ranking of *run* changed the ranks of their pages, a letter to each
         shard in a step."""
         frontier, outbox = shard
-        if frontier.scorer is None or run.ranking is None or not run.is_adopted:
+        if frontier.scorer is None or run.ranking is None or not run.is_adopted or self.is_over:
             return
         changes = frontier.scorer.owed_more(run.ranking)
         for first in range(0, len(changes), rows):
