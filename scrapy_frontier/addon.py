@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 _BUILT_IN = "scrapy.downloadermiddlewares"
-# Ours, and the one of Scrapy in whose place it comes.
+# Our middleware, and the one of Scrapy that it replaces.
 REPLACED = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_BUILT_IN}.robotstxt.RobotsTxtMiddleware",
     "scrapy_frontier.MetaRefreshMiddleware": f"{_BUILT_IN}.redirect.MetaRefreshMiddleware",
@@ -50,7 +50,7 @@ class Addon:
     """Names all components in the settings. Enable with ``ADDONS = {"scrapy_frontier.Addon": 500}``."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Name our components where the user has not named others.
+        """Name our components, unless the user has named others.
 
         A project's own ``SCHEDULER`` is stronger than any add-on: then it raises `NotConfigured`, which
         Scrapy tells as a warning, and no more is changed.

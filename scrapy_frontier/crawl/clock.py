@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Seconds that never go back, and go on while the machine sleeps, where it has a clock for that: Linux has.
+# Seconds that never go back; on Linux they also go on while the machine sleeps.
 boot_time: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 )

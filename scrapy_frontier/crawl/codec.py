@@ -206,7 +206,7 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def set_state(made: Any, state: dict[str, Any]) -> None:
-    """The inverse of `state_of`. Raises `AttributeError` where *made* has no place for one of *state*."""
+    """The inverse of `state_of`. Raises `AttributeError` if *made* has no place for one of *state*."""
     cls: type = type(made)
     slots = _slots_of(cls)
     for name, value in state.items():

@@ -283,7 +283,7 @@ class RequestEnqueuer:
         return True
 
     def seed_ended(self, page_id: PageId) -> None:
-        """A page of a seed ended: it is not tried again in this run."""
+        """Notes that the page of a seed has ended, so that it is not tried again in this run."""
         if not self._frontier.is_of_this_run(page_id):
             self._tried.add(page_id)
 
@@ -367,7 +367,7 @@ class RequestEnqueuer:
     ) -> int:
         """`enqueue_links` of plain GETs for the spider's default callback, found on the page *parent*.
 
-        Makes no `Request` where the URL alone identifies the page, and sends no signal. 20 us a new page.
+        Makes no `Request` if the URL alone identifies the page, and sends no signal. 20 us a new page.
         """
         links = []
         for url, meta, bucket in wanted:

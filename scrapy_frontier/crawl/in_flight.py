@@ -120,9 +120,9 @@ class ActiveRequest:
         return is_forced(self.request.meta, self.lease.page)
 
     def came_to(self, result: Any) -> float | None:
-        """The downloader and its middlewares came to *result*: a response, a request, or a failure.
+        """Notes the *result* of the downloader and its middlewares: a response, a request, or a failure.
 
-        Seconds the host took to answer; None where it did not, or only that it wants to be left alone.
+        Returns the seconds that the host took to answer; None if it did not, or asked to be left alone.
         """
         if isinstance(result, Response):
             self.status = result.status
@@ -345,7 +345,7 @@ class PageLinks:
         self.count = 0
 
     def flags(self, url: str) -> int:
-        """The flags of a link to *url*: `INTERNAL` where it has the host of the page, else 0."""
+        """Returns the flags of a link to *url*: `INTERNAL` if it has the host of the page, else 0."""
         return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0
 
 

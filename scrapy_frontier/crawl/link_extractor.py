@@ -378,7 +378,7 @@ def _links(root: Any) -> str:
 
 def visible_text(root: Any) -> Iterator[str]:
     """Yield the text of a page in its order, without scripts, styles, frames and hidden elements. Linear,
-    which `etree.iterwalk` is not where comments stand side by side."""
+    which `etree.iterwalk` is not if comments stand side by side."""
     around = [(root, iter(root))]
     yield root.text or ""
     while around:

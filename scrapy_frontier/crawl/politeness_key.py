@@ -28,7 +28,7 @@ _MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
 
 @cache
 def _suffixes() -> TLDExtract:
-    """Reads the bundled snapshot of the public suffix list; asks nothing from the internet."""
+    """Read the bundled snapshot of the public suffix list; asks nothing from the internet."""
     import tldextract  # 40 ms, and 35 ms for the first name
 
     suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
@@ -104,7 +104,7 @@ def _domain_of(url: str) -> str:
 
 
 def _careful(function: Callable[[str], str]) -> Callable[[str], str]:
-    """*function*, with the host for what it has no answer to, so that no URL is lost by it."""
+    """Returns *function*, but with the host for what it has no answer to, so that no URL is lost."""
 
     def politeness_key_of(url: str) -> str:
         try:

@@ -42,11 +42,11 @@ class QueuedRequests:
     in_memory: dict[PageId, Request] = field(default_factory=dict, init=False)
 
     def keep_in_memory(self, page_id: PageId, request: Request) -> None:
-        """*request*, for that page, has no payload: keeps it ``in_memory``."""
+        """Keeps *request* for that page ``in_memory``: it has no payload."""
         self.in_memory[page_id] = request
 
     def ended(self, page_id: PageId) -> None:
-        """The page has ended: lets go of its request ``in_memory``."""
+        """Lets go of the request ``in_memory`` of a page that has ended."""
         self.in_memory.pop(page_id, None)
 
     def payload_of(self, request: Request) -> tuple[bytes, bool]:
@@ -74,7 +74,7 @@ class QueuedRequests:
             self.reporter.log_once("unstorable", logging.WARNING, words, request, reason)
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
-        """*request* is queued as that page: counts it, and keeps it ``in_memory`` unless it *is_stored*."""
+        """Counts *request*, queued as that page, and keeps it ``in_memory`` unless it *is_stored*."""
         self.reporter.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
         if not is_stored:
             self.keep_in_memory(page_id, request)
