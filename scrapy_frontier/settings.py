@@ -80,7 +80,8 @@ class FrontierSettings:
         self.crawl: Final = read.path("FRONTIER_CRAWL")
         self.shards: Final = read.number("FRONTIER_SHARDS", 16, least=1)
         self.patience: Final = read.number("FRONTIER_PATIENCE", 60.0, least=1)
-        self.clock: Final = read.function_or_none("FRONTIER_CLOCK", "a function that returns seconds")
+        clock, wanted = read.get("FRONTIER_CLOCK"), "a function that returns seconds"
+        self.clock: Final = None if clock is None else function("FRONTIER_CLOCK", clock, wanted)
         self.dashboard: Final = read.port("FRONTIER_DASHBOARD")  # None: no server; 0: a free port
 
         # How hosts are visited
@@ -231,11 +232,6 @@ class _Reader:
         """A path, which need not exist."""
         value = self.get(name)
         return str(value) if value else None
-
-    def function_or_none(self, name: str, wanted: str) -> Callable[..., Any] | None:
-        """A function, or the function that a path names; None if nothing is set."""
-        value = self.get(name)
-        return None if value is None else function(name, value, wanted)
 
     def choice_or_function(self, name: str, choices: tuple[str, ...], about: str) -> str | Callable[..., Any]:
         """One of *choices*, the first by default, or a function *about* something."""

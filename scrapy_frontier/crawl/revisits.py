@@ -80,9 +80,6 @@ class VisitReporter:
     _frontier: Frontier
     _reporter: Reporter
 
-    def __post_init__(self) -> None:
-        self._tally = self._reporter.tally
-
     def report(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count what a revisit came to, and send its signal, `page_changed`, `page_unchanged` or `page_gone`;
         none for a sitemap, or a page that is new. Reads the pages of links that changed if a
@@ -91,11 +88,11 @@ class VisitReporter:
         if result is Result.READ and outcome.fetched is None:
             return  # answered by Scrapy's HTTP cache, so no visit
         if result is Result.UNCHANGED and outcome.status == 304:
-            self._tally["frontier/visits/not_modified"] += 1
+            self._reporter.tally["frontier/visits/not_modified"] += 1
             if page.visits is not None:
-                self._tally["frontier/visits/spared_bytes"] += page.visits.length
+                self._reporter.tally["frontier/visits/spared_bytes"] += page.visits.length
         else:
-            self._tally[_STATS[end.conclusion]] += 1
+            self._reporter.tally[_STATS[end.conclusion]] += 1
         if page.facts.is_sitemap:  # no document of the spider
             return
         if result is Result.UNCHANGED:  # no callback was called
@@ -121,12 +118,12 @@ class VisitReporter:
 
     def log_summary(self) -> None:
         """Log a line at the end of a crawl that came back to pages."""
-        counts = {words: self._tally[name] for name, words in _WORDS.items()}
+        counts = {words: self._reporter.tally[name] for name, words in _WORDS.items()}
         came = sum(counts.values())
         if not came:
             return
         parts = [f"{count:,} {words}" for words, count in counts.items() if count]
-        spared = self._tally["frontier/visits/spared_bytes"]
+        spared = self._reporter.tally["frontier/visits/spared_bytes"]
         saved = f"; about {size(spared)} not downloaded" if spared else ""
         self._reporter.log(logging.INFO, "%s came back: %s%s.", f"{came:,}", ", ".join(parts), saved)
 

@@ -6,7 +6,6 @@ import json
 import os
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1"
 LIVE_FILE = "frontier.live"  # beside the lock: port and token
-_AT_A_TIME = 500  # pages of one request
 _PATIENCE = 600.0  # seconds until an answer comes
 _MOST = 4096  # bytes of the file that says where the server is
 
@@ -55,10 +53,7 @@ class RemoteEdits:
 
     def requeue(self, page_ids: Iterable[PageId], force: bool = False) -> int:
         """Queues finished pages again; returns how many."""
-        count, rest = 0, iter(page_ids)
-        while pages := list(islice(rest, _AT_A_TIME)):
-            count += self.call("requeue", pages=pages, force=force)
-        return count
+        return int(self.call("requeue", pages=list(page_ids), force=force))
 
     def forget(self, page_id: PageId, place: QueuePlace | None = None) -> bool:
         """Removes all that is known of a page; false if it is being fetched, or unknown."""
