@@ -170,9 +170,6 @@ def test_a_command_that_finds_no_frontier_says_what_the_project_has(project: Pro
         '"scrapy_frontier.Addon": 500',
     ):
         assert words in " ".join(said.split())
-    assert "requests.queue" not in said
-    (project.path / "job/requests.queue/127.0.0.2").mkdir(parents=True)
-    assert "import --jobdir job" in project.run("frontier", "stats")[1]
     project.set(FRONTIER + "JOBDIR = 'other'\n")
     assert "SCHEDULER" not in project.run("frontier", "stats")[1]
     (project.path / "scrapy.cfg").unlink()
