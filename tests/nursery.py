@@ -188,11 +188,9 @@ def run(arguments: list[str]) -> None:
     is_module = arguments[0] == "-m"
     is_safe = getattr(sys.flags, "safe_path", False)
     more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    more = [path for path in more if path not in sys.path]
-    if is_safe:
-        sys.path[:0] = more
-    else:
-        sys.path[:1] = [str(Path.cwd() if is_module else Path(arguments[0]).parent), *more]
+    first = [] if is_safe else [str(Path.cwd() if is_module else Path(arguments[0]).parent)]
+    rest = sys.path[not is_safe :]  # without the directory of this file, which Python has put first
+    sys.path[:] = [*first, *(path for path in more if path not in rest), *rest]
     sys.argv = arguments[is_module:]
     sys.orig_argv = [sys.executable, *arguments]
     if is_module:
