@@ -267,7 +267,7 @@ def kills(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
                 event = "kill with its directory"
                 for number in [n for n in crawl.running if crawl.directory[n] == directory]:
                     crawl.kill(number)
-                shutil.rmtree(directory)
+                shutil.rmtree(directory, ignore_errors=True)  # it may not have been made yet
             else:
                 crawl.kill(victim)
             happened[event] += 1
