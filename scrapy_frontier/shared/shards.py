@@ -374,7 +374,9 @@ class Shards:
             frontier.skip_visit(lease, now)
 
     def wake_at(self) -> float | None:
-        """As `Frontier.wake_at`."""
+        """As `Frontier.wake_at`; None while nothing may be handed out, until the engine's heartbeat asks."""
+        if not self.may_hand_out():
+            return None
         times = [self.open[n].frontier.wake_at() for n in self.open if n not in self.leaving]
         return min((when for when in times if when is not None), default=None)
 

@@ -49,6 +49,17 @@ def test_every_page_of_a_web_is_fetched_once(tmp_path: Path) -> None:
     crawl.kill()
 
 
+def test_no_page_is_promised_while_none_may_be_handed_out(tmp_path: Path) -> None:
+    """Else a crawl would ask again and again for as long as its database is away."""
+    crawl = Crawl(tmp_path, 4, Counter())
+    crawl.shards.discover_one(link_to("http://site0.example/0", is_named=True), NOW)
+    assert crawl.shards.wake_at() is not None
+    crawl.shards.may_hand_out = lambda: False
+    assert crawl.shards.lease(NOW) is None
+    assert crawl.shards.wake_at() is None
+    crawl.kill()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_lost_by_kills(tmp_path: Path, seed: int) -> None:
     """Only pages under way at a kill are fetched again: none here, for each is released at once."""
