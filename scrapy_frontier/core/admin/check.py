@@ -40,7 +40,7 @@ KINDS = {
     "unreadable row": "its bytes are set aside or removed, and what is safe takes its place",
     "impossible page": "it gets the state that its row comes nearest to",
     "missing row": "it is made from the page",
-    "stray row": "it is removed: no page has it, or not there, or not twice",
+    "stray row": "it is removed: no page has it, or its page has another one",
     "wrong row": "it is made anew from the pages",
     "page twice": "the one in the index is removed if it is only seen or a redirect, else the other",
 }
