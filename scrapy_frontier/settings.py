@@ -115,7 +115,7 @@ class FrontierSettings:
         # What pages ask for
         self.nofollow_rels: Final = read.words("FRONTIER_NOFOLLOW", () if is_stock else ("nofollow",))
         noindex = read.choice("FRONTIER_NOINDEX", NOINDEX_CHOICES[::-1] if is_stock else NOINDEX_CHOICES)
-        self.obeyed: Final = Obeyed(noindex, "nofollow" in self.nofollow_rels)
+        self.obeyed: Final = Obeyed(noindex, "nofollow" in self.nofollow_rels, canonical=not is_stock)
         self.allows_private: Final = read.switch("FRONTIER_ALLOW_PRIVATE", False)
         self.ajax: Final = read.switch("FRONTIER_AJAX", False)
 

@@ -75,6 +75,7 @@ ADDRESS = Reason("address", "{host} has the address {address}")
 SKIPPED = Reason("noindex_skip", "noindex: the page asks to be kept nowhere")
 NOINDEX = Reason("noindex", "noindex: its items were dropped")
 NOFOLLOW = Reason("nofollow", "nofollow: its links were not followed")
+ALIAS = Reason("alias", "alias of {url}")
 SITEMAP = Reason("sitemap", "sitemap of {entries}")
 BROKEN_SITEMAP = Reason("sitemap_broken", "sitemap broken after {entries}: {problem}")
 

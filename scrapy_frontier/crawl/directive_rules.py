@@ -23,7 +23,7 @@ from .codec import copied
 from .fingerprints import page_fingerprint
 from .left_out import left_out_of
 from .link_extractor import anchors_of, parse_beside
-from .meta_keys import DIRECTIVES, NOFOLLOW_META
+from .meta_keys import DIRECTIVES, NOFOLLOW_META, NOT_INHERITED
 from .meta_values import pattern_and_force_of
 
 if TYPE_CHECKING:
@@ -112,14 +112,27 @@ class PageRules:
         self._is_read = self._is_nofollow or not self._has_rels
 
     async def filter(self, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yield the *result* of a callback without dropped items; links that are not followed end here. Gives
-        way to other pages while this one is read."""
+        """Yield the canonical page, then the *result* of a callback without dropped items; links that are not
+        followed end here. Gives way to other pages while this one is read."""
+        if (canonical := self._canonical()) is not None:
+            yield canonical
         async for output in result:
             if not self._is_read and isinstance(output, Request) and self._is_link(output):
                 await parse_beside(self._response)
                 await run_in_slices(self.find_refused())
             if (kept := self._judge(output)) is not None:
                 yield kept
+
+    def _canonical(self) -> Any:
+        """Return a request for the canonical page as a link of this page; None without one."""
+        request, url = self._response.request, self._found.alias_of
+        if url is None or request is None or request.method != "GET":
+            return None
+        link: Request = copied(request, url)
+        link.dont_filter = False
+        for key in NOT_INHERITED:
+            link.meta.pop(key, None)
+        return self._link(link)
 
     def _judge(self, output: Any) -> Any:
         if isinstance(output, Request):

@@ -22,10 +22,10 @@ from w3lib.url import canonicalize_url, safe_url_string
 
 from ..core.parse.headers import has_rel
 from ..core.parse.html import SCAN_LIMIT, Head, References, scan_head
-from ..core.parse.urls import without_session
+from ..core.parse.urls import host_of, without_fragment, without_session
 from ..core.store.link_rows import KINDS
 from . import scrapy_internals
-from .fingerprints import is_plain
+from .fingerprints import is_plain, is_same_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -161,6 +161,16 @@ def references_of(response: HtmlResponse, longest: int = 0) -> Callable[[str], s
             return None
 
     return References(base, exact).absolute
+
+
+def canonical_of(response: HtmlResponse) -> str | None:
+    """Return the URL of the canonical page that *response* names; None if that is the page itself or on
+    another host, or if it names several."""
+    hrefs = set(head_of(response).canonicals)
+    url = references_of(response)(hrefs.pop()) if len(hrefs) == 1 else None
+    if url is None or host_of(url) != host_of(response.url) or is_same_page(url, response.url):
+        return None
+    return without_fragment(url)
 
 
 def _base_of(response: HtmlResponse) -> str:

@@ -1,4 +1,4 @@
-"""Reads the directives of a page, meta robots and X-Robots-Tag, once for all.
+"""Reads the directives of a page, meta robots, X-Robots-Tag and rel=canonical, once for all.
 
 The spider middleware applies them to items and links; the record of the page shows them.
 """
@@ -20,7 +20,7 @@ from ..crawl.assembly import Component
 from ..crawl.codec import copied
 from ..crawl.host_trouble import lines_of
 from ..crawl.left_out import left_out_of
-from ..crawl.link_extractor import head_of
+from ..crawl.link_extractor import canonical_of, head_of
 from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.robots import agent_of
 
@@ -35,9 +35,9 @@ class DirectivesMiddleware(Component):
     """Puts the directives of a page into ``response.meta["frontier_directives"]``, if it has any.
 
     A dict of plain data: ``noindex`` and ``nofollow`` as bools, ``names`` of all directives without a value
-    as a sorted list. With ``FRONTIER_NOINDEX = "skip"`` a page with noindex does not reach its callback.
-    Stands between Scrapy's middlewares for retries and for meta refresh: it must see decompressed bodies, and
-    no page that is retried.
+    as a sorted list, ``canonical`` as a URL, None for the page itself. With ``FRONTIER_NOINDEX = "skip"`` a
+    page with noindex does not reach its callback. Stands between Scrapy's middlewares for retries and for
+    meta refresh: it must see decompressed bodies, and no page that is retried.
     """
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
@@ -60,11 +60,13 @@ class DirectivesMiddleware(Component):
         has = partial(dict.__contains__, headers)  # without making bytes of a name first
         tags = lines_of(response, "X-Robots-Tag") if has(b"X-Robots-Tag") else []
         head = head_of(response) if isinstance(response, HtmlResponse) else _NO_HEAD
-        if not (tags or head.metas):
+        if not (tags or head.metas or head.canonicals):
             return None
         now = self.crawl.clock() if self.crawl is not None else time.time()
         found = robots_directives(tags, head.metas, agent_of(request, self.crawler.settings), now)
-        return found if found["names"] or found["noindex"] else None
+        if isinstance(response, HtmlResponse) and response.status < 300:
+            found["canonical"] = canonical_of(response)
+        return found if found["names"] or found["noindex"] or found["canonical"] else None
 
     def _obey(self, active: ActiveRequest, directives: Directives, response: Response) -> None:
         found = consequences(directives, self.settings.obeyed)

@@ -58,13 +58,14 @@ def test_a_head_is_read_as_written() -> None:
     page = """<!doctype html><HTML><Head>
         <META NAME=" Robots " CONTENT='noindex,&#32;nofollow'>
         <meta name=googlebot content=nosnippet><meta property="og:title" content="x">
-        <base><base href="/base/"><base href="/other/">
+        <base><base href="/base/"><link rel="Canonical nofollow" href="/a?b&amp;c"><link rel=canonical>
         <meta name=next content="page?a=1&amp;b=2&copy=3&lt"><link rel=stylesheet href=x.css>
         <meta http-equiv=Refresh content="soon"><meta http-equiv=REFRESH content="5; url='/next'">
         </head><body><meta name=robots content=none>"""
     assert scan_head(page) == Head(
         metas=(("robots", "noindex, nofollow"), ("googlebot", "nosnippet"), ("next", "page?a=1&b=2&copy=3<")),
         has_refresh=True,
+        canonicals=("/a?b&c",),
     )
 
 
@@ -210,7 +211,9 @@ def test_the_earliest_date_holds() -> None:
     metas = [("robots", "max-snippet:20, max-image-preview:LARGE, unavailable_after: never")]
     until = 1_893_456_000.0
     found = robots_directives(lines, metas, "mybot", until)
-    assert found == {"noindex": False, "nofollow": False, "names": []}
+    assert not (found["noindex"])
+    assert not (found["nofollow"])
+    assert not (found["names"])
     assert robots_directives(lines, metas, "mybot", until + 1)["noindex"]
 
 
@@ -238,8 +241,8 @@ def test_more_lines_never_allow_more_and_their_order_says_nothing(some: list[str
 # --- what follows -----------------------------------------------------------------------------------------
 
 
-def told(noindex: bool = False, nofollow: bool = False) -> Directives:
-    return {"noindex": noindex, "nofollow": nofollow, "names": []}
+def told(noindex: bool = False, nofollow: bool = False, canonical: str | None = None) -> Directives:
+    return {"noindex": noindex, "nofollow": nofollow, "names": [], "canonical": canonical}
 
 
 @pytest.mark.parametrize(
@@ -247,13 +250,14 @@ def told(noindex: bool = False, nofollow: bool = False) -> Directives:
 )
 def test_what_a_page_says_has_consequences_where_it_is_obeyed(mode: str, notes: tuple[str, ...]) -> None:
     assert rel_tokens(" NoFollow\tugc\nugc ") == {"nofollow", "ugc"}
-    found = consequences(told(True, True), Obeyed(mode, True))
-    assert found == Consequences(mode == "skip", mode == "drop-items", True)
+    every, none = Obeyed(mode, nofollow=True, canonical=True), Obeyed(mode, nofollow=False, canonical=False)
+    found = consequences(told(True, True, "http://a/b"), every)
+    assert found == Consequences(mode == "skip", mode == "drop-items", True, "http://a/b")
     assert found.notes_of_items == notes
-    assert found.notes_of_links == (reasons.NOFOLLOW(),)
-    assert consequences(told(False, True), Obeyed(mode, False)) == NO_CONSEQUENCES
-    assert consequences(told(), Obeyed(mode, True)) == NO_CONSEQUENCES
-    assert consequences(None, Obeyed(mode, True)) == NO_CONSEQUENCES
+    assert found.notes_of_links == (reasons.NOFOLLOW(), "alias of http://a/b")
+    assert consequences(told(False, True, "http://a/b"), none) == NO_CONSEQUENCES
+    assert consequences(told(), every) == NO_CONSEQUENCES
+    assert consequences(None, every) == NO_CONSEQUENCES
 
 
 # --- redirects --------------------------------------------------------------------------------------------

@@ -213,6 +213,34 @@ def test_nofollow_is_about_links_alone(web: Web, run: Callable[..., Crawl]) -> N
     assert sorted(web.paths()) == ["/", "/", "/form?q=1", "/insist", "/post"]
 
 
+# -- canonical -------------------------------------------------------------------------------------------
+
+
+def test_a_canonical_page_is_fetched_once_and_its_aliases_say_so(
+    web: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    for path in ("/x?from=1", "/x?from=2", "/x"):
+        web.on(path, body=page('<base href="/"><link rel="canonical" href="x#top">'))
+    crawl = run(LinkSpider, start_urls=[web.url("/x?from=1"), web.url("/x?from=2")])
+    assert sorted(web.paths()) == ["/x", "/x?from=1", "/x?from=2"]
+    assert arrived(crawl) == {"/x", "/x?from=1", "/x?from=2"}
+    kept = pages()
+    assert kept[web.url("/x?from=1")].reason == f"alias of {web.url('/x')}"
+    assert kept[web.url("/x")].reason == ""
+
+
+def test_a_canonical_page_may_not_be_believed(web: Web, run: Callable[..., Crawl]) -> None:
+    elsewhere, one, other = web.url("/", host=1), "/one", "/other"
+    web.on("/", body=page(f'<link rel="canonical" href="{elsewhere}">'))
+    web.on("/two", body=page("".join(f'<link rel="canonical" href="{href}">' for href in (one, other))))
+    web.on("/bad", body=page('<link rel="canonical" href="http://[">'))
+    web.on("/gone", status=404, body=page('<link rel="canonical" href="/one">'))
+    web.on("/nofollow", body=page(NOFOLLOW + '<link rel="canonical" href="/one">'))
+    paths = ["/", "/bad", "/gone", "/nofollow", "/two"]
+    run(LinkSpider, start_urls=[web.url(path) for path in paths])
+    assert (sorted(web.paths()), web.paths(1)) == (paths, [])
+
+
 # -- AJAX crawling -----------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,7 @@ KEPT_OR_LEFT_OUT_BY_SCRAPY_TOO = {
     "Scrapy drops it too: its dupe filter, ROBOTSTXT_OBEY, allowed_domains or DEPTH_LIMIT": (
         *(reasons.FORBIDDEN, reasons.OUT_OF_SCOPE),
     ),
+    "its items and links go on": (reasons.ALIAS,),
     "another process of the crawl fetches it": (reasons.FOREIGN,),
     "Scrapy's queue on disk does not keep it either": (reasons.LOST,),
     "an error is logged for it": (reasons.UNREADABLE, reasons.DAMAGED),

@@ -42,12 +42,14 @@ class Directives(TypedDict):
     """The directives of a page for one crawler, as plain data for the meta of its request.
 
     ``names`` are those of all directives without a value, in lower case and sorted, ``none`` as its two
-    parts. ``noindex`` is also true once the earliest ``unavailable_after`` has passed.
+    parts. ``noindex`` is also true once the earliest ``unavailable_after`` has passed. ``canonical`` is the
+    URL that the page names as its canonical one (RFC 6596), None for the page itself.
     """
 
     noindex: bool
     nofollow: bool
     names: list[str]
+    canonical: str | None
 
 
 def robots_directives(
@@ -75,6 +77,7 @@ def robots_directives(
         "noindex": is_expired or "noindex" in names,
         "nofollow": "nofollow" in names,
         "names": sorted(name for name in names if name in _WORDS or not _is_rule(name)),
+        "canonical": None,
     }
 
 
@@ -132,18 +135,20 @@ class Obeyed(NamedTuple):
 
     noindex: str
     nofollow: bool
+    canonical: bool
 
 
 class Consequences(NamedTuple):
     """What to do with a page for its directives, as far as they are obeyed.
 
     ``skips``: no callback is called; ``drops_items``: the callback's items are dropped; ``is_nofollow``: its
-    links are not followed.
+    links are not followed; ``alias_of`` is its canonical URL, None for the page itself.
     """
 
     skips: bool = False
     drops_items: bool = False
     is_nofollow: bool = False
+    alias_of: str | None = None
 
     @property
     def notes_of_items(self) -> tuple[str, ...]:
@@ -155,7 +160,8 @@ class Consequences(NamedTuple):
     @property
     def notes_of_links(self) -> tuple[str, ...]:
         """Notes for the record of the page about its links."""
-        return (reasons.NOFOLLOW(),) if self.is_nofollow else ()
+        alias = () if self.alias_of is None else (reasons.ALIAS(url=self.alias_of[: reasons.LONGEST_URL]),)
+        return (reasons.NOFOLLOW(), *alias) if self.is_nofollow else alias
 
 
 NO_CONSEQUENCES = Consequences()
@@ -170,6 +176,7 @@ def consequences(directives: Directives | None, obeyed: Obeyed) -> Consequences:
         skips=noindex and obeyed.noindex == "skip",
         drops_items=noindex and obeyed.noindex == "drop-items",
         is_nofollow=obeyed.nofollow and directives["nofollow"],
+        alias_of=directives["canonical"] if obeyed.canonical else None,
     )
 
 

@@ -11,7 +11,7 @@ from html import unescape
 from html.entities import html5
 from typing import TYPE_CHECKING
 
-from .headers import BLANK
+from .headers import BLANK, has_rel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +26,7 @@ class Head:
 
     metas: tuple[tuple[str, str], ...] = ()  # (name in lower case, content) of every named meta element
     has_refresh: bool = False  # a meta refresh, whatever it says
+    canonicals: tuple[str, ...] = ()  # href of every link element with rel=canonical
 
 
 _TAG_NAME = re.compile(rf"[A-Za-z][^{BLANK}/>]*")
@@ -44,7 +45,7 @@ _BODY_BEGINS_AFTER = frozenset(("body", "html", "br"))  # end tags; others are i
 
 
 def scan_head(page: str) -> Head:
-    """Read the meta elements of the HTML *page* up to the body.
+    """Read the meta and link elements of the HTML *page* up to the body.
 
     HTML Standard 13.2, as far as it concerns a head, without scripts in comments in scripts and templates in
     templates. Tags in comments, scripts, styles, titles and templates
@@ -53,19 +54,24 @@ def scan_head(page: str) -> Head:
     backtracking.
     """
     metas: list[tuple[str, str]] = []
+    canonicals: list[str] = []
     has_refresh = False
-    for attributes in _head_metas(page[:SCAN_LIMIT]):
+    for name, attributes in _head_tags(page[:SCAN_LIMIT]):
         content = attributes.get("content")
-        if content is None:
-            continue
-        if "name" in attributes:
-            metas.append((attributes["name"].strip().lower(), content))
-        has_refresh |= attributes.get("http-equiv", "").lower() == "refresh"
-    return Head(tuple(metas), has_refresh)
+        if name == "meta" and content is not None:
+            if "name" in attributes:
+                metas.append((attributes["name"].strip().lower(), content))
+            has_refresh |= attributes.get("http-equiv", "").lower() == "refresh"
+        elif name == "link" and attributes.get("href") and has_rel(attributes.get("rel"), _CANONICAL):
+            canonicals.append(attributes["href"])
+    return Head(tuple(metas), has_refresh, tuple(canonicals))
 
 
-def _head_metas(text: str) -> Iterator[dict[str, str]]:
-    """Yield the attributes of the meta start tags of the head that may matter."""
+_CANONICAL = frozenset(("canonical",))
+
+
+def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield (name, attributes) of the meta and link start tags of the head that may matter."""
     place = 1 if text.startswith("\ufeff") else 0
     for _ in range(MOST_TAGS):
         start = text.find("<", place)
@@ -84,13 +90,13 @@ def _head_metas(text: str) -> Iterator[dict[str, str]]:
         inside, place = _tag(text, match.end())
         if closes:
             continue
-        if name == "meta" and _may_matter(inside):
-            yield _attributes(inside)
+        if name in ("meta", "link") and _may_matter(inside):
+            yield name, _attributes(inside)
         elif name in _HIDING:
             place = _after_text(text, name, place)
 
 
-_may_matter = re.compile("(?i)name|refresh|&").search  # a cheap test that most tags fail
+_may_matter = re.compile("(?i)name|refresh|canonical|&").search  # a cheap test that most tags fail
 
 
 def _tag(text: str, place: int) -> tuple[str, int]:
