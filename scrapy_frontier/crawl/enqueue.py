@@ -19,15 +19,16 @@ from ..core.parse.directives import LOOP
 from ..core.parse.urls import clean_host, host_of, without_session
 from ..core.store.keys import FINISHED, QUEUED
 from ..core.store.queue_keys import MAX_PRIORITY
+from ..core.store.records import NO_FACTS, RequestFacts
 from . import scrapy_internals
 from .codec import Unreadable, copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
 from .in_flight import forget_redirects, is_once_more, is_seed, not_followed, only_its_retry_insists
 from .log import refusal_stat
 from .meta_keys import EVERY_RUN, FORCE, PATTERN, SLOT, START, UNSET, VERBATIM
-from .meta_values import facts_of, facts_of_listed, is_forced, lastmod_of
+from .meta_values import facts_of, is_forced
 from .politeness_key import PolitenessKeys
-from .private_network import is_from_public, was_led_to
+from .private_network import is_from_public, note_led, was_led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -54,12 +55,14 @@ _FROM_SEED = (
 
 
 class Listed(NamedTuple):
-    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place in the queue (see
-    `sort_key`)."""
+    """A URL to fetch by a plain GET, with ``meta`` of plain data and its ``facts``; ``bucket`` is its place
+    in the queue (see `sort_key`), ``lastmod`` when it changed last, by a sitemap (POSIX seconds)."""
 
     url: str
     meta: dict[str, Any] = {}
+    facts: RequestFacts = NO_FACTS
     bucket: int = NEUTRAL
+    lastmod: float | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -136,7 +139,10 @@ class RequestEnqueuer:
             return
         if link.is_named:
             request.meta[START] = True
-        self._enqueue(request, Link(url=link.url, paid=link.paid, anchor=link.anchor), None, None)
+        if link.facts.from_public:
+            note_led(request, from_public=True)
+        posted = Link(url=link.url, lastmod=link.lastmod, paid=link.paid, anchor=link.anchor)
+        self._enqueue(request, posted, None, None)
 
     def _enqueue(
         self, request: Request, link: Link, source: Lease | None, active: ActiveRequest | None
@@ -214,7 +220,7 @@ class RequestEnqueuer:
             words = "%s has priority %d; all beyond %d are served as equals: use smaller numbers (said once)"
             about = request, request.priority, MAX_PRIORITY
             self._reporter.log_once("priority", logging.WARNING, words, *about)
-        link.facts, link.lastmod = facts_of(request, is_stored), lastmod_of(request.meta)
+        link.facts = facts_of(request, is_stored)
         if active is not None and is_stored:
             target = self._follow_ups.of_target(active, request)
             own, is_own_stored = self._requests.payload_of(target)
@@ -370,7 +376,7 @@ class RequestEnqueuer:
         Makes no `Request` if the URL alone identifies the page, and sends no signal. 20 us a new page.
         """
         links = []
-        for url, meta, bucket in wanted:
+        for url, meta, facts, bucket, lastmod in wanted:
             identity = self.identify(url)
             if identity is None or self._dupefilter.is_own:
                 request = Request(url, meta=dict(meta))
@@ -388,8 +394,8 @@ class RequestEnqueuer:
                     host=key,
                     kept_host="" if key == host else key,
                     payload=meta_payload(meta),
-                    facts=facts_of_listed(meta),
-                    lastmod=lastmod_of(meta),
+                    facts=facts,
+                    lastmod=None if lastmod is None else int(lastmod),
                     again=is_again,
                     parent=parent,
                     bucket=bucket,

@@ -19,17 +19,10 @@ LAST_VISIT = "frontier_last_visit"  # meta: when the page was visited before (PO
 CHANGED = "frontier_changed"  # meta: whether it has changed since
 LINK_SCORE = "frontier_link_score"  # meta: the weight of the link that the request is
 CONTENT_SCORE = "frontier_content_score"  # the same: what its content is worth for ranking
-# What tells of one visit, and not of the next one with the same meta.
-OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_SCORE)
-REDIRECTED_BY = "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"  # Scrapy's
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
-# What tells of one request alone, and not of another one that is made of it.
-NOT_INHERITED = frozenset(
-    (
-        *(NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH),
-        *(LAST_VISIT, CHANGED, LASTMOD, "retry_times", *REDIRECTED_BY),
-    )
-)
-SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and which site it is read for
+# What tells of one visit of one page, and not of the next one with the same meta.
+OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, LASTMOD, CONTENT_SCORE)
+REDIRECTED_BY = "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"  # Scrapy's
+SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap; a URL: of the site whose pages it may list
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset((DIRECTIVES, LAST_VISIT, CHANGED, LASTMOD))

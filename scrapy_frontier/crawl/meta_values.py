@@ -17,7 +17,7 @@ from ..core import reasons
 from ..core.pages.seed_policy import after_visits_until, was_visited_before
 from ..core.reasons import LONGEST_URL
 from ..core.store.records import NO_FACTS, RequestFacts
-from .meta_keys import FORCE, LASTMOD, PATTERN, REFRESH, SHELF_LIFE, SITEMAP, START, UNSET
+from .meta_keys import FORCE, PATTERN, REFRESH, SHELF_LIFE, SITEMAP, START, UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,17 +177,3 @@ def facts_of(request: Request, is_stored: bool = True) -> RequestFacts:
         shelf_life=seconds(SHELF_LIFE, meta.get(SHELF_LIFE)),
         refresh=seconds(REFRESH, meta.get(REFRESH)),
     )
-
-
-def facts_of_listed(meta: Mapping[str, Any]) -> RequestFacts:
-    """Returns the facts of a plain GET for a URL that a sitemap lists, with this *meta*."""
-    is_sitemap, has_pattern = (meta.get(key) not in UNSET for key in (SITEMAP, PATTERN))
-    if not (is_sitemap or has_pattern):
-        return NO_FACTS
-    return RequestFacts(is_sitemap=is_sitemap, has_pattern=has_pattern)
-
-
-def lastmod_of(meta: Mapping[str, Any]) -> int | None:
-    """Returns when a sitemap says that the page changed last (POSIX seconds); None if none does."""
-    lastmod = meta.get(LASTMOD)
-    return lastmod if isinstance(lastmod, int) else None

@@ -11,16 +11,14 @@ from weakref import WeakKeyDictionary
 from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
-from ..core.hosts.sites import SitemapTask
 from ..core.parse.urls import host_of, is_private, is_private_url
 from . import scrapy_internals
-from .meta_keys import SITEMAP, UNSET
 
 if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
 
-# Requests to which a response led, by a redirect or a refresh: whether a public page of
+# Requests to which a response led, by a redirect, a refresh or a sitemap line: whether a public page of
 # another host led there.
 _led: WeakKeyDictionary[Request, bool] = WeakKeyDictionary()
 
@@ -36,8 +34,10 @@ def was_led_to(request: Request) -> bool:
 
 
 def is_from_public(request: Request) -> bool:
-    """Returns whether a public page of another host led to *request*. A robots.txt is led to as its page."""
-    return _led.get(_page_of(request), False)
+    """Returns whether a public page, or robots.txt, of another host led to *request*. A robots.txt is led to
+    as its page."""
+    page = request.page if isinstance(request, scrapy_internals.SideRequest) else None
+    return _led.get(page or request, False)
 
 
 def refusal_of(address: str) -> IgnoreRequest:
@@ -45,29 +45,20 @@ def refusal_of(address: str) -> IgnoreRequest:
     return IgnoreRequest(reasons.PRIVATE(address=address))
 
 
-def is_led_to(request: Request) -> bool:
-    """Return whether another host led to *request*, which may be public. A robots.txt is led to as its
-    page."""
-    page = _page_of(request)
-    return is_from_public(request) or _named_by(page) not in ("", host_of(page.url))
-
-
 async def leads_inside(request: Request) -> str | None:
-    """Return the private address to which a public page leads by *request* (`is_led_to`); None if it does
-    not.
-
-    Looks names up by the resolver and the cache of the connections.
-    """
-    return await _unless_named_inside(request, await _private_address(host_of(request.url)))
+    """Return the private address that the host of *request* resolves to, by the resolver and the cache of the
+    connections; None if it has none."""
+    addresses = await scrapy_internals.addresses_of(host_of(request.url))
+    return next(filter(is_private, addresses), None)
 
 
-async def led_inside(request: Request, response: Response) -> str | None:
-    """Return the private address that *response* came from if a public page led there by *request*, whatever
-    its name stood for when it was looked up; None if it is public or came through a proxy."""
-    if response.ip_address is None or request.meta.get("proxy") or not is_led_to(request):
+def came_from_inside(request: Request, response: Response) -> str | None:
+    """Return the private address that *response* came from, whatever its name stood for when it was looked
+    up; None if it is public or came through a proxy."""
+    if response.ip_address is None or request.meta.get("proxy"):
         return None
     address = str(response.ip_address)
-    return await _unless_named_inside(request, address) if is_private(address) else None
+    return address if is_private(address) else None
 
 
 def is_from_private(request: Request, response: Response) -> bool:
@@ -75,26 +66,3 @@ def is_from_private(request: Request, response: Response) -> bool:
     is looked up."""
     address = None if request.meta.get("proxy") else response.ip_address
     return is_private(str(address)) if address is not None else is_private_url(request.url)
-
-
-async def _unless_named_inside(request: Request, address: str | None) -> str | None:
-    """Return *address*, but None if the robots.txt that names a sitemap is in a private network itself."""
-    if address is None or is_from_public(request):
-        return address
-    return None if await _private_address(_named_by(_page_of(request))) is not None else address
-
-
-async def _private_address(host: str) -> str | None:
-    return next(filter(is_private, await scrapy_internals.addresses_of(host)), None)
-
-
-def _page_of(request: Request) -> Request:
-    page = request.page if isinstance(request, scrapy_internals.SideRequest) else None
-    return request if page is None else page
-
-
-def _named_by(request: Request) -> str:
-    """Return the host whose robots.txt names a sitemap; empty for other requests."""
-    if request.meta.get(SITEMAP) in UNSET:
-        return ""
-    return host_of(SitemapTask.from_meta(request.meta[SITEMAP], request.url).speaks_for)

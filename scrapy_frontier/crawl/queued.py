@@ -11,7 +11,7 @@ from scrapy import Request
 
 from ..core.frontier import Discovered, Fate, PageId
 from .codec import FIXED, Unreadable, Unstorable, is_mutable, memory_payload, own_attributes
-from .meta_keys import NOT_STORED, SITEMAP
+from .meta_keys import NOT_STORED
 
 if TYPE_CHECKING:
     from ..core.store.records import Page
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Lists and dicts that Scrapy or we put into requests: no callback shares them with another.
 _NOT_SHARED = NOT_STORED.union(
-    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "_dumps_kwargs", SITEMAP)
+    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "_dumps_kwargs")
 )
 
 

@@ -31,7 +31,7 @@ from ..core.store.records import Verdict
 from . import scrapy_internals
 from .host_trouble import CACHED, REASON, error_of, pause_in, record_cooldown
 from .meta_keys import SLOT
-from .private_network import is_from_private, is_led_to, note_led, refusal_of
+from .private_network import is_from_private, is_from_public, note_led, refusal_of
 from .scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class RobotsFetcher:
         """Return the address of a site that is not asked, because it is private and a public page led there
         by *request*; None for others."""
         address = self._private.get(origin)
-        return address if address is not None and is_led_to(request) else None
+        return address if address is not None and is_from_public(request) else None
 
     async def _run(self, fetch: RobotsFetch) -> None:
         await scrapy_internals.sleep(BEGIN_IN * min(len(self.under_way), FETCHES_AT_ONCE))

@@ -16,21 +16,22 @@ from ..core import reasons
 from ..core.errors import decode_or_none
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sites
-from ..core.hosts.sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
+from ..core.hosts.sites import MAX_LEVELS, MAX_SITEMAPS, SitemapScope, SitemapsToRead, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
-from ..core.parse.urls import absolute, escaped_fragment, origin_of
-from ..core.store.records import NO_FACTS
+from ..core.parse.urls import absolute, escaped_fragment, host_of, is_private_url, origin_of
+from ..core.store.keys import State
+from ..core.store.records import NO_FACTS, RequestFacts
 from . import revisits, scrapy_internals
 from .callback_requests import Offsite
 from .codec import meta_in, meta_payload
 from .enqueue import Listed, RequestEnqueuer
 from .in_flight import ActiveRequest, Consumed, ended_with, fetched_of
 from .link_extractor import digest_of
-from .meta_keys import LASTMOD, SITEMAP
+from .meta_keys import PATTERN, SITEMAP
 from .meta_values import pattern_and_force_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..settings import FrontierSettings
 
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
+_LONGEST_WAY = 30  # pages by which a sitemap was found: indexes and redirects
 ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
 
 
@@ -79,30 +81,27 @@ class Sitemaps:
         if found.sitemaps != sitemaps:
             self._follow(origin, found, {})
 
-    def queue(self, wanted: Iterable[tuple[str, SitemapTask]], meta: Mapping[str, Any]) -> None:
-        """Queue sitemaps with their tasks and *meta*, without those that are offsite, known, or no URL."""
-        offsite = self.offsite()
-        files = (
-            Listed(url, {SITEMAP: task.to_meta(), **meta}, sites.FILE_BUCKET)
-            for url, task in wanted
-            if absolute(url) is not None and offsite.passes(url)  # a row may hold anything
-        )
-        self.enqueuer.enqueue_listed(files, None)
-        offsite.count_refused(self.crawler.stats)
-
     def offsite(self) -> Offsite:
         """Return Scrapy's offsite check: it would drop the requests at the download."""
         middleware = self.crawler.get_downloader_middleware(OffsiteMiddleware)
         return Offsite(self.crawler.spider, [] if middleware is None else [middleware.request_scheduled])
 
-    def _follow(self, origin: str, found: SitemapsToRead, meta: Mapping[str, Any]) -> None:
-        self.queue(((url, SitemapTask(origin)) for url in found.queue), meta)
+    def _follow(self, origin: str, found: SitemapsToRead, meta: dict[str, Any]) -> None:
+        """Queue the sitemaps of *origin* with this *meta*, without those that are offsite, known, or no
+        URL."""
+        offsite = self.offsite()
+        files = (
+            _file(url, origin, meta)
+            for url in found.queue
+            if absolute(url) is not None and offsite.passes(url)  # a row may hold anything
+        )
+        self.enqueuer.enqueue_listed(files, None)
+        offsite.count_refused(self.crawler.stats)
         self.frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
 
     async def read(self, request: Request, response: Response, active: ActiveRequest | None) -> Response:
         """Read a sitemap unless it is unchanged, and raise `Consumed`; a page behind a redirect that is no
         sitemap is returned for the spider. Raises `FrontierUnwritable`."""
-        task = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
         proxy = _proxy_of(active)
         if not 200 <= response.status < 300:
             raise Consumed(ended_with(response.status))
@@ -113,7 +112,7 @@ class Sitemaps:
                 revisits.end_unchanged(active, response.status, fetched, notes=None)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
-            reading = SitemapReading(self, request, response, task, proxy)
+            reading = SitemapReading(self, request, response, proxy)
             await reading.run()
         finally:
             self._lock.release()
@@ -158,17 +157,19 @@ class SitemapReading:
     _sitemaps: Sitemaps
     _request: Request
     _response: Response
-    _task: SitemapTask
     _proxy: dict[str, str]
 
     def __post_init__(self) -> None:
         request, frontier = self._request, self._sitemaps.frontier
         names = (self._response.url, *request.meta.get("redirect_urls", ()))
-        self._judge = SitemapScope(names, self._task.speaks_for, lambda of: frontier.sitemaps_of(of).listed)
+        site = request.meta[SITEMAP]  # True: its own
+        self._speaks_for = origin_of(site if isinstance(site, str) else request.url) or ""
+        self._judge = SitemapScope(names, self._speaks_for, lambda of: frontier.sitemaps_of(of).listed)
         self._pattern_and_force = given = pattern_and_force_of(request)
         self._inherited = self._proxy if given is None else given.inherited | self._proxy
         self._offsite = self._sitemaps.offsite()
-        self._parent = self._sitemaps.enqueuer.find(request)
+        self._page_id = self._sitemaps.enqueuer.find(request)
+        self._level = self._find_level()
         self._entries = 0
         self._taken = 0  # sitemaps of an index
         self._problem = ""
@@ -185,7 +186,7 @@ class SitemapReading:
             while handful := list(islice(entries, ENTRIES_AT_A_TIME)):
                 self._take(handful)
                 await scrapy_internals.sleep(0)
-            if piece.kind is Kind.INDEX and (limit := self._task.limit_reached(self._taken)):
+            if piece.kind is Kind.INDEX and (limit := self._limit_reached()):
                 self._problem = limit
                 break
         self._report()
@@ -200,7 +201,7 @@ class SitemapReading:
         if self._pattern_and_force is not None and self.kind is not Kind.INDEX:
             good = [entry for entry in good if self._pattern_and_force.admits(entry.url)]
         wanted = self._files(good) if self.kind is Kind.INDEX else self._pages(good)
-        new, due = self._sitemaps.take(self._parent, wanted)
+        new, due = self._sitemaps.take(self._page_id, wanted)
         for name, number in (("due", due), ("new", new)):
             if number:
                 self._sitemaps.crawler.stats.inc_value(f"frontier/sitemaps/{name}", number)
@@ -208,15 +209,30 @@ class SitemapReading:
 
     def _pages(self, entries: list[Entry]) -> Iterator[Listed]:
         for entry in entries:
-            yield Listed(entry.url, _lastmod(entry) | self._inherited)
+            facts = RequestFacts(has_pattern=True) if PATTERN in self._inherited else NO_FACTS
+            yield Listed(entry.url, self._inherited, facts, lastmod=entry.lastmod)
 
     def _files(self, entries: list[Entry]) -> Iterator[Listed]:
-        task = self._task.for_listed()
-        if task is not None:
-            meta = {SITEMAP: task.to_meta(), **self._inherited}
-            for entry in entries[: sites.MAX_SITEMAPS - self._taken]:
-                self._taken += 1
-                yield Listed(entry.url, meta | _lastmod(entry), sites.FILE_BUCKET)
+        for entry in entries[: MAX_SITEMAPS - self._taken] if self._level < MAX_LEVELS else ():
+            self._taken += 1
+            yield _file(entry.url, self._speaks_for, self._inherited)._replace(lastmod=entry.lastmod)
+
+    def _limit_reached(self) -> str:
+        """Return why this index is read no further; empty: it is."""
+        if self._level >= MAX_LEVELS:
+            return f"nested more than {MAX_LEVELS} levels deep"
+        return f"more than {MAX_SITEMAPS} sitemaps" if self._taken >= MAX_SITEMAPS else ""
+
+    def _find_level(self) -> int:
+        """Return 1 for a sitemap that no index listed, and one more for each index above it."""
+        level, page_id = 0, self._page_id
+        for _ in range(_LONGEST_WAY):
+            page = None if page_id is None else decode_or_none(self._sitemaps.frontier.page, page_id)
+            if page is None or not page.facts.is_sitemap:
+                break
+            level += page.state is not State.REDIRECTED
+            page_id = page.parent
+        return level
 
     def _report(self) -> None:
         stats = self._sitemaps.crawler.stats
@@ -245,5 +261,8 @@ def _proxy_of(active: ActiveRequest | None) -> dict[str, str]:
     return {"proxy": proxy} if isinstance(proxy, str) else {}
 
 
-def _lastmod(entry: Entry) -> dict[str, Any]:
-    return {} if entry.lastmod is None else {LASTMOD: int(entry.lastmod)}
+def _file(url: str, speaks_for: str, meta: dict[str, Any]) -> Listed:
+    """Return the sitemap at *url*, which lists pages of the site that it *speaks_for*."""
+    is_foreign = host_of(url) != host_of(speaks_for) and not is_private_url(speaks_for)
+    facts = RequestFacts(is_sitemap=True, has_pattern=PATTERN in meta, from_public=is_foreign)
+    return Listed(url, {SITEMAP: speaks_for, **meta}, facts, sites.FILE_BUCKET)

@@ -3,21 +3,17 @@ robots.txt of another host names."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..core.parse.directives import PRIVATE
 from ..crawl.assembly import Component
 from ..crawl.left_out import refuse_redirect
-from ..crawl.meta_keys import SITEMAP
-from ..crawl.private_network import is_led_to, leads_inside, led_inside, refusal_of, was_led_to
-from ..crawl.scrapy_internals import SideRequest
+from ..crawl.private_network import came_from_inside, is_from_public, leads_inside, refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Coroutine
 
     from scrapy.http import Request, Response
-
-_T = TypeVar("_T")
 
 
 class PrivateNetworkMiddleware(Component):
@@ -36,27 +32,19 @@ class PrivateNetworkMiddleware(Component):
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """Return None at once, but for the few requests that another host led to; these are looked up, and
         raise `IgnoreRequest` if they lead inside."""
-        if _may_be_led_to(request) and is_led_to(request) and not request.meta.get("proxy"):
-            return self._unless_inside(leads_inside(request), request, None)
-        return None
+        return self._look_up(request) if is_from_public(request) and not request.meta.get("proxy") else None
 
-    def process_response(
-        self, request: Request, response: Response
-    ) -> Coroutine[Any, Any, Response] | Response:
+    async def _look_up(self, request: Request) -> None:
+        self._refuse(request, await leads_inside(request))
+
+    def process_response(self, request: Request, response: Response) -> Response:
         """Return *response*; raise `IgnoreRequest` if a public page led to it and its address is private."""
-        if _may_be_led_to(request):
-            return self._unless_inside(led_inside(request, response), request, response)
+        if is_from_public(request):
+            self._refuse(request, came_from_inside(request, response))
         return response
 
-    async def _unless_inside(self, look_up: Awaitable[str | None], request: Request, passed: _T) -> _T:
-        """Return *passed*; raise `IgnoreRequest`, which is counted, if *look_up* finds a private address."""
-        address = await look_up
-        if address is None:
-            return passed
-        refuse_redirect(self.crawler, PRIVATE, request)
-        raise refusal_of(address)
-
-
-def _may_be_led_to(request: Request) -> bool:
-    """Return false for the many requests of which `is_led_to` need not be asked."""
-    return was_led_to(request) or SITEMAP in request.meta or isinstance(request, SideRequest)
+    def _refuse(self, request: Request, address: str | None) -> None:
+        """Raise `IgnoreRequest`, which is counted, for a private *address*."""
+        if address is not None:
+            refuse_redirect(self.crawler, PRIVATE, request)
+            raise refusal_of(address)

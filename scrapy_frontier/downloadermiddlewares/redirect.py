@@ -22,7 +22,6 @@ from ..crawl.fingerprints import is_same_page
 from ..crawl.in_flight import not_followed
 from ..crawl.left_out import refuse_redirect
 from ..crawl.link_extractor import head_of
-from ..crawl.meta_keys import LASTMOD
 from ..crawl.private_network import is_from_private, note_led
 from ..settings import FrontierSettings
 
@@ -62,8 +61,6 @@ class Limited(BaseRedirectMiddleware, Component):
         url = without_foreign_userinfo(target.url, request.url)
         if url != target.url:
             target = copied(target, url)
-        if not is_same_page(target.url, request.url):  # the sitemap listed the source
-            target.meta.pop(LASTMOD, None)
         from_public = not from_private and host_of(url) != host_of(request.url)
         note_led(target, from_public)
         return target

@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.hosts.sites import (
-    MAX_LEVELS,
-    MAX_SITEMAPS,
     SitemapScope,
     SitemapsToRead,
-    SitemapTask,
     contact,
     is_hint_of_change,
     named_by_robots,
@@ -43,28 +40,6 @@ def test_every_listed_sitemap_is_queued_once(sitemaps: SiteSitemaps, urls: tuple
         assert set(urls) <= queued
     else:
         assert queued == set(urls) - set(sitemaps.listed)
-
-
-# -- tasks -------------------------------------------------------------------------------------------
-
-
-@given(st.builds(SitemapTask, st.just(A), st.integers(0, 5)))
-def test_a_task_travels_in_meta(task: SitemapTask) -> None:
-    assert SitemapTask.from_meta(task.to_meta(), f"{B}/x") == task
-
-
-@pytest.mark.parametrize("value", [True, None, {}, {"for": 1, "depth": "x"}, "yes"])
-def test_a_request_marked_by_hand_speaks_for_its_own_site(value: object) -> None:
-    assert SitemapTask.from_meta(value, "http://A.example:80/maps/x.xml") == SitemapTask(A)
-
-
-def test_listed_sitemaps_lie_three_levels_deep_at_most() -> None:
-    task: SitemapTask | None = SitemapTask(A)
-    depths = []
-    while task is not None:
-        depths.append(task.depth)
-        task = task.for_listed()
-    assert depths == list(range(MAX_LEVELS))
 
 
 # -- whose pages ---------------------------------------------------------------------------------------
@@ -129,13 +104,3 @@ def test_another_lastmod_is_a_hint_and_the_first_only_where_it_is_younger_than_t
     kept: int | None, last_visit: int | None, is_hint: bool
 ) -> None:
     assert is_hint_of_change(kept, 200, last_visit) == is_hint
-
-
-def test_an_index_is_read_until_it_names_too_many_sitemaps_or_lies_too_deep() -> None:
-    task = SitemapTask("http://a.example")
-    assert task.limit_reached(MAX_SITEMAPS - 1) == ""
-    assert task.limit_reached(MAX_SITEMAPS) == f"more than {MAX_SITEMAPS} sitemaps"
-    while (listed := task.for_listed()) is not None:
-        assert task.limit_reached(0) == ""
-        task = listed
-    assert task.limit_reached(0) == f"nested more than {MAX_LEVELS} levels deep"

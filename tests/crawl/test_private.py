@@ -138,10 +138,10 @@ def test_a_sitemap_line_asks_nothing_of_a_private_host(web: Web, run: Run, pages
     assert pages()[secret].state is State.EXCLUDED
 
 
-def test_a_site_in_the_private_network_may_have_its_sitemap_there_too(web: Web, run: Run) -> None:
+def test_a_site_at_a_private_address_may_have_its_sitemap_there_too(web: Web, run: Run) -> None:
     web.on(ROBOTS, body=f"User-agent: *\nSitemap: {named(web, 'www.outside.example', '/map.txt')}\n", host=1)
     settings = {**OBEY, "FRONTIER_SITEMAPS": True}
-    run(OutsideSpider, settings, start_urls=[named(web, "inside.example", "/")])
+    run(OutsideSpider, settings, start_urls=[web.url("/", 1)])
     assert "/map.txt" in web.paths(1)
 
 

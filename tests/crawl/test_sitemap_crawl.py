@@ -132,7 +132,7 @@ def test_contact_is_made_once_over_all_runs(web: Web, run: Callable[..., Crawl])
 
 class MarkingSpider(SiteSpider):
     name = "marking"
-    mark: bool | None = True
+    mark: bool | str = True
 
     async def start(self) -> Any:
         for url in self.start_urls:
@@ -144,9 +144,11 @@ class MarkingSpider(SiteSpider):
 
 
 def test_somebody_may_mark_a_request_as_a_sitemap(web: Web, run: Callable[..., Crawl]) -> None:
-    url = web.on("/mine.txt", body=f"{web.url('/a')}\n{web.url('/b')}\n")
-    crawl = run(MarkingSpider, ON, start_urls=[url])
-    assert parsed(crawl) == {"/a", "/b"}
+    """True, or the site whose pages it lists."""
+    body = f"{web.url('/a')}\n{web.url('/b')}\n{web.url('/c', 1)}\n"
+    first, second = (web.on(path, body=body) for path in ("/mine.txt", "/yours/mine.txt"))
+    assert parsed(run(MarkingSpider, ON, start_urls=[first])) == {"/a", "/b"}
+    assert parsed(run(MarkingSpider, ON, start_urls=[second], mark=web.url("/", 1))) == {"/c"}
 
 
 def tomorrow() -> float:
@@ -214,10 +216,13 @@ def test_an_index_of_every_kind_of_file(web: Web, run: Callable[..., Crawl]) -> 
     assert max(Counter(web.paths()).values()) == 1
 
 
-def test_a_page_carries_what_the_sitemap_said_of_it(web: Web, run: Callable[..., Crawl]) -> None:
+def test_a_page_carries_what_the_sitemap_said_of_it(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
     web.on("/sitemap.xml", body=urlset(web.url("/a"), lastmod="2001-09-09T01:46:40Z"))
     crawl = crawl_site(run, web)
     assert crawl.stats[f"test/meta/{web.url('/a')}"] == 1_000_000_000
+    assert pages()[web.url("/a")].payload == b""
 
 
 class FollowingSpider(SiteSpider):

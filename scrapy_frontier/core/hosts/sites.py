@@ -13,7 +13,6 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ..parse.urls import origin_of
 from ..store import keys, records
 from ..store.keys import TOP
 from ..store.records import RobotsCopy, SiteSitemaps
@@ -52,42 +51,12 @@ def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsTo
     return SitemapsToRead(queue, sitemaps._replace(listed=listed))
 
 
-# -- a sitemap on its way ------------------------------------------------------------------------------
-
-
-class SitemapTask(NamedTuple):
-    """What the request for a sitemap carries in its meta: the site it speaks for, and how deep it lies."""
-
-    speaks_for: str
-    depth: int = 0
-
-    def to_meta(self) -> dict[str, str | int]:
-        """Return plain data for the meta of a request; `from_meta` reads it."""
-        return {"for": self.speaks_for, "depth": self.depth}
-
-    @classmethod
-    def from_meta(cls, value: object, url: str) -> SitemapTask:
-        """Return the task in a meta value; any other value stands for a sitemap that the spider asked for."""
-        given = value if isinstance(value, dict) else {}
-        speaks_for, depth = given.get("for"), given.get("depth")
-        return cls(
-            speaks_for if isinstance(speaks_for, str) else origin_of(url) or "",
-            depth if isinstance(depth, int) else 0,
-        )
-
-    def limit_reached(self, sitemaps: int) -> str:
-        """Return why an index that has named so many *sitemaps* is read no further; empty: it is."""
-        if self.for_listed() is None:
-            return f"nested more than {MAX_LEVELS} levels deep"
-        return f"more than {MAX_SITEMAPS} sitemaps" if sitemaps >= MAX_SITEMAPS else ""
-
-    def for_listed(self) -> SitemapTask | None:
-        """Return the task of a sitemap that this index lists; None if it would lie too deep."""
-        return SitemapTask(self.speaks_for, self.depth + 1) if self.depth + 1 < MAX_LEVELS else None
+# -- entries -------------------------------------------------------------------------------------------
 
 
 class SitemapScope:
-    """Decides which entries of one sitemap count. *names* are its URL and those that redirected to it.
+    """Decides which entries of one sitemap count. *names* are its URL and those that redirected to it;
+    *speaks_for* is the site whose pages it may list.
 
     *listed_by* returns the sitemaps that the robots.txt of an origin names; it is called once for each.
     ``foreign`` counts the entries that were refused.
@@ -122,9 +91,6 @@ class SitemapScope:
 
 
 _ORIGIN = re.compile(r"(https?)://([^/?#]*)").match
-
-
-# -- entries -------------------------------------------------------------------------------------------
 
 
 def is_hint_of_change(kept: int | None, lastmod: int, last_visit: int | None) -> bool:
