@@ -12,9 +12,12 @@ from scrapy.resolver import CachingThreadedResolver
 from test_politeness import LinkSpider
 from twisted.internet.defer import Deferred, succeed
 
+from scrapy_frontier.core.frontier import Link
 from scrapy_frontier.core.parse import urls
 from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import RequestFacts
 from scrapy_frontier.crawl import private_network
+from scrapy_frontier.crawl.assembly import crawl_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +96,25 @@ def test_a_redirect_asks_nothing_of_a_private_host_not_even_its_robots_txt(
     assert "its address is private (127.0.0.3)" in kept.reason
     run(OutsideSpider, OBEY, start_urls=[seed])
     assert web.paths(1) == [ROBOTS, "/seed"]
+
+
+class PostedSpider(OutsideSpider):
+    """Has a page posted by another shard of the crawl, to which a public page redirected there."""
+
+    name = "posted"
+
+    async def start(self) -> Any:
+        crawl = crawl_of(self.crawler)
+        assert crawl is not None
+        crawl.enqueuer.enqueue_posted(Link(url=self.start_urls[0], facts=RequestFacts(from_public=True)))
+        yield None
+
+
+def test_a_redirect_that_another_process_posts_is_judged_as_here(web: Web, run: Run, pages: Pages) -> None:
+    secret = named(web, "inside.example", "/secret")
+    run(PostedSpider, OBEY, start_urls=[secret])
+    assert web.paths(1) == []
+    assert pages()[secret].state is State.EXCLUDED
 
 
 def test_private_networks_may_be_allowed(web: Web, run: Run) -> None:
