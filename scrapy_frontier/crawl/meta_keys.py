@@ -23,6 +23,10 @@ LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last 
 # What tells of one visit of one page, and not of the next one with the same meta.
 OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, LASTMOD, CONTENT_SCORE)
 REDIRECTED_BY = "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"  # Scrapy's
+# What tells of one request alone, and not of another one that is made of it.
+NOT_INHERITED = frozenset(
+    (*(NOFOLLOW_META, DIRECTIVES, START, SHELF_LIFE, REFRESH, "retry_times"), *OF_ONE_VISIT, *REDIRECTED_BY)
+)
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap; a URL: of the site whose pages it may list
 # Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset((DIRECTIVES, LAST_VISIT, CHANGED, LASTMOD))
