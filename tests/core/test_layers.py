@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import scrapy_frontier
+from scrapy_frontier.commands import COMMANDS
 
 PACKAGE = Path(scrapy_frontier.__file__).parent
 FILES = sorted(file for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
@@ -210,6 +211,11 @@ def test_importing_the_package_or_its_commands_loads_nothing_heavy() -> None:
     assert heavy_after("import scrapy_frontier") == "[]\n"
     without = heavy_after("import scrapy.commands, scrapy.cmdline")
     assert heavy_after("import scrapy.commands, scrapy.cmdline, scrapy_frontier.commands") == without
+
+
+def test_only_a_command_that_ranks_loads_scipy() -> None:
+    modules = sorted({f"scrapy_frontier.commands.{spec.module}" for spec in COMMANDS.values()})
+    assert "scipy" not in heavy_after(f"import scrapy_frontier.commands.call, {', '.join(modules)}")
 
 
 def test_public_names_are_where_type_checkers_and_users_find_them() -> None:

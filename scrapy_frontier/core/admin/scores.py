@@ -17,7 +17,6 @@ import numpy as np
 from ..hosts.host import is_of_host
 from ..pages.rescoring import BLOCK
 from ..ranking import graph
-from ..ranking.pagerank import hits, pagerank
 from ..ranking.scorer import scores_of
 from ..store import keys, queue_keys, records
 from . import facts
@@ -116,6 +115,8 @@ def content_scores(store: Store, pages: int) -> Floats | None:
 
 
 def _ranked(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
+    from ..ranking.pagerank import hits, pagerank  # loads SciPy, which no other command needs
+
     found = facts.whole_graph(store)
     content, weights = content_scores(store, found.pages), graph.ranking_weights(found)
     how = partial(pagerank, preference=content)
