@@ -438,6 +438,11 @@ def is_plain_get(payload: bytes) -> bool:
     return not any(word in payload for word in _IDENTIFYING)
 
 
+def has_headers(payload: bytes) -> bool:
+    """Whether the request was yielded with headers or cookies, which may be meant for its host alone."""
+    return b'"headers"' in payload or b'"cookies"' in payload
+
+
 def meta_in(payload: bytes) -> dict[Any, Any]:
     """Returns the ``meta`` of the request; {} if it cannot be read."""
     try:

@@ -222,11 +222,8 @@ class RequestEnqueuer:
             self._reporter.log_once("priority", logging.WARNING, words, *about)
         link.facts = facts_of(request, is_stored)
         if active is not None and is_stored:
-            target = self._follow_ups.of_target(active, request)
-            own, is_own_stored = self._requests.payload_of(target)
-            if is_own_stored:
-                link.payload, link.facts = own, facts_of(target)
-                link.visit_payload = visit_payload(payload, own)
+            link.payload = self._follow_ups.payload_of_target(active, request, payload)
+            link.visit_payload = visit_payload(payload, link.payload)
         if is_from_public(request):
             link.facts = link.facts._replace(from_public=True)
         return is_stored

@@ -25,7 +25,7 @@ from ..core.revisits.policy import Fetched
 from ..core.store.link_rows import INTERNAL
 from ..core.transitions import FETCHED, Event, event_at
 from . import scrapy_internals
-from .codec import Unreadable, copied, visit_payload
+from .codec import copied, has_headers, visit_payload
 from .fingerprints import is_same_page
 from .host_trouble import CACHED, REASON
 from .left_out import left_out_of
@@ -430,21 +430,6 @@ def use_up_retries(request: Request, retry_times: int) -> None:
     request.meta["retry_times"] = max(made, retry_times if most is None else most)
 
 
-def as_yielded(target: Request, source: Request) -> Request:
-    """Returns *target*, which was made of a request as it was sent, with the headers and the meta of that
-    request as it was yielded (*source*), as far as the target has them, and with what led to it: without what
-    middlewares put into the request on its way out."""
-    made = copied(target)
-    made.headers = copied(source).headers
-    for name in source.headers.keys() - target.headers.keys():
-        del made.headers[name]
-    kept = {key: value for key, value in source.meta.items() if key in target.meta}
-    led = {key: target.meta[key] for key in REDIRECTED_BY if key in target.meta}
-    made.meta.clear()
-    made.meta.update(kept | led)
-    return made
-
-
 @dataclass(eq=False, repr=False)
 class FollowUps:
     """Ends *active_requests* by those that follow from them: retries, requests postponed, redirects."""
@@ -487,25 +472,19 @@ class FollowUps:
         payload = self._requests.replace(active.lease.public_id, follow_up)
         return None if payload is None else visit_payload(payload, active.lease.page.payload)
 
-    def of_target(self, active: ActiveRequest, follow_up: Request) -> Request:
-        """Returns *follow_up*, to which the page of *active* led, as its page comes back: after a redirect as
-        it would have been yielded. What a middleware made otherwise stays as it is: it may need what that put
-        in each time, a key for its service, say."""
-        source = self._as_yielded(active)
-        is_led = is_redirect(follow_up, active) or is_same_page(follow_up.url, ajax_form(active.request.url))
-        if source is None or not is_led:
-            return follow_up
-        target = as_yielded(follow_up, source)
-        forget_redirects(target)
-        return target
+    def payload_of_target(self, active: ActiveRequest, follow_up: Request, payload: bytes) -> bytes:
+        """Returns the payload by which the page of *follow_up* comes back, to which that of *active* led.
 
-    def _as_yielded(self, active: ActiveRequest) -> Request | None:
-        """Returns the request of the page of *active*, as it was yielded; None if it cannot be read."""
-        page = active.lease.page
-        try:
-            return self._requests.codec.decode(page.url, page.priority, page.payload)
-        except Unreadable:
-            return None
+        After a redirect that is the one of the page that redirected, without what middlewares put into the
+        request on its way out. It is *payload*, that of *follow_up*, if a redirect changed the method, or
+        took off headers that may not go there, and for what a middleware made otherwise: it may need what
+        that put in each time, a key for its service, say.
+        """
+        own, sent = active.lease.page.payload, active.request
+        is_led = is_redirect(follow_up, active) or is_same_page(follow_up.url, ajax_form(sent.url))
+        keeps_headers = sent.headers.keys() <= follow_up.headers.keys() or not has_headers(own)
+        is_alike = follow_up.method == sent.method and not active.lease.page.is_in_memory
+        return own if is_led and keeps_headers and is_alike else payload
 
     def end_as_led(self, active: ActiveRequest, follow_up: Request, known: PageId | None) -> bool:
         """Ends *active* as one that led to *follow_up*, whose page may be *known*; returns whether that is

@@ -9,7 +9,6 @@ from scrapy import Request, Spider
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.store.keys import State
-from scrapy_frontier.crawl.in_flight import as_yielded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -207,16 +206,16 @@ def test_scrapys_switches_hold(web: Web, run: Callable[..., Crawl]) -> None:
 # -- credentials -------------------------------------------------------------------------------------------
 
 
-# -- requests beside the scheduler ---------------------------------------------------------------------------
+# -- how targets come back -----------------------------------------------------------------------------
 
 
-def test_what_middlewares_put_into_a_request_is_not_handed_on_and_what_led_on_is() -> None:
-    source = Request("http://a.example/", headers={"Own": "1", "Token": "2"}, meta={"own": 2, "gone": 1})
-    led = {"redirect_times": 1, "redirect_urls": [source.url]}
-    meta = {"own": 3, "session": object(), **led}
-    target = source.replace(url="http://a.example/b", headers={"Own": "3", "Agent": "4"}, meta=meta)
-    found = as_yielded(target, source)
-    assert found.meta == {"own": 2, **led}
-    assert found.headers == {b"Own": [b"1"]}
-    assert found.url == target.url
-    assert target.meta == meta
+def test_a_target_comes_back_with_the_headers_that_were_yielded_and_may_go_there(
+    web: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    near, far = web.url("/near"), web.url("/far", 1)
+    urls = [leads(web, "/1", near), leads(web, "/2", far)]
+    run(RedirectSpider, start_urls=urls, headers={"Authorization": "secret", "Own": "1"})
+    kept = pages()
+    assert kept[near].payload == kept[urls[0]].payload != b""
+    assert b"Own" in kept[far].payload
+    assert b"Authorization" not in kept[far].payload
