@@ -18,7 +18,6 @@ from ..crawl.in_flight import postpone, postponed
 from ..crawl.scrapy_internals import SideRequest
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
     from ..core.hosts.host import Trouble
@@ -33,11 +32,6 @@ class CooldownMiddleware(Component):
     def is_wanted(self) -> bool:
         """Returns false if ``FRONTIER_COOLDOWN`` is 0, and for Scrapy's commands that try a page out."""
         return self.settings.cooldown > 0 and not scrapy_internals.is_inspecting(self.crawler)
-
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self._wants_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")
-        self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}
 
     def process_request(self, request: Request) -> Request | None:
         """Postpones a page that was handed out before its host began to rest. Raises the error of a page that
@@ -71,7 +65,9 @@ class CooldownMiddleware(Component):
         if trouble is None:
             return response
         back = self._rest(crawl, request, trouble)
-        if back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
+        if back is None or request.meta.get("dont_retry"):
+            return response
+        if scrapy_internals.http_error_of(self.crawler, response, request) is None:
             return response
         self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
@@ -92,13 +88,6 @@ class CooldownMiddleware(Component):
         forget_frames(exception)
         self.crawler.stats.inc_value("frontier/cooldown/postponed")
         return back
-
-    def _wants(self, request: Request, status: int) -> bool:
-        """Returns whether the spider asked to see responses with this *status*, in any of Scrapy's ways."""
-        if self._wants_all or request.meta.get("handle_httpstatus_all"):
-            return True
-        by_spider = getattr(self.crawler.spider, "handle_httpstatus_list", self._wanted)
-        return status in request.meta.get("handle_httpstatus_list", by_spider)
 
     def _rest(self, crawl: Crawl, request: Request, trouble: Trouble) -> Request | None:
         """Lets the host rest. Returns the request, postponed, or None if it goes its usual way, as do the
