@@ -93,7 +93,7 @@ function drawLines(place, chart, xs, series, how) {
   const width = Math.max(place.clientWidth, 240), height = how.height || 190;
   const shown = series.flatMap((each) => each.values.filter((value) => value != null));
   if (xs.length < 2 || !shown.length) {
-    place.replaceChildren(el("p", { class: "empty" }, how.empty || "Nothing to draw yet."));
+    place.replaceChildren(el("p", { class: "empty", css: { minHeight: `${height}px` } }, how.empty || "Nothing to draw yet."));
     return;
   }
   const step = how.step || niceStep(Math.max(...shown, how.top || 1), 4);

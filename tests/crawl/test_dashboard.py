@@ -182,11 +182,11 @@ def test_what_comes_from_the_web_is_text(web: Web, site: Site, look: Callable[..
 
 
 def test_the_last_picture_stays_when_the_crawl_ends(
-    web: Web, crawl: Crawl, site: Site, look: Callable[..., Any], tmp_path: Path
+    crawl: Crawl, site: Site, look: Callable[..., Any], tmp_path: Path
 ) -> None:
     page = look(site.page)
-    web.wait(10)
     page.wait_for_selector("#growth svg")
+    wait_until(lambda: int(tile(page, "Known")) > PAGES)
     crawl.kill()
     page.get_by_text("This is its last picture").wait_for()
     page.screenshot(path=tmp_path / "ended.png")
