@@ -157,6 +157,7 @@ def test_it_shows_the_crawl_in_light_and_dark_and_on_a_phone(
         page.wait_for_selector("#growth svg")
         page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
         assert_fits(page)
+        assert page.locator("#hosts").evaluate("(table) => table.scrollWidth - table.clientWidth") <= 0
         assert_accessible(page)
 
 
