@@ -6,7 +6,6 @@ must be trusted to be read from it, as Scrapy and scrapy-redis do at every start
 
 from __future__ import annotations
 
-import json
 import pickle
 import shutil
 import tempfile
@@ -17,9 +16,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from scrapy.core.scheduler import Scheduler
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import UsageError
-from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
-from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
 
 from ..core.errors import FrontierError
@@ -139,32 +138,26 @@ def _of_jobdir(
             "killed, and Scrapy itself cannot read what it left"
         )
     with tempfile.TemporaryDirectory() as copy:
-        shutil.copytree(directory, copy, dirs_exist_ok=True)
+        shutil.copytree(directory, Path(copy, directory.name))
         yield _pop_all(_open(project, spider, copy), str(directory), refused)
 
 
-def _open(project: Project, spider: Spider, directory: str) -> Any:
-    """Opens Scrapy's queue, by the class that wrote it. Raises `NoOldQueue`."""
-    settings = project.settings
-    engine = SimpleNamespace(downloader=SimpleNamespace(slots={}))  # it asks which hosts are busy
-    crawler: Any = SimpleNamespace(settings=settings, spider=spider, engine=engine)
-    start_queue = settings["SCHEDULER_START_DISK_QUEUE"]
+def _open(project: Project, spider: Spider, jobdir: str) -> Any:
+    """Opens the queue on disk as Scrapy's scheduler does. Raises `NoOldQueue`."""
+    settings = project.settings.copy()
+    settings.setdict({"JOBDIR": jobdir, "DUPEFILTER_CLASS": BaseDupeFilter}, "cmdline")
+    engine = SimpleNamespace(downloader=SimpleNamespace(slots={}))  # the queue asks which hosts are busy
+    crawler: Any = SimpleNamespace(settings=settings, spider=spider, engine=engine, stats=None)
     try:
-        state = json.loads(Path(directory, "active.json").read_text(encoding="utf-8"))
-        by_slot = isinstance(state, dict)
-        queue = (DownloaderAwarePriorityQueue if by_slot else ScrapyPriorityQueue).from_crawler(
-            crawler,
-            load_object(settings["SCHEDULER_DISK_QUEUE"]),
-            directory,
-            state,
-            start_queue_cls=load_object(start_queue) if start_queue else None,
-        )
+        scheduler = Scheduler.from_crawler(crawler)
+        scheduler.open(spider)
     except Exception as error:  # of a queue class, by files that another one wrote
         raise NoOldQueue(
             f"Scrapy's queue cannot be opened ({type(error).__name__}: {error}): set "
-            "SCHEDULER_DISK_QUEUE and SCHEDULER_START_DISK_QUEUE to what the crawl had that wrote it"
+            "SCHEDULER_PRIORITY_QUEUE, SCHEDULER_DISK_QUEUE and SCHEDULER_START_DISK_QUEUE to what the crawl "
+            "had that wrote it"
         ) from error
-    return queue
+    return scheduler.dqs
 
 
 def _pop_all(queue: Any, where: str, refused: list[str]) -> Iterator[Request]:
