@@ -18,11 +18,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.statscollectors import MemoryStatsCollector
-from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.project import inside_project
 from w3lib.url import safe_url_string
 
-from .. import addon
 from ..core.admin import database_files, facts
 from ..core.admin.export import import_lines, joined_lines
 from ..core.errors import FrontierError, FrontierLocked
@@ -37,7 +36,7 @@ from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities
 from ..crawl.politeness_key import PolitenessKeys
 from ..live.client import NoAnswer, RemoteEdits, RunningCrawl
-from ..settings import FrontierSettings, function, has_our_scheduler, time_of
+from ..settings import FrontierSettings, function, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -265,17 +264,14 @@ class Project:
         return self.running
 
     def _what_crawls_use(self) -> str:
-        """Returns a sentence about what the crawls of this project use instead of a frontier; empty if they
-        use one, which none of them has made yet."""
+        """Returns a sentence about the settings by which crawls of this project use a frontier, or do not."""
         settings = self.settings
         if not inside_project():
             return ". This is no directory of a Scrapy project: there is no scrapy.cfg in it or above"
-        if _uses_a_frontier(settings):
-            return ""
         return (
             f". The settings of this project have SCHEDULER = {settings['SCHEDULER']!r} and ADDONS = "
-            f"{dict(settings['ADDONS'])!r}, so its crawls use no frontier: put "
-            '"scrapy_frontier.Addon": 500 into the last line of settings.py that sets ADDONS'
+            f"{dict(settings['ADDONS'])!r}: its crawls use a frontier only if the last line of settings.py "
+            'that sets ADDONS has "scrapy_frontier.Addon": 500'
         )
 
     def only_spider(self) -> type[Spider] | None:
@@ -397,12 +393,9 @@ def host_in(text: str) -> str:
 
 
 def _run_addons(crawler: Crawler) -> None:
-    """Lets the project's add-ons change the settings of *crawler*; not ours, which may make a directory."""
-    settings = crawler.settings
+    """Lets the project's add-ons change the settings of *crawler*."""
     try:
-        addons = {each: order for each, order in settings.getdict("ADDONS").items() if not _is_ours(each)}
-        settings.set("ADDONS", addons, "cmdline")
-        crawler.addons.load_settings(settings)
+        crawler.addons.load_settings(crawler.settings)
     except Exception as error:  # it may want a crawl
         print(_ADDON_FAILS.format(type(error).__name__, error), file=sys.stderr)
 
@@ -418,18 +411,3 @@ def _spider_loader(settings: Settings) -> Any:
             f"the spiders of this project cannot be imported ({type(error).__name__}: {error}{where}): mend "
             "that, or write --dir DIR without --spider"
         ) from error
-
-
-def _uses_a_frontier(settings: Settings) -> bool:
-    try:
-        return has_our_scheduler(settings) or any(map(_is_ours, settings.getdict("ADDONS")))
-    except (ImportError, NameError, ValueError):  # a name that is wrong
-        return False
-
-
-def _is_ours(name: object) -> bool:
-    try:
-        found = load_object(name) if isinstance(name, str) else name
-    except (ImportError, NameError, ValueError):
-        return False
-    return isinstance(found, addon.Addon) or (isinstance(found, type) and issubclass(found, addon.Addon))

@@ -170,8 +170,6 @@ def test_a_command_that_finds_no_frontier_says_what_the_project_has(project: Pro
         '"scrapy_frontier.Addon": 500',
     ):
         assert words in " ".join(said.split())
-    project.set(FRONTIER + "JOBDIR = 'other'\n")
-    assert "SCHEDULER" not in project.run("frontier", "stats")[1]
     (project.path / "scrapy.cfg").unlink()
     assert "no scrapy.cfg" in project.run("frontier", "stats")[1]
 
