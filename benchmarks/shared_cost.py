@@ -4,7 +4,7 @@
     python benchmarks/shared_cost.py loading [--urls 1000000]
 
 ``page``: a crawl in which each page has seven new links, 100 pages a second, once in one frontier, once in
-sixteen shards with a real PostgreSQL, whose journals are compacted from 200 KB on; and one page a second.
+sixteen shards with a real PostgreSQL, whose journals are compacted from 60 KB on; and one page a second.
 ``loading``: the rows of a store that is made are put into a journal; they are loaded, then once more by a
 crawl, whose loop is watched meanwhile. The exit code is 0 where all is within the bounds that are printed.
 """
@@ -139,7 +139,7 @@ class Growing:
 
 
 def _grow(directory: Path, dsn: str | None, pages: int, rate: float, answer: Any) -> None:
-    shared_process.LEAST_JOURNAL, shared_process.COMPACT_LOOK = 200_000, 5.0
+    shared_process.LEAST_JOURNAL = 60_000
     growing = Growing(directory, dsn)
     begin = time.process_time()
     growing.run(pages, rate)

@@ -45,7 +45,6 @@ PAGES = 100  # batches that wait, until they are sent before the second is over
 KEPT = 60.0  # seconds that acknowledged batches stay in the outbox: a replica may be behind
 LEAST_JOURNAL = 32 << 20  # bytes that came since a journal was compacted, until it is compacted again
 CHUNK = 1 << 20  # bytes of rows in one entry of a compacted journal
-COMPACT_LOOK = 60.0  # seconds
 LAST_FLUSH = 10.0  # seconds that a crawl that ends waits for the database
 
 
@@ -65,6 +64,8 @@ class Held:
     outbox: Outbox
     sent: int
     totals: str
+    compacted: int  # bytes of its journal: what that was compacted to,
+    since: int  # and what came since
     is_open: bool = False  # the crawl works on it
     idle: tuple[int, bool] = (0, False)  # as of a batch
     told_idle: bool = False
@@ -72,7 +73,6 @@ class Held:
     given: set[int] = field(default_factory=set)  # letters that the crawl has
     repeats: int = 0  # batches up to this one may name letters of before the database was set back
     acknowledged: deque[tuple[float, int]] = field(default_factory=deque)
-    looked_at: float = 0.0  # when its journal was measured
 
 
 class Process(threading.Thread):
@@ -315,8 +315,9 @@ class Process(threading.Thread):
                     row, outbox = self._database.shard(shard.n), Outbox(store)
                     if outbox.follows(row.sent):
                         if self._database.take(shard, self.id, shard.copy):
+                            size = self._database.journal_size(shard.n)
                             undo.pop_all()
-                            held = Held(shard.copy, outbox, row.sent, row.totals)
+                            held = Held(shard.copy, outbox, row.sent, row.totals, *size)
                             self._begin(shard.n, held, was_of_another=False)
                         return
                 self._copies.remove(shard.n, shard.copy)
@@ -344,11 +345,11 @@ class Process(threading.Thread):
     def _gain(self, n: int, copy: UUID, was_of_another: bool) -> None:
         """Open a copy that is whole. A process of the same directory may have found it before: then it is
         lost, as the next look shows. One that is not what the database has is loaded once more."""
-        row = self._database.shard(n)
+        row, size = self._database.shard(n), self._database.journal_size(n)
         with suppress(FrontierLocked):
             outbox = Outbox(self._copies.open(n, copy))
             if outbox.follows(row.sent):
-                self._begin(n, Held(copy, outbox, row.sent, row.totals), was_of_another)
+                self._begin(n, Held(copy, outbox, row.sent, row.totals, *size), was_of_another)
             else:
                 outbox.store.close()
                 self._copies.remove(n, copy)
@@ -376,9 +377,11 @@ class Process(threading.Thread):
     # -- batches out, mail in
 
     def _send(self) -> None:
-        """Send what the outboxes have, in statements of a limited size; hand over what is finished."""
-        while self._send_some() and not self._stopped.is_set():
-            pass
+        """Send what the outboxes have now, in statements of a limited size; hand over what is finished."""
+        last = {n: held.outbox.last for n, held in self.held.items()}
+        self._send_some()
+        while any(held.sent < last[n] for n, held in self.held.items()) and not self._stopped.is_set():
+            self._send_some()
         for n, held in list(self.held.items()):
             is_finished = held.is_finished or (self._is_leaving and not held.is_open)
             if is_finished and held.sent >= held.outbox.last:
@@ -386,11 +389,11 @@ class Process(threading.Thread):
                 held.outbox.store.close()
                 self._database.hand_over(n, self.id, held.totals)
 
-    def _send_some(self) -> bool:
-        """Send a statement; true if more waits."""
+    def _send_some(self) -> None:
+        """Send a statement, if anything waits."""
         flushes = list(self._flushes())
         if not flushes:
-            return False
+            return
         passed = self._database.flush(flushes)
         for flush in flushes:
             held = self.held.get(flush.n)
@@ -400,9 +403,9 @@ class Process(threading.Thread):
                 self._agree(self._database.shard(flush.n), held)
                 continue
             held.sent, held.told_idle = flush.upto, flush.idle
+            held.since += len(flush.rows)
             held.acknowledged.append((time.monotonic(), flush.upto))
             held.given.difference_update(flush.taken)
-        return any(held.outbox.last > held.sent for held in list(self.held.values()))
 
     def _agree(self, row: Shard, held: Held) -> None:
         """Go on from the batch where the database is: an answer of its did not come, or it was set back to an
@@ -460,21 +463,18 @@ class Process(threading.Thread):
                 upto = held.acknowledged.popleft()[1]
             if upto:
                 held.outbox.drop(upto)
-            if now - held.looked_at >= COMPACT_LOOK:
-                held.looked_at = now
-                compacted, since = self._database.journal_size(n)
-                if since >= max(LEAST_JOURNAL, 2 * compacted):
-                    self.compact(n)
+            if held.since >= max(LEAST_JOURNAL, 2 * held.compacted):
+                self._compact(n, held)
 
-    def compact(self, n: int) -> bool:
-        """Put the rows of shard *n* as they are in place of its journal; whether it was done."""
-        held = self.held[n]
+    def _compact(self, n: int, held: Held) -> None:
+        """Put the rows of shard *n* as they are in place of its journal, if the database has them all."""
         store = held.outbox.store
         snapshot = store.snapshot()
-        upto = int.from_bytes(snapshot.get(LAST_BATCH) or b"", "big")
-        is_sent = held.sent >= upto
         try:
-            return is_sent and self._database.compact(n, held.copy, upto, packed_rows(store, snapshot))
+            upto = int.from_bytes(snapshot.get(LAST_BATCH) or b"", "big")
+            if held.sent >= upto:
+                self._database.compact(n, held.copy, upto, packed_rows(store, snapshot))
+                held.compacted, held.since = self._database.journal_size(n)
         finally:
             snapshot.close()
 

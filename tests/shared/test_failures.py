@@ -215,7 +215,7 @@ def test_killed_while_loading(dsn: str, web: Web, tmp_path: Path) -> None:
 
 def test_killed_while_compacting(dsn: str, web: Web, tmp_path: Path) -> None:
     """Journals are compacted all the time; one process after the other is killed, its directory removed."""
-    constants = {"LEAST_JOURNAL": 1, "COMPACT_LOOK": 0}
+    constants = {"LEAST_JOURNAL": 1}
     settings = {"DOWNLOAD_TIMEOUT": 3, "FRONTIER_PATIENCE": 2, "CONSTANTS": constants}
     crawl = Processes(dsn, web, tmp_path, **settings)
     with crawl:
