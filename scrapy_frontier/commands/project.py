@@ -34,6 +34,7 @@ from ..crawl.codec import Codec
 from ..crawl.control import FrontierEdits
 from ..crawl.directory import has_database, open_store
 from ..crawl.fingerprints import Identities
+from ..crawl.log import queue_of_scrapy
 from ..crawl.politeness_key import PolitenessKeys
 from ..live.client import NoAnswer, RemoteEdits, RunningCrawl
 from ..settings import FrontierSettings, function, time_of
@@ -264,14 +265,20 @@ class Project:
         return self.running
 
     def _what_crawls_use(self) -> str:
-        """Returns a sentence about the settings by which crawls of this project use a frontier, or do not."""
+        """Returns sentences about the settings by which crawls of this project use a frontier, or do not, and
+        about what Scrapy's own scheduler has left."""
         settings = self.settings
+        queue = ""
+        if left := queue_of_scrapy(settings["JOBDIR"]):
+            command = f"`scrapy frontier import --jobdir {left.parent}`"
+            queue = f". {left} holds the queue of Scrapy's own scheduler: {command} takes it along"
         if not inside_project():
-            return ". This is no directory of a Scrapy project: there is no scrapy.cfg in it or above"
+            return ". This is no directory of a Scrapy project: there is no scrapy.cfg in it or above" + queue
         return (
-            f". The settings of this project have SCHEDULER = {settings['SCHEDULER']!r} and ADDONS = "
+            f"{queue}. The settings of this project have SCHEDULER = {settings['SCHEDULER']!r} and ADDONS = "
             f"{dict(settings['ADDONS'])!r}: its crawls use a frontier only if the last line of settings.py "
-            'that sets ADDONS has "scrapy_frontier.Addon": 500'
+            'that sets ADDONS has "scrapy_frontier.Addon": 500, or SCHEDULER is '
+            '"scrapy_frontier.FrontierScheduler"'
         )
 
     def only_spider(self) -> type[Spider] | None:

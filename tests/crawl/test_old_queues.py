@@ -161,6 +161,9 @@ def test_what_cannot_be_taken_along_is_told(project: Project) -> None:
 
 def test_a_command_that_finds_no_frontier_says_what_the_project_has(project: Project) -> None:
     """A line at the top of settings.py does nothing if ADDONS is set again further down."""
+    queue = project.path / "job/requests.queue"
+    queue.mkdir(parents=True)
+    (queue / "active.json").write_text("[]")
     project.set(FRONTIER + "ADDONS = {}\nJOBDIR = 'job'\n")
     code, said = project.run("frontier", "stats")
     assert code == 1
@@ -168,6 +171,7 @@ def test_a_command_that_finds_no_frontier_says_what_the_project_has(project: Pro
         "SCHEDULER = 'scrapy.core.scheduler.Scheduler'",
         "ADDONS = {}",
         '"scrapy_frontier.Addon": 500',
+        "job/requests.queue holds the queue of Scrapy's own scheduler: `scrapy frontier import --jobdir job`",
     ):
         assert words in " ".join(said.split())
     (project.path / "scrapy.cfg").unlink()
