@@ -14,12 +14,10 @@ from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import (
     BadVisits,
-    Due,
     History,
     Validators,
     Visits,
     due_key,
-    encode_due,
     encode_page,
 )
 from scrapy_frontier.core.transitions import Event
@@ -66,7 +64,7 @@ def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
         page_id, page = kept[name]
         change(tmp_path, {keys.page_key(page_id): encode_page(page._replace(**changed))})  # type: ignore[arg-type]
     page_id, _ = kept["news"]
-    change(tmp_path, {due_key(NEWS.due, page_id): encode_due(Due(NEWS.due, page_id))})
+    change(tmp_path, {due_key(NEWS.due, page_id): b""})
     return Frontiers(tmp_path, capsys)
 
 

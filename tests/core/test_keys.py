@@ -155,8 +155,8 @@ GOLDEN_PARTS = {
         "80000000 ffff 0000000007 8000000001",
     ),
     "due key": (
-        queue_keys.due_key(0x0203, 0x0405, 3600 * 7, 258),
-        "fdfc 000007 0405 0000000102",
+        queue_keys.due_key(0x0203, 3600 * 7, 258),
+        "fdfc 000007 0000000102",
     ),
     "waiting value": (
         queue_keys.pack_sort_key(queue_keys.sort_key(0, 0, 0, 0), "h"),

@@ -89,7 +89,7 @@ def test_a_new_directory_becomes_a_frontier(tmp_path: Path) -> None:
     directory = tmp_path / "not" / "there"
     Store(directory, "scheme").close()
     store = Store(directory, "scheme")
-    assert store.get(keys.FORMAT) == b"6"
+    assert store.get(keys.FORMAT) == b"7"
     assert store.get(keys.SCHEME) == b"scheme"
     store.close()
 
@@ -105,7 +105,7 @@ def test_another_format_is_refused_with_a_remedy(tmp_path: Path, other: bytes) -
 
     assert str(refused.value) == (
         f"{tmp_path} was written in frontier format {other.decode()}, this version of scrapy-frontier reads "
-        "format 6: install the version that wrote it, or use another FRONTIER_DIR"
+        "format 7: install the version that wrote it, or use another FRONTIER_DIR"
     )
     assert refused.value.reason == "frontier_version"
 

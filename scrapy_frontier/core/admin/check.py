@@ -84,16 +84,15 @@ def place_of(page: Page) -> Place:
 def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes]:
     """Returns key and value of the row that gives a page its place, if it has lost it; *bucket* is its score.
 
-    A backoff is not known any more, nor the hub flag of a page that comes back.
+    A backoff is not known any more.
     """
     prefix, where = place_of(page)
     if prefix == keys.DUE:
-        due = records.Due(int(where), page_id)
-        return records.due_key(due.when, page_id), records.encode_due(due)
+        return records.due_key(int(where), page_id), b""
     if prefix == keys.DEFERRED:
         return keys.deferred_key(where, page_id), b""
     if prefix == keys.DUE_QUEUE and page.visits is not None:
-        sort_key = queue_keys.due_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
+        sort_key = queue_keys.due_key(NEUTRAL, page.visits.last, page_id)
         return queue_keys.due_prefix(where) + sort_key, b""
     sort_key = queue_keys.sort_key(page.priority, bucket, min(page_id, keys.MAX_ID), page_id)
     return queue_keys.queue_prefix(where) + sort_key, b""
@@ -507,8 +506,7 @@ def _place_in(key: bytes, value: bytes) -> tuple[PageId, Place]:
     """Returns the page of a queue, waiting, due or deferred row and its place; -1 if it makes no sense."""
     prefix = key[:1]
     if prefix == keys.DUE and records.is_due_key(key):
-        due = records.decode_due(key, value)
-        return due.page_id, Place(keys.DUE, str(due.when))
+        return records.due_page(key), Place(keys.DUE, str(records.due_time(key)))
     if prefix == keys.DEFERRED and (deferred := keys.split_deferred_key(key)) is not None:
         return deferred[1], Place(keys.DEFERRED, deferred[0])
     if prefix in (keys.QUEUE, keys.DUE_QUEUE, keys.WAITING):

@@ -23,7 +23,7 @@ from ..revisits.share import RevisitShare
 from ..store import keys, queue_keys, records
 from ..store.keys import FINISHED, State
 from ..store.link_rows import difference, encode_links
-from ..store.records import NO_VALIDATORS, NO_VISITS, NOT_BAD, Due, Visits
+from ..store.records import NO_VALIDATORS, NO_VISITS, NOT_BAD, Visits
 from ..transitions import UNCOUNTED, Event, event_at
 from .leases import Outcome, Released
 
@@ -142,14 +142,15 @@ class Revisits:
     def wake_at(self) -> float | None:
         """When to look again for what is due, 0: now. The clock once a minute: a computer may have slept."""
         if self.is_filling:
-            return 0.0
+            return 0.0 if self._scores.is_loaded else None
         if self.next is None or not self.rule.waits:
             return None
         return min(self.next, self.looked_at + _MINUTE)
 
     def wake(self, now: float) -> None:
-        """Queue pages that are due, a handful at a time; commits. O(1) while none is."""
-        if self.next is None:
+        """Queue pages that are due, a handful at a time, once scores are there for their order; commits. O(1)
+        while none is."""
+        if self.next is None or not self._scores.is_loaded:
             return
         self.looked_at = now
         until = self.until(now)
@@ -158,21 +159,21 @@ class Revisits:
         self.next = None
         self._batch.commit()
         rows = list(self._batch.store.scan(keys.DUE, after=self._cursor, limit=_AT_A_TIME + 1))
-        for index, (key, value) in enumerate(rows):
-            due = records.decode_due(key, value)
-            if due.when > until or index == _AT_A_TIME:
-                self.next = float(due.when)
+        for index, (key, _) in enumerate(rows):
+            when = records.due_time(key)
+            if when > until or index == _AT_A_TIME:
+                self.next = float(when)
                 break
             self._cursor = key[1:]
-            self._queue_page(due, key, now)
+            self._queue_page(key, now)
         self._batch.commit()
 
-    def _queue_page(self, due: Due, key: bytes, now: float) -> None:
+    def _queue_page(self, key: bytes, now: float) -> None:
         """Put a finished page that is due into the due queue of its host, its attempts forgotten."""
-        batch, page_id = self._batch, due.page_id
+        batch, page_id = self._batch, records.due_page(key)
         page = self.finished(page_id)
         visits = None if page is None else page.visits
-        if page is None or visits is None or not visits.is_scheduled or visits.due != due.when:
+        if page is None or visits is None or not visits.is_scheduled or visits.due != records.due_time(key):
             batch.remove_due(key)
             return
         host = self._hosts.of_page(page)  # may commit: before rows are staged
@@ -180,11 +181,10 @@ class Revisits:
         page = page._replace(attempts=0, visits=visits._replace(is_queued=True))
         batch.put_page(page_id, page)
         place = keys.TOP
-        if not due.is_hub:
-            value = self._rates.value(host.name, page, visits, keys.score_of(due.weight) or 1.0, now)
+        if not self._plans.of(page).is_hub:
+            value = self._rates.value(host.name, page, visits, self._weight_of(page_id), now)
             place = min(keys.bucket(value), keys.TOP - 1)
-        weight = due.weight or keys.bucket(1.0)
-        self._waiting.put(host, queue_keys.due_key(place, weight, visits.last, page_id), now)
+        self._waiting.put(host, queue_keys.due_key(place, visits.last, page_id), now)
 
     # -- a visit ends ----------------------------------------------------------------------------------
 
@@ -199,18 +199,17 @@ class Revisits:
         if not may_come_back(page):
             return page
         visits = visits_of(page)
-        plan = self.plan_of(page, lease.host, visits, self._weight_of(lease))
+        plan = self.plan_of(lease.page_id, page, lease.host, visits)
         end = self.first_end(page, plan, visits, now)
         return self.come_back(lease, page._replace(visits=visits._replace(bad=end.bad)), plan, end.after, now)
 
-    def plan_of(self, page: Page, host: str, visits: Visits, weight: int) -> Plan:
-        """Return when a page of *host* is to come back, by settings, request, what its *visits* showed and
-        its *weight* (as a due row holds it)."""
+    def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits) -> Plan:
+        """Return when a page of *host* is to come back, by settings, request, its score, and what its
+        *visits* showed."""
         plan = self._plans.of(page)
         if not self._rates.is_adaptive or plan.is_fixed or plan.span == inf:
             return plan
-        weight_of_page = keys.score_of(weight) or 1.0
-        return plan._replace(span=self._rates.span(host, page, visits, weight_of_page))
+        return plan._replace(span=self._rates.span(host, page, visits, self._weight_of(page_id)))
 
     def first_end(self, page: Page, plan: Plan, visits: Visits, now: float) -> Ending:
         """Return when a page comes back that ended as it is, as if by its first visit."""
@@ -226,7 +225,7 @@ class Revisits:
         if after == inf or not plan.brings_back(page):
             return page._replace(visits=visits._replace(due=0, is_queued=False))
         when = max(self.due_at(now, after), 0 if self.rule.waits else int(self._opened_at) + 1)
-        self.put(Due(when, lease.page_id, plan.is_hub, self._weight_of(lease)))
+        self.put(when, lease.page_id)
         return page._replace(visits=visits._replace(due=when, is_queued=False))
 
     def due_at(self, visited: float, span: float) -> int:
@@ -234,12 +233,12 @@ class Revisits:
         rows hold it."""
         return _second(policy.due_at(visited, span, self.rule.waits))
 
-    def put(self, due: Due) -> None:
-        """Have a page come back, in the open batch; its record has to say so too."""
-        key = records.due_key(due.when, due.page_id)
-        self._batch.put_due(key, records.encode_due(due))
-        if self.next is None or due.when < self.next:
-            self.next = float(due.when)
+    def put(self, when: int, page_id: PageId) -> None:
+        """Have a page come back at *when*, in the open batch; its record has to say so too."""
+        key = records.due_key(when, page_id)
+        self._batch.put_due(key)
+        if self.next is None or when < self.next:
+            self.next = float(when)
         if key[1:] <= self._cursor:
             self._cursor = b""
 
@@ -290,29 +289,21 @@ class Revisits:
         if page is None or visits is None or not visits.due:
             return False
         when, visits = _second(self.until(now)), visits._replace(is_hinted=True)
-        key, host = records.due_key(visits.due, page_id), host_of_page(page)
-        due = records.decode_due(key, self._batch.get(key) or b"")
-        weight = keys.score_of(due.weight) or 1.0
         is_due = visits.is_scheduled and visits.due > when > visits.last
         if is_due:
-            plan = self._plans.of(page)
-            is_due = self._rates.is_due_by_hint(host, page, visits, plan, weight, now)
+            plan, weight = self._plans.of(page), self._weight_of(page_id)
+            is_due = self._rates.is_due_by_hint(host_of_page(page), page, visits, plan, weight, now)
         if is_due:
-            self._batch.remove_due(key)
-            self.put(due._replace(when=when))
+            self._batch.remove_due(records.due_key(visits.due, page_id))
+            self.put(when, page_id)
             visits = visits._replace(due=when)
         self._batch.put_page(page_id, page._replace(visits=visits))
         return is_due
 
-    def weight(self, page_id: PageId, otherwise: int) -> int:
-        """Return what a page weighs by the scorer, as a due row holds it (`keys.bucket`); *otherwise* if that
-        does not know."""
+    def _weight_of(self, page_id: PageId) -> float:
+        """Return the score of a page; 1, that of an average one, if the scorer has none."""
         score = self._scores.score_of(page_id)
-        return otherwise if score is None else keys.bucket(score)
-
-    def _weight_of(self, lease: Lease) -> int:
-        """Return what the page of a lease weighs, by the scorer or as queued."""
-        return self.weight(lease.page_id, queue_keys.weight_in(lease.sort_key))
+        return 1.0 if score is None else keys.clamped(score) or 1.0
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch. It stays what it is if the visit
@@ -372,10 +363,10 @@ class Revisits:
     def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Judged:
         event = outcome.event
         page = _tried(lease.page, outcome)._replace(visit_payload=b"")
-        visits, weight = visits_of(page), self._weight_of(lease)
+        visits = visits_of(page)
         if outcome.request is not None:
             page = page._replace(payload=outcome.request[0], facts=outcome.request[1])
-        plan = self.plan_of(page, lease.host, visits, weight)
+        plan = self.plan_of(lease.page_id, page, lease.host, visits)
         rests = self.rule.rests(plan)
         if event is Event.LOST:  # its callback may be there again
             return _Judged(page._replace(attempts=0), policy.Ending(None, rests.span), plan, None)
@@ -387,12 +378,12 @@ class Revisits:
             end = end._replace(state=State.EXCLUDED)  # skipped: only what was read before stays done
         page = _after(page, visits, result, end, outcome, int(now))
         if end.state is State.DONE:
-            page, plan = self._learn(lease, page, visits, plan, result, weight, now)
+            page, plan = self._learn(lease, page, visits, plan, result, now)
             end = end._replace(after=plan.span if end.after == rests.span else end.after)
         return _Judged(page, end, plan, result)
 
     def _learn(
-        self, lease: Lease, page: Page, before: Visits, plan: Plan, result: Result, weight: int, now: float
+        self, lease: Lease, page: Page, before: Visits, plan: Plan, result: Result, now: float
     ) -> tuple[Page, Plan]:
         """Return the page with what its last visit taught, and the plan by that; nothing if no server was
         visited, or it does not show whether the page has changed."""
@@ -404,10 +395,9 @@ class Revisits:
             was = lease.page._replace(visits=before)
             after = self._rates.observed(lease.host, was, after, has_changed, now)
             page = page._replace(visits=after)
-        plan = self.plan_of(page, lease.host, after, weight)
+        plan = self.plan_of(lease.page_id, page, lease.host, after)
         if self._rates.is_adaptive and not plan.is_fixed:
-            weight_of_page = keys.score_of(weight) or 1.0
-            self._rates.came_back(lease.host, before, after, plan.span, weight_of_page)
+            self._rates.came_back(lease.host, before, after, plan.span, self._weight_of(lease.page_id))
         return page, plan
 
     # -- its links -------------------------------------------------------------------------------------
@@ -522,16 +512,13 @@ class RecomputeDue:
         is_resting = visits.bad.visits and visits.due
         if visits.is_queued or not page.changed or is_resting or revisits.is_due_by_hint(visits):
             return
-        key = records.due_key(visits.due, page_id)
-        stored = (self._batch.get(key) if visits.due else None) or b""
-        weight = records.decode_due(key, stored).weight or revisits.weight(page_id, keys.bucket(1.0))
         since = float(max(visits.last, page.changed))
-        plan = revisits.plan_of(page, host_of_page(page), visits, weight)
+        plan = revisits.plan_of(page_id, page, host_of_page(page), visits)
         after = revisits.first_end(page, plan, visits, since).after
         when = revisits.due_at(since, after) if after < inf and plan.brings_back(page) else 0
         if when == visits.due:
             return
         revisits.remove(page_id, page)
         if when:
-            revisits.put(Due(when, page_id, plan.is_hub, weight))
+            revisits.put(when, page_id)
         self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))

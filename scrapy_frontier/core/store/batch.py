@@ -227,9 +227,9 @@ class Batch:
         self.rows[host.prefix + sort_key] = None
         self.count_queued(host, -1)
 
-    def put_due(self, key: bytes, value: bytes) -> None:
+    def put_due(self, key: bytes) -> None:
         """Put the due row of a finished page there, and count it; its page row is the caller's."""
-        self.rows[key] = value
+        self.rows[key] = b""
         self.counts.due += 1
 
     def remove_due(self, key: bytes) -> None:

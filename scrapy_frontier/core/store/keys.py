@@ -28,13 +28,13 @@ last batch  ``mbatch``                                  --
 ==========  ==========================================  ==================================
 
 A *sort key* is priority (4, inverted), score bucket (2, inverted), arrival (5) and, where that is not the
-page's own id, the page id (5); a *due key* is place (2), hour (3), weight (2), page id (5): `queue_keys`
+page's own id, the page id (5); a *due key* is place (2), hour (3), page id (5): `queue_keys`
 makes both. ``docs/internals/format.md`` describes the values.
 
 The numbers of `State` are on disk: never reuse one. ``LEASED`` exists in memory only, so whatever a crash
 interrupts is simply still ``QUEUED``.
 
-Scores and weights in 16 bits (`bucket`) count steps of the binary logarithm, from 2**-40 to 2**24. For many
+Scores in 16 bits (`bucket`) count steps of the binary logarithm, from 2**-40 to 2**24. For many
 at once `core.ranking.scorer` does the same.
 """
 
@@ -92,7 +92,7 @@ def score_of(coded: int) -> float:
 
 PageId = int  # opaque to callers of the frontier
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 FORMAT = b"mformat"
 SCHEME = b"mscheme"

@@ -36,29 +36,20 @@ def due_prefix(host: str) -> bytes:
     return keys.DUE_QUEUE + host.encode() + b"\0"
 
 
-_DUE_KEY = 12  # value and hour, weight, page id: no other sort key is as long
+_DUE_KEY = 10  # value and hour, page id: no other sort key is as long
 _HOUR = 3600
 
 
-def due_key(value: int, weight: int, visited: int, page_id: PageId) -> bytes:
+def due_key(value: int, visited: int, page_id: PageId) -> bytes:
     """Return the sort key of a page in the due queue of its host: largest *value* (a `keys.bucket`) first,
-    then those *visited* longest ago (POSIX seconds). The *weight* is carried along."""
+    then those *visited* longest ago (POSIX seconds)."""
     hour = min(visited // _HOUR, 0xFFFFFF)
-    parts = (keys.TOP - value).to_bytes(2, "big"), hour.to_bytes(3, "big"), weight.to_bytes(2, "big")
-    return b"".join(parts) + keys.id_bytes(page_id)
+    return (keys.TOP - value).to_bytes(2, "big") + hour.to_bytes(3, "big") + keys.id_bytes(page_id)
 
 
 def is_due_key(sort_key: bytes) -> bool:
     """Return whether a sort key is one of a due queue."""
     return len(sort_key) == _DUE_KEY
-
-
-def weight_in(sort_key: bytes) -> int:
-    """Return the weight of a page that was handed out: in a due key, or the score bucket of a page that was
-    new."""
-    if is_due_key(sort_key):
-        return int.from_bytes(sort_key[5:7], "big")
-    return keys.TOP - int.from_bytes(sort_key[4:6], "big")
 
 
 def sort_key(priority: int, bucket: int, arrival: int, page_id: PageId) -> bytes:
@@ -141,7 +132,7 @@ class QueuePlace(NamedTuple):
 
 
 def is_sort_key(sort_key: bytes) -> bool:
-    """Return whether it has the length of a sort key: 11 bytes, or 16 with an id of its own; 12 in a due
+    """Return whether it has the length of a sort key: 11 bytes, or 16 with an id of its own; 10 in a due
     queue."""
     return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES, _DUE_KEY)
 

@@ -439,21 +439,9 @@ def decode_page(row: bytes) -> Page:
 # -- what comes back ---------------------------------------------------------------------------------------
 
 
-class Due(NamedTuple):
-    """A page that comes back at ``when`` (POSIX seconds): whether it is a hub, and its weight, a
-    `keys.bucket` (0: not known)."""
-
-    when: int
-    page_id: PageId
-    is_hub: bool = False
-    weight: int = 0
-
-
-_DUE = Layout("?H")  # is_hub, weight
-
-
 def due_key(when: int, page_id: PageId) -> bytes:
-    """Return the key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits."""
+    """Return the key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits; the
+    row has no value."""
     return keys.DUE + when.to_bytes(4, "big") + keys.id_bytes(page_id)
 
 
@@ -462,15 +450,9 @@ def due_time(key: bytes) -> int:
     return int.from_bytes(key[1:5], "big")
 
 
-def encode_due(due: Due) -> bytes:
-    """Return the value of a due row."""
-    return _DUE.encode(due[2:])
-
-
-def decode_due(key: bytes, value: bytes) -> Due:
-    """Return a due row; not a hub, and of no known weight, where the value cannot be read."""
-    about = _DUE.decode(value)[0] if len(value) == _DUE.size else ()
-    return Due(due_time(key), int.from_bytes(key[5:], "big"), *about)
+def due_page(key: bytes) -> PageId:
+    """Return the page of a due row."""
+    return int.from_bytes(key[5:], "big")
 
 
 def is_due_key(key: bytes) -> bool:
