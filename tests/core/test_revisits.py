@@ -8,13 +8,16 @@ from math import inf
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.pages.revisits import RecomputeDue
 from scrapy_frontier.core.ranking.graph import find_row
+from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.revisits.plans import SEEDS, RevisitRule
 from scrapy_frontier.core.revisits.policy import Conclusion, Fetched, Result
 from scrapy_frontier.core.store import keys
@@ -389,15 +392,20 @@ def test_a_request_has_its_say(tmp_path: Path, facts: RequestFacts, outcome: Out
 # -- order and shares ------------------------------------------------------------------------------------
 
 
+class FourthIsBest(Scorer):
+    def current_scores(self, nodes: NDArray[np.signedinteger]) -> NDArray[np.floating]:
+        return np.where(nodes == 3, 256.0, 1.0)
+
+
 def test_the_oldest_come_first_and_the_important_before(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
         for hours, name in enumerate(("first", "second", "third")):
             find(frontier, name)
             visit_all(frontier, NOW + hours * HOUR)
-        find(frontier, "important", bucket=0x8000 + 8 * 1024)
+        find(frontier, "important")
         visit_all(frontier, NOW + 4 * HOUR)
     later = NOW + 8 * DAY
-    with opened(tmp_path, later) as frontier:
+    with opened(tmp_path, later, scorer=FourthIsBest()) as frontier:
         assert visit_all(frontier, later) == ["important", "first", "second", "third"]
 
 
@@ -705,33 +713,8 @@ def replace_host(link: Link, host: str) -> Link:
     return replace(link, host=host, kept_host=host)
 
 
-def test_a_visit_before_its_page_is_due_is_one_as_any_other(tmp_path: Path) -> None:
-    """It renews the record, and the page comes back a span later; in a slot of its own, too."""
-    with opened(tmp_path) as frontier:
-        _, one, two = find(frontier, "page", "one", "two")
-        visit(frontier, NOW, links=[Edge(one)])
-        visit_all(frontier, NOW)
-        later = NOW + 2 * DAY
-        for number, outcome in enumerate((READ, OTHER), 2):
-            frontier.discover([replace_host(link("page", again=True), "slot")], later)
-            lease = leased(frontier, later)
-            assert frontier.identify(lease, link("page").fingerprint) == int(NOW if number == 2 else later)
-            lease.edges.append(Edge(one if number == 2 else two))
-            end = frontier.release(lease, outcome._replace(has_links=True), later).visit
-            assert end is not None
-            told = (UNCHANGED, (), ()) if number == 2 else (CHANGED, (two,), (one,))
-            assert (end.conclusion, end.added, end.removed) == told
-            page, visits = record(frontier)
-            assert (page.state, visits.visits, visits.last) == (DONE, number, int(later))
-            assert days_until_due(page, later) == 7
-    with opened(tmp_path, NOW + 7 * DAY) as frontier:
-        assert visit_all(frontier, NOW + 7 * DAY) == ["one", "two"]
-
-
-@pytest.mark.parametrize("outcome", [MISSING, Outcome(Event.FAILED), Outcome(Event.EXCLUDED, reason="so")])
-def test_a_visit_beside_its_page_that_does_not_show_it_says_nothing_of_it(
-    tmp_path: Path, outcome: Outcome
-) -> None:
+@pytest.mark.parametrize("outcome", [OTHER, MISSING, ERROR])
+def test_a_further_visit_of_a_page_leaves_its_record_as_it_is(tmp_path: Path, outcome: Outcome) -> None:
     with opened(tmp_path) as frontier:
         find(frontier, "page")
         visit_all(frontier, NOW)
@@ -741,22 +724,6 @@ def test_a_visit_beside_its_page_that_does_not_show_it_says_nothing_of_it(
         frontier.identify(lease, link("page").fingerprint)
         assert frontier.release(lease, outcome, NOW + DAY).visit is None
         assert frontier.page(0) == before
-
-
-def test_a_visit_beside_one_that_is_under_way_leaves_the_record_to_that(tmp_path: Path) -> None:
-    with opened(tmp_path) as frontier:
-        find(frontier, "page")
-        visit_all(frontier, NOW)
-    later = NOW + 7 * DAY
-    with opened(tmp_path, later) as frontier:
-        lease = leased(frontier, later)
-        find(frontier, "page", again=True, now=later)
-        beside = leased(frontier, later)
-        frontier.identify(beside, link("page").fingerprint)
-        assert frontier.release(beside, READ, later).visit is None
-        frontier.release(lease, READ, later)
-        assert record(frontier)[1].visits == 2
-        assert frontier.totals().due == 1
 
 
 # -- other settings ---------------------------------------------------------------------------------------

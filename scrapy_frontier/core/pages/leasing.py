@@ -240,8 +240,7 @@ class Leases:
             self._queue_again(lease, page, queue or host, outcome, now)
             return Released(page.state, is_written=self._commit(host, outcome, now))
         is_visit = lease.page_id >= keys.FIRST_VISIT
-        beside = self._revisits.release_beside(lease, outcome, now) if is_visit else None
-        links = self._write_links(lease, page.state, outcome) if beside is None else 0
+        links = self._write_links(lease, page.state, outcome)
         self._let_go(lease, host, now)
         host.drop_leased(lease.sort_key)
         if not is_visit and self._revisits.notes_ends:
@@ -250,10 +249,7 @@ class Leases:
         batch.end(host, lease.sort_key, lease.page_id, page, row)
         self.finished += 1
         self.is_ending = self.is_ending and page.state is not DONE
-        is_written = self._commit(host, outcome, now)
-        if beside is not None:
-            return beside._replace(state=page.state, is_written=is_written)
-        return Released(page.state, links=links, is_written=is_written)
+        return Released(page.state, links=links, is_written=self._commit(host, outcome, now))
 
     def _let_go(self, lease: Lease, host: Host, now: float) -> None:
         """Take a lease off those that are out, and its request off the network."""

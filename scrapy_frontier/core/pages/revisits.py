@@ -8,7 +8,6 @@ page is due again; also how a 304 or the same content ends a visit (RFC 9110 13)
 
 from __future__ import annotations
 
-from copy import copy
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -312,36 +311,6 @@ class Revisits:
         if lease.queues_again(outcome.event):
             self._queue_again(lease, host, queue, outcome, now)
             return Released(State.QUEUED)
-        return self._end(lease, outcome, host, now)
-
-    def release_beside(self, lease: Lease, outcome: Outcome, now: float) -> Released | None:
-        """Put what a visit showed that was wanted before its page is due (``dont_filter``) into the open
-        batch, as if the page had come back; None if nothing comes back, that page is not finished or is due
-        now, or nothing of it was seen. A lookup."""
-        page_id, is_seen = lease.node, outcome.event is Event.FETCHED and outcome.fetched is not None
-        if not self.revisits_pages or page_id is None or not is_seen:
-            return None
-        page = self.finished(page_id)
-        if page is None or page.is_due:
-            return None
-        host = self._hosts.of_page(page)  # this visit may have had a slot or an address of its own
-        home = copy(lease)
-        home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
-        self.remove(page_id, page)
-        released = self._end(home, outcome._replace(request=None), host, now)
-        self._hosts.forget_if_idle(host, now)
-        return released
-
-    def _queue_again(self, lease: Lease, host: Host, queue: Host, outcome: Outcome, now: float) -> None:
-        page = _tried(lease.page, outcome)
-        if queue is not host:
-            page = page._replace(host=queue.name)
-            for its, change in ((host, -1), (queue, 1)):
-                self._batch.count_ended(its, page.state, change, page.status)
-        self._batch.put_page(lease.page_id, page)
-        self._waiting.queue_again(queue, lease.sort_key, outcome, now)
-
-    def _end(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released:
         before, batch = lease.page, self._batch
         judged = self._judge(lease, outcome, now)
         kept, added, removed = self._write_links(lease, outcome, judged)
@@ -357,6 +326,15 @@ class Revisits:
             old, new = (b"" if each.visits is None else each.visits.digest for each in (before, page))
             visit = VisitEnd(told, judged.result, before, old, new, added, removed)
         return Released(page.state, links=kept, visit=visit)
+
+    def _queue_again(self, lease: Lease, host: Host, queue: Host, outcome: Outcome, now: float) -> None:
+        page = _tried(lease.page, outcome)
+        if queue is not host:
+            page = page._replace(host=queue.name)
+            for its, change in ((host, -1), (queue, 1)):
+                self._batch.count_ended(its, page.state, change, page.status)
+        self._batch.put_page(lease.page_id, page)
+        self._waiting.queue_again(queue, lease.sort_key, outcome, now)
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
