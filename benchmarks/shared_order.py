@@ -70,7 +70,7 @@ class SharedCrawl:
     def link(self, page, is_named=False):
         name = page.to_bytes(20, "big")
         host = self.hosts[page]
-        return Link(name, str(page), host, payload=b"p", kept_host=host, is_named=is_named)
+        return Link(name, str(page), host, payload=b"p", is_named=is_named)
 
     def run(self, starts, limit):
         read = []

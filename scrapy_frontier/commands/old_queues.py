@@ -95,13 +95,12 @@ def _links(project: Project, codec: Codec, requests: Iterator[Request], refused:
         except Unstorable as reason:
             refused.append(f"{request}: {reason}")
             continue
-        fingerprint, host = project.identities.with_host(request)
-        key = clean_host(str(request.meta.get(SLOT) or "")) or project.politeness_key_of(request.url)
+        fingerprint = project.identities.of(request)
+        slot = clean_host(str(request.meta.get(SLOT) or ""))
         yield Link(
             fingerprint=fingerprint,
             url=request.url,
-            host=key,
-            kept_host="" if key == host else key,
+            host=slot or project.politeness_key_of(request.url),
             priority=request.priority,
             payload=payload,
             facts=facts_of(request),

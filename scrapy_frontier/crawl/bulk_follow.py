@@ -240,12 +240,10 @@ class PageFollowing:
         again = (
             is_unfiltered and not only_seen and enqueuer.is_for_other(fingerprint, self._rule.callback, None)
         )
-        key = enqueuer.politeness_key_of(clean, host)
         link = Link(
             fingerprint=fingerprint,
             url=clean,
-            host=key,
-            kept_host="" if key == host else key,
+            host=enqueuer.politeness_key_of(clean, host),
             flags=flags,
             weight=weight,
             text=url if enqueuer.knows_texts and fingerprint not in enqueuer.unfiltered else "",

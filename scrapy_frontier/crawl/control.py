@@ -142,25 +142,22 @@ class FrontierEdits:
         """Queues the pages of *urls*. From there on only links that match *pattern* are followed; with
         *force* a known page is fetched again."""
         compiled(pattern)
-        now, links, refused = self._clock(), [], []
+        now, links, refused = self._clock(), list[Link](), list[str]()
         meta: dict[str, Any] = {} if pattern is None else {PATTERN: pattern}
         meta |= meta_to_force(now) if force else {}
-        about = meta_payload(meta), RequestFacts(has_pattern=pattern is not None, is_added=True)
+        payload, facts = meta_payload(meta), RequestFacts(has_pattern=pattern is not None, is_added=True)
         for url in urls:
             try:
                 url.encode()  # bytes that are no UTF-8
-                links.append(self._link(request_of_host(url, self._settings, priority), *about))
-            except (UsageError, UnicodeEncodeError):  # noqa: PERF203 - a line of a file each
+                request = request_of_host(url, self._settings, priority)
+            except (UsageError, UnicodeEncodeError):
                 refused.append(url)
+                continue
+            host, fingerprint = self._politeness_key_of(request.url), self._identities.of(request)
+            links.append(Link(fingerprint, request.url, host, priority, payload, facts=facts))
         queued = sum(self._queue(links, meta, now))
         self._commit()
         return Added(queued, len(links) - queued, refused)
-
-    def _link(self, request: Request, payload: bytes, about: RequestFacts) -> Link:
-        host = self._politeness_key_of(request.url)
-        kept = "" if host == host_of(request.url) else host
-        fingerprint = self._identities.of(request)
-        return Link(fingerprint, request.url, host, request.priority, payload, kept_host=kept, facts=about)
 
     def _queue(self, links: list[Link], meta: dict[str, Any], now: float) -> Iterator[bool]:
         """Yields for each of *links* whether its page was queued.

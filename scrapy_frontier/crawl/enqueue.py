@@ -175,7 +175,6 @@ class RequestEnqueuer:
         slot = request.meta.get(SLOT)  # if the user chose one
         chosen = clean_host(str(slot)) if slot else ""
         link.host = chosen or self.politeness_key_of(request.url, url_host)
-        link.kept_host = "" if link.host == url_host else link.host
         is_told = self.knows_texts and self.identities.is_plain(request)
         hides_text = request.dont_filter and len(self.unfiltered) < MOST_UNFILTERED
         link.text = link.url if is_told and not hides_text and link.fingerprint not in self.unfiltered else ""
@@ -382,14 +381,12 @@ class RequestEnqueuer:
                 if self._is_dropped_by_filter(request, identity[0]):
                     continue
             fingerprint, host = identity
-            key = self.politeness_key_of(url, host)
             is_again = fingerprint in self.unfiltered and self.is_for_other(fingerprint, None, None)
             links.append(
                 Link(
                     fingerprint=fingerprint,
                     url=url,
-                    host=key,
-                    kept_host="" if key == host else key,
+                    host=self.politeness_key_of(url, host),
                     payload=meta_payload(meta),
                     facts=facts,
                     lastmod=None if lastmod is None else int(lastmod),

@@ -82,7 +82,6 @@ def _unpack_link(letter: bytes) -> Link:
         flags=edge,
         anchor=anchor,
         again=bool(flags & _AGAIN),
-        kept_host=page.host,
         is_named=bool(flags & _NAMED),
         bucket=bucket,
         is_placed=bool(flags & _PLACED),

@@ -21,12 +21,12 @@ def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     """Six pages of A and of B in one queue, of each host two done and one that waits for its retry."""
     crawling = start(tmp_path)
     urls = [f"http://{host}/{number}" for number in range(6) for host in (A, B)]
-    crawling.discover([link(url, host=GROUP, kept_host=GROUP) for url in urls], NOW)
+    crawling.discover([link(url, host=GROUP) for url in urls], NOW)
     for _ in range(4):
         fetch(crawling)
     for _ in range(2):
         fetch(crawling, Outcome(Event.RETRIED, 503, "HTTP 503", delay=60.0))
-    crawling.discover([link(urls[0], host=GROUP, kept_host=GROUP, again=True)], NOW)  # a revisit
+    crawling.discover([link(urls[0], host=GROUP, again=True)], NOW)  # a revisit
     crawling.close()
     return Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain", DOWNLOAD_DELAY=1)
 
@@ -65,7 +65,7 @@ def test_a_queue_that_is_named_as_no_host_is_can_be_written(
 ) -> None:
     """As a ``download_slot`` or a function names it, for an order and as ``--host``."""
     crawling = start(tmp_path)
-    crawling.discover([link(f"http://{A}/", host=slot, kept_host=slot), link("http://slow/")], NOW)
+    crawling.discover([link(f"http://{A}/", host=slot), link("http://slow/")], NOW)
     crawling.close()
     frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
     assert len(frontier("queue", "--host", slot, "--json").lines) == 1

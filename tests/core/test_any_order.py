@@ -103,14 +103,11 @@ class Runs:
                 {"only_seen": "nofollow"},
                 {"again": True},
                 {"is_named": True},
-                {"kept_host": "three"},
+                {"host": "three"},
             ]
         )
-        key = more.get("kept_host", host)
-        if key == host:
-            more = {}
-        about = {"text": url, **more}
-        return Link(url.encode().rjust(40, b"."), url, key, draw.choice([0, 0, 1, -1]), **about)
+        about = {"text": url, "host": host, **more}
+        return Link(url.encode().rjust(40, b"."), url, priority=draw.choice([0, 0, 1, -1]), **about)
 
     def discover(self) -> None:
         source = self.draw.choice([None, *self.out])

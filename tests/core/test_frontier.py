@@ -115,7 +115,7 @@ def test_a_known_page_is_not_queued_again(tmp_path: Path) -> None:
 def test_a_page_is_kept_as_it_was_discovered(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("source")], NOW)
-    link = page("p", "slot", priority=7, payload=b"frozen", parent=0, kept_host="slot")
+    link = Link(fingerprint("p"), "http://a.example/p", "slot", 7, b"frozen", parent=0)
     frontier.discover([link], NOW + 0.9)
     assert frontier.page(1) == Page(
         link.url, State.QUEUED, 0, 7, int(NOW), parent=0, host="slot", payload=b"frozen"

@@ -786,7 +786,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
 def link(name: str, priority: int, *, again: bool = False, facts: RequestFacts = NO_FACTS) -> Link:
     url, host = f"http://x/{name}", name[0]
-    return Link(fingerprint(name), url, host, priority, again=again, kept_host=host, facts=facts)
+    return Link(fingerprint(name), url, host, priority, again=again, facts=facts)
 
 
 class ScoringMachine(FrontierMachine):

@@ -710,7 +710,7 @@ def test_a_revisit_that_goes_to_the_queue_of_another_host_takes_its_counts_along
 
 
 def replace_host(link: Link, host: str) -> Link:
-    return replace(link, host=host, kept_host=host)
+    return replace(link, host=host)
 
 
 @pytest.mark.parametrize("outcome", [OTHER, MISSING, ERROR])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import reasons
 from ..hosts.host import FOREVER
 from ..hosts.politeness import HostSlot
+from ..parse.urls import host_of
 from ..revisits.policy import may_send
 from ..store.keys import FIRST_VISIT, ID_BITS, NEUTRAL, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
@@ -32,11 +33,10 @@ class Link:
     """One link, from the callback that yields it to its row.
 
     A crawl makes it with the URL and, for the edge from its page, ``flags`` and ``weight``, and fills in the
-    rest when its request comes to the scheduler. ``host`` is the politeness key, repeated in ``kept_host`` if
-    it is not the host of the URL. ``payload`` is the request, opaque here, and ``facts`` is what the frontier
-    has to know of it; a first visit is made by ``visit_payload`` if there is one. ``lastmod`` is as in
-    `Page`. ``text`` is the URL as it was met, if that alone identifies
-    the page: `recognize` knows the page by it.
+    rest when its request comes to the scheduler. ``host`` is the politeness key. ``payload`` is the request,
+    opaque here, and ``facts`` is what the frontier has to know of it; a first visit is made by
+    ``visit_payload`` if there is one. ``lastmod`` is as in `Page`. ``text`` is the URL as it was met, if that
+    alone identifies the page: `recognize` knows the page by it.
 
     ``paid``, if not None, is the score that a page of another shard pays: then no page here is its parent.
 
@@ -55,7 +55,6 @@ class Link:
     weight: float = 1.0
     text: str = ""
     again: bool = False
-    kept_host: str = ""
     is_named: bool = False
     only_seen: str = ""
     parent: PageId | None = None
@@ -68,10 +67,15 @@ class Link:
     paid: float | None = None
 
     @property
+    def kept_host(self) -> str:
+        """The politeness key if it is not the host of the URL, for its row; else empty."""
+        return "" if self.host == host_of(self.url) else self.host
+
+    @property
     def is_plain(self) -> bool:
         """Whether its row has nothing but what `Batch.queue_new` writes."""
         is_stored_alone = self.facts is NO_FACTS and self.lastmod is None
-        return is_stored_alone and not (self.kept_host or self.visit_payload)
+        return is_stored_alone and not (self.visit_payload or self.kept_host)
 
 
 class Fate(Enum):
