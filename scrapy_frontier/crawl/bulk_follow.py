@@ -29,7 +29,7 @@ from .in_flight import PageLinks
 from .link_extractor import FollowRule, PageReader, let_go_of_tree, text_of
 from .meta_keys import FOLLOW, LINK_SCORE
 from .meta_values import pattern_and_force_of
-from .outlinks import MOST_LINKS
+from .outlinks import MOST_LINKS, TOGETHER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -86,7 +86,6 @@ async def chained(result: AsyncIterator[Any], more: Iterable[Any]) -> AsyncItera
 
 # --- one page ---------------------------------------------------------------------------------------------
 
-TOGETHER = 300  # new links in one call at most, 6 ms
 STEP = 16  # elements of a page between two looks at the clock: .1 ms of known links, 1 ms of slow URLs
 
 

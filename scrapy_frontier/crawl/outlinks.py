@@ -12,6 +12,7 @@ import logging
 import math
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
@@ -29,13 +30,14 @@ from .link_extractor import anchor_texts, anchors_of, let_go_of_tree
 from .meta_keys import LINK_SCORE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..settings import FrontierSettings
     from .enqueue import RequestEnqueuer
     from .log import Reporter
 
 MOST_LINKS = 10_000  # links of one page
+TOGETHER = 300  # new links in one call at most, 6 ms
 
 
 @dataclass(eq=False, repr=False)
@@ -172,13 +174,25 @@ class Outlinks:
             self._frontier.discover(list(self._left(active, found)), now, active.lease)
         return outcome
 
+    def see_anchors(self, active: ActiveRequest, found: PageLinks) -> Iterator[None]:
+        """Make the pages of very many anchors known before their page ends; yields after `TOGETHER`."""
+        while len(found.anchors) > TOGETHER:
+            first = [*islice(found.anchors, TOGETHER)]
+            self._enqueuer.enqueue_links([*self._seen_anchors(active, first)], active.lease)
+            for anchor in first:
+                del found.anchors[anchor]
+            yield
+
     def _left(self, active: ActiveRequest, found: PageLinks) -> Iterator[Link]:
         """Yield links whose requests never reached the scheduler, or that had none."""
         for request, link in found.yielded.items():
             about = request.url, active.lease, link.flags, link.weight
             if not _is_plain(request) or not self._recognize(*about, only_seen=True):
                 yield from self._seen(link, *self._identify_request(request))
-        for url, flags in found.anchors:
+        yield from self._seen_anchors(active, found.anchors)
+
+    def _seen_anchors(self, active: ActiveRequest, anchors: Iterable[tuple[str, int]]) -> Iterator[Link]:
+        for url, flags in anchors:
             if not self._recognize(url, active.lease, flags, only_seen=True):
                 yield from self._seen(Link(flags=flags), *self._identify(self._enqueuer.without_session(url)))
 
@@ -253,6 +267,7 @@ class LinkCollector:
             self._found.content_score = float(self._items)
         if self.reads_page:
             yield from self._links.note_anchors(self._found, self._response)
+            yield from self._links.see_anchors(self._active, self._found)
 
     def _note_scores(self, value_of: Callable[[str], Any]) -> None:
         """Notes what the page is worth, if the callback says so."""

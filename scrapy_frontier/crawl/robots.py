@@ -294,7 +294,8 @@ class RobotsFetcher:
     async def _run(self, fetch: RobotsFetch) -> None:
         await scrapy_internals.sleep(BEGIN_IN * min(len(self.under_way), FETCHES_AT_ONCE))
         try:
-            await self._learn(fetch)
+            if not self.is_closed:
+                await self._learn(fetch)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # the scheduler meets and tells that
                 self._reporter.tally["frontier/errors"] += 1

@@ -14,7 +14,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Request, Response
 
 from ..core.parse.directives import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
-from ..core.parse.headers import REDIRECTS
+from ..core.parse.headers import LONGEST_VALUE, REDIRECTS
 from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl.assembly import Component
 from ..crawl.codec import copied
@@ -92,12 +92,15 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
         reason for the record of the page for one that is refused."""
         if response.status not in REDIRECTS:
             return response
+        location = (response.headers.get("Location") or b"").decode("latin-1")
+        if len(location) > LONGEST_VALUE:  # to make a request of a megabyte takes a second
+            raise IgnoreRequest(self.refuse(NO_HTTP, location))
         try:
             result = super().process_response(request, response)
         except IgnoreRequest:
-            raise IgnoreRequest(self.refuse(TOO_LONG, _location(response))) from None
+            raise IgnoreRequest(self.refuse(TOO_LONG, location)) from None
         except ValueError:  # `javascript:`, broken addresses: Scrapy cannot make a request of them
-            raise IgnoreRequest(self.refuse(NO_HTTP, _location(response))) from None
+            raise IgnoreRequest(self.refuse(NO_HTTP, location)) from None
         if isinstance(result, Request):
             return self.to_follow(result, request, response)
         return result
@@ -122,7 +125,3 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if not isinstance(result, Request) or is_same_page(result.url, request.url):
             return response
         return self.to_follow(result, request, response)
-
-
-def _location(response: Response) -> str:
-    return (response.headers.get("Location") or b"").decode("latin-1")

@@ -26,7 +26,7 @@ from scrapy_frontier.core.parse.headers import (
     rel_tokens,
     timestamp,
 )
-from scrapy_frontier.core.parse.html import MOST_TAGS, SCAN_LIMIT, Head, scan_head
+from scrapy_frontier.core.parse.html import MOST_PARTS, SCAN_LIMIT, Head, scan_head
 
 NOINDEX = "<meta name=robots content=noindex>"
 
@@ -43,7 +43,8 @@ GOES_ON = (
 IS_OVER = (
     *("text", "<", "<p>", "<body>", "</body>", "</html>", "<h1 hidden>", "<!-- ", "<!--!>", "<title>"),
     *("<title></titles>", "<script>", "<noscript>", "<svg>", "</br>"),
-    *("<template>", '<meta content="', "<linked>", " " * SCAN_LIMIT, "<!---->" * MOST_TAGS),
+    *("<template>", '<meta content="', "<linked>", " " * SCAN_LIMIT, "<!---->" * MOST_PARTS),
+    *("<meta name " + "a/" * MOST_PARTS + ">", "<link '' " + "b " * MOST_PARTS + ">"),
 )
 
 

@@ -13,6 +13,7 @@ from vectors import NOW, cases, clock
 from scrapy_frontier.core.parse.headers import (
     LONGEST_DATE,
     LONGEST_TAG,
+    LONGEST_VALUE,
     MOST_SECONDS,
     if_none_match,
     kept,
@@ -127,6 +128,7 @@ def test_location_vectors(case: dict[str, Any]) -> None:
         ("  /\u00fc ", "https://h/%C3%BC#here"),
         ("ftp://h/x", None),
         ("http://", None),
+        ("/" + "a" * LONGEST_VALUE, None),
     ],
 )
 def test_a_location_inherits_the_fragment_of_its_request(value: str, expected: str | None) -> None:

@@ -180,6 +180,28 @@ def test_all_anchors_are_links_if_that_is_wanted(
     assert {page.state for page in pages().values()} == {State.DONE, State.SEEN}
 
 
+class LastSpider(Spider):
+    """Follows the last link."""
+
+    name = "last"
+
+    def parse(self, response: Response) -> Any:
+        for href in response.css("a::attr(href)").getall()[-1:]:
+            yield response.follow(href)
+
+
+def test_very_many_anchors_are_links_before_their_page_ends(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
+) -> None:
+    start = web.link("/", *(f"/{number}.pdf" for number in range(700)), "/next")
+    crawl = run(LastSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[start])
+    assert crawl.reason == "finished"
+    assert web.paths() == ["/", "/next"]
+    assert len(links()[start]) == 701
+    assert len(pages()) == 702
+    assert pages()[web.url("/next")].state is State.DONE
+
+
 RELS = """<html><head>{}</head><body><a href="/no" rel="nofollow">.</a> <a href="/ugc" rel="ugc">.</a>
 <a href="/plain">.</a></body></html>"""
 

@@ -100,6 +100,14 @@ def test_a_chain_ends(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
     assert last.reason == "redirect refused: its chain of redirects is too long (/6)"
 
 
+def test_an_address_of_very_many_characters_is_none(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
+    url = leads(web, "/long", "\r\n ".join(["/" + "a" * 9_000] * 2))
+    crawl = run(RedirectSpider, start_urls=[url])
+    assert web.paths() == ["/long"]
+    assert refused(crawl) == {"scheme"}
+    assert pages()[url].state is State.EXCLUDED
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_ends(web: Web, run: Callable[..., Crawl], again: bool) -> None:
     leads(web, "/a", "/b")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LONGEST_TEXT = 100  # characters; a longer text is no date
+LONGEST_VALUE = 16_384  # characters; no URL and no list of directives is longer
 
 # --- dates of sitemaps and feeds --------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ def location(value: str, url: str) -> str | None:
 
     RFC 9110 10.2.2: relative to *url*, and inherits its fragment.
     """
-    target = absolute(value, url)
+    target = absolute(value, url) if len(value) <= LONGEST_VALUE else None
     _, hash_sign, fragment = url.partition("#")
     return target + hash_sign + fragment if target is not None and "#" not in target else target
 
