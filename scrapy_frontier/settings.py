@@ -318,13 +318,14 @@ def _revisit_rule(read: _Reader) -> RevisitRule | None:
     """What the settings ask of revisits; None if pages never come back. All are checked even then."""
     policy = read.choice("FRONTIER_REVISIT", POLICIES)
     shelf_life, shelf_lives = _shelf_lives(read)
+    share = read.get("FRONTIER_REVISIT_SHARE", 0.5)
     rule = RevisitRule(
         policy,
         shelf_life,
         shelf_lives,
         _bounds(read, [shelf_life, *(span for _, span in shelf_lives)]),
         _seconds("FRONTIER_REVISIT_HORIZON", read.get("FRONTIER_REVISIT_HORIZON") or 0.0, least=0.0),
-        _share(read, "FRONTIER_REVISIT_SHARE"),
+        within("FRONTIER_REVISIT_SHARE", share, float, 0.0, 1.0, "a share, 0 to 1"),
         _hubs(read),
     )
     return None if policy == POLICIES[0] else rule
@@ -332,10 +333,6 @@ def _revisit_rule(read: _Reader) -> RevisitRule | None:
 
 def _seconds(name: str, value: Any, least: float = 1.0) -> float:
     return within(name, value, float, least, inf, f"seconds, at least {least:g}, or inf")
-
-
-def _share(read: _Reader, name: str) -> float:
-    return within(name, read.get(name, 0.5), float, 0.0, 1.0, "a share, 0 to 1")
 
 
 def _shelf_lives(read: _Reader) -> tuple[float, tuple[tuple[str, float], ...]]:

@@ -11,6 +11,8 @@ import logging
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from scrapy.utils.datatypes import LocalCache
+
 from ..core.parse import urls
 from ..core.parse.urls import host_of
 from ..settings import ADDRESS, DOMAIN, HOST
@@ -67,7 +69,7 @@ class PolitenessKeys:
     its key. If addresses are the keys, a host is its own until its address is known."""
 
     def __init__(self, key: str | Callable[[str], str] = HOST) -> None:
-        self._addresses: dict[str, str] = {}  # by host
+        self._addresses: LocalCache[str, str] = LocalCache(_MOST_ADDRESSES)  # by host
         self.are_addresses = key == ADDRESS
         named = {HOST: host_of, DOMAIN: _domain_of, ADDRESS: self._of_address}
         self.of: Callable[[str], str] = _careful(key) if callable(key) else named[key]
@@ -78,9 +80,6 @@ class PolitenessKeys:
 
     def learn(self, host: str, address: str) -> None:
         """Keeps the *address* of *host*; of more than 100,000 hosts the first are forgotten."""
-        if len(self._addresses) >= _MOST_ADDRESSES:
-            for known in list(self._addresses)[: _MOST_ADDRESSES // 10]:
-                del self._addresses[known]
         self._addresses[host] = address
 
     async def address_of(self, host: str) -> str | None:

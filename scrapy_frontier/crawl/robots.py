@@ -12,11 +12,12 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.datatypes import LocalCache
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredSemaphore
 
@@ -48,10 +49,6 @@ if TYPE_CHECKING:
     from .politeness_key import PolitenessKeys
 
 logger = logging.getLogger(__name__)
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
 
 # --- what is known of sites ---------------------------------------------------------------------------------
 
@@ -124,26 +121,23 @@ def origin_for(request: Request) -> str | None:
     return None if request.meta.get("dont_obey_robotstxt") else _origin(url[: url.find("/", 8) + 1] or url)
 
 
-class LruCache(OrderedDict[_Key, _Value]):
-    """Keeps what was used last: `SITES_KEPT` at most, of `BYTES_KEPT` in all as *size_of* counts them."""
+class SiteCache(OrderedDict[tuple[str, str], Site]):
+    """Keeps the sites used last, by origin and agent: `SITES_KEPT` at most, of `BYTES_KEPT` in all."""
 
-    def __init__(self, size_of: Callable[[_Value], int]) -> None:
-        super().__init__()
-        self._size_of = size_of
-        self._bytes = 0
+    _bytes = 0
 
-    def keep(self, key: _Key, value: _Value) -> None:
-        """Keep *value* as the one used last; those used longest ago go, never the last one."""
+    def keep(self, key: tuple[str, str], site: Site) -> None:
+        """Keep *site* as the one used last; those used longest ago go, never the last one."""
         self.drop(key)
-        self[key] = value
-        self._bytes += self._size_of(value)
+        self[key] = site
+        self._bytes += site.size
         while len(self) > SITES_KEPT or (self._bytes > BYTES_KEPT and len(self) > 1):
             self.drop(next(iter(self)))
 
-    def drop(self, key: _Key) -> None:
+    def drop(self, key: tuple[str, str]) -> None:
         """Let go of *key*, if it is there."""
         if key in self:
-            self._bytes -= self._size_of(self.pop(key))
+            self._bytes -= self.pop(key).size
 
 
 @dataclass(eq=False, repr=False)
@@ -160,7 +154,7 @@ class KnownSites:
     listed: Callable[[str, tuple[str, ...]], None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
+        self._sites = SiteCache()
 
     def known(self, origin: str, agent: str) -> Site | None:
         """Return what holds for *origin* by what is known now; None if the site has to be asked, or a kept
@@ -272,7 +266,7 @@ class RobotsFetcher:
         self._clock, self._frontier = sites.clock, sites.frontier
         # Addresses of sites in a private network, by origin, that only public pages led to: they are not
         # asked.
-        self._private: LruCache[str, str] = LruCache(len)
+        self._private: LocalCache[str, str] = LocalCache(SITES_KEPT)
         most = max(FETCHES_AT_ONCE, self._crawler.settings.getint("CONCURRENT_REQUESTS"))
         self._places = DeferredSemaphore(most)
         self._crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
@@ -453,7 +447,7 @@ class RobotsFetcher:
         if isinstance(error, IgnoreRequest):
             private = reasons.PRIVATE.read(str(error))
             if private is not None and not hop:
-                self._private.keep(fetch.origin, private["address"])
+                self._private[fetch.origin] = private["address"]
                 fetch.was_left = True
                 return None
             settings = self._settings  # what a cache holds may be no answer, but one may stand for the web

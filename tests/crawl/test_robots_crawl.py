@@ -17,10 +17,12 @@ from server import TOLERANCE, Answer, Web
 from test_politeness import LinkSpider
 from twisted.internet.defer import Deferred, succeed
 
-from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT
+from scrapy_frontier.core.hosts.robots_policy import RobotsStatus
+from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse
 from scrapy_frontier.core.store.keys import State
+from scrapy_frontier.core.store.records import Verdict
 from scrapy_frontier.crawl import robots as robots_module
-from scrapy_frontier.crawl.robots import LruCache
+from scrapy_frontier.crawl.robots import Site, SiteCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -510,11 +512,11 @@ def test_behind_a_proxy_nothing_is_looked_up(
 def test_what_was_used_last_is_kept_and_the_largest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(robots_module, "SITES_KEPT", 3)
     monkeypatch.setattr(robots_module, "BYTES_KEPT", 10)
-    found: LruCache[str, bytes] = LruCache(len)
-    for name, size in (("a", 1), ("b", 1), ("c", 1), ("d", 1), ("b", 2)):
-        found.keep(name, bytes(size))
-    assert list(found) == ["c", "d", "b"]
-    found.keep("e", bytes(8))
-    assert list(found) == ["b", "e"]
-    found.keep("f", bytes(99))
-    assert list(found) == ["f"]
+    status = RobotsStatus(Verdict.ALLOW_ALL, parse(b"", "*"), 0.0)
+    found = SiteCache()
+    sizes = {"a": 1, "b": 1, "c": 1, "d": 1, "e": 9, "f": 99}
+    kept = []
+    for name in "abcdbef":
+        found.keep((name, ""), Site(name, status, sizes[name], None))
+        kept.append("".join(name for name, _ in found))
+    assert kept == ["a", "ab", "abc", "bcd", "cdb", "be", "f"]
