@@ -9,8 +9,8 @@ requests (`RequestPath`). A spider with rules follows these itself, as a `CrawlS
 from __future__ import annotations
 
 import logging
-import reprlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request
@@ -32,9 +32,8 @@ from .meta_values import pattern_and_force_of
 from .outlinks import MOST_LINKS, TOGETHER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
-    from scrapy import Spider
     from scrapy.http import Response
     from scrapy.link import Link as ScrapyLink
 
@@ -55,17 +54,6 @@ class Extractor(Protocol):
 
     def extract_links(self, response: HtmlResponse) -> Iterable[ScrapyLink]:
         """Return the links of a page, absolute, each once."""
-
-
-def follow_all(spider: Spider | None, callback: Callable[..., Any] | None = None) -> FollowRule:
-    """Return the rule that sends all links to *callback*, found by the spider's ``link_extractor``, by
-    default Scrapy's. Raises `TypeError` if that is no link extractor: it was meant to keep the crawl in."""
-    extractor: Any = getattr(spider, "link_extractor", None)
-    if extractor is None:
-        extractor = LinkExtractor()
-    if isinstance(extractor, type) or not callable(getattr(extractor, "extract_links", None)):
-        raise TypeError(f"link_extractor = {reprlib.repr(extractor)} has no extract_links to call")
-    return FollowRule(PageReader(extractor), callback)
 
 
 # --- what a callback yields -------------------------------------------------------------------------------
@@ -314,7 +302,6 @@ class Follow:
     enqueuer: RequestEnqueuer
     links: Outlinks | None
     _rules: dict[Any, FollowRule | None] = field(default_factory=dict, init=False)  # by callback
-    _bar: str | None = field(default=None, init=False)  # why each link is a request; None: not known yet
 
     def __post_init__(self) -> None:
         self.is_on = self.settings.follows
@@ -326,8 +313,6 @@ class Follow:
         """Note by which rule the links of *response* are followed, before its callback runs. *wanted* is
         true, or the name of a callback. Nothing for a response that is no HTML."""
         if isinstance(response, HtmlResponse):
-            if self._bar is None:
-                self._bar = self._look_for_bar()
             active.follow_rule = self._rule_for(wanted)
 
     def follows_in_bulk(self, request: Request) -> bool:
@@ -349,21 +334,26 @@ class Follow:
         return self._rules[wanted]
 
     def _make_rule(self, wanted: Any) -> FollowRule | None:
-        """Return the rule for all links, to the callback *wanted* by name, or the spider's default one."""
+        """Return the rule for all links that the spider's ``link_extractor`` finds, by default Scrapy's, to
+        the callback *wanted* by name, or the spider's default one."""
         try:
             callback = self.codec.callbacks.named(wanted) if isinstance(wanted, str) else None
         except Unreadable as reason:
             words = "%s = %r follows no link: %s; name a method of it"
             self.reporter.log(logging.ERROR, words, FOLLOW, wanted, reason)
             return None
-        try:
-            return follow_all(self._spider, callback)
-        except TypeError as reason:
-            self.reporter.log(logging.ERROR, "No link is followed: %s; set a LinkExtractor()", reason)
+        extractor = getattr(self._spider, "link_extractor", None)
+        if extractor is None:
+            extractor = LinkExtractor()
+        if isinstance(extractor, type) or not callable(getattr(extractor, "extract_links", None)):
+            words = "No link is followed: link_extractor = %.100r has no extract_links; set a LinkExtractor()"
+            self.reporter.log(logging.ERROR, words, extractor)  # it was meant to keep the crawl in
             return None
+        return FollowRule(PageReader(extractor), callback)
 
-    def _look_for_bar(self) -> str:
-        """Return why links cannot be followed in bulk in this crawl, which is logged; empty if they can."""
+    @cached_property
+    def _bar(self) -> str:
+        """Why links cannot be followed in bulk in this crawl, which is logged; empty if they can."""
         bar = self.path.bar
         if self._dupefilter.sees_each:
             bar = "a DUPEFILTER_CLASS of the project's own sees each"

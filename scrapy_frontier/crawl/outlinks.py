@@ -67,15 +67,6 @@ class Outlinks:
             self._frontier.begin_focus()
         return self._frontier.focus is not None
 
-    def collector(
-        self, response: Response, active: ActiveRequest, ending: str | None = None
-    ) -> LinkCollector:
-        """Return what notes the links of *response*, which *active* fetched.
-
-        Links to known pages whose URLs begin with *ending* go no further, but for the first.
-        """
-        return LinkCollector(self, response, active, active.gather_links(response.url), ending)
-
     def note(
         self,
         active: ActiveRequest,
@@ -85,7 +76,7 @@ class Outlinks:
         flags: int = 0,
     ) -> bool:
         """Note a request that a callback yields, in 1 us if its page is known by its URL; whether it goes on.
-        See `collector` for *ending*; the edge has *flags* besides its own."""
+        See `LinkCollector` for *ending*; the edge has *flags* besides its own."""
         url, method, _, again, meta = scrapy_internals.essentials(request)
         if method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
             return True
@@ -236,16 +227,19 @@ def item_field(item: Any, name: str) -> Any:
 
 @dataclass(eq=False, repr=False)
 class LinkCollector:
-    """Notes what one callback yields on its active request: `take` for each output, `end` once."""
+    """Notes what the callback of *response* yields on its active request: `take` for each output, `end` once.
+
+    Links to known pages whose URLs begin with *ending* go no further, but for the first.
+    """
 
     _links: Outlinks
     _response: Response
     _active: ActiveRequest
-    _found: PageLinks
-    _ending: str | None
+    _ending: str | None = None
     _items: int = 0
 
     def __post_init__(self) -> None:
+        self._found = self._active.gather_links(self._response.url)
         self.reads_page = self._links.settings.links == "all" and isinstance(self._response, HtmlResponse)
 
     def take(self, yielded: Any) -> bool:

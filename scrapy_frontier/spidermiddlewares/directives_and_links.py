@@ -15,6 +15,7 @@ from ..crawl.callback_requests import PageRequests, TimeSlice, run_in_slices
 from ..crawl.directive_rules import DirectiveRules
 from ..crawl.link_extractor import parse_beside
 from ..crawl.meta_keys import FOLLOW
+from ..crawl.outlinks import LinkCollector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..crawl.callback_requests import RequestPath
-    from ..crawl.outlinks import LinkCollector
 
 SEEDS_AT_A_TIME = 25
 
@@ -73,7 +73,7 @@ class FrontierSpiderMiddleware(Component):
             follow_rule = None if active is None else active.take_follow_rule()
             if crawl.links is not None and active is not None:
                 ending = None if follow_rule is not None else self._known_ending(crawl.path, requests)
-                collector = crawl.links.collector(response, active, ending)
+                collector = LinkCollector(crawl.links, response, active, ending)
             if crawl.follow is not None and active is not None and follow_rule is not None:
                 if crawl.follow.follows_in_bulk(active.request):
                     following = PageFollowing(crawl.follow, active, follow_rule, requests, rules, collector)
