@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
-from ..core.parse.urls import host_of, is_private, is_private_url
+from ..core.parse.urls import is_private, is_private_url
 from . import scrapy_internals
 
 if TYPE_CHECKING:
@@ -43,22 +43,6 @@ def is_from_public(request: Request) -> bool:
 def refusal_of(address: str) -> IgnoreRequest:
     """Return what to raise for a request whose host has the private *address*."""
     return IgnoreRequest(reasons.PRIVATE(address=address))
-
-
-async def leads_inside(request: Request) -> str | None:
-    """Return the private address that the host of *request* resolves to, by the resolver and the cache of the
-    connections; None if it has none."""
-    addresses = await scrapy_internals.addresses_of(host_of(request.url))
-    return next(filter(is_private, addresses), None)
-
-
-def came_from_inside(request: Request, response: Response) -> str | None:
-    """Return the private address that *response* came from, whatever its name stood for when it was looked
-    up; None if it is public or came through a proxy."""
-    if response.ip_address is None or request.meta.get("proxy"):
-        return None
-    address = str(response.ip_address)
-    return address if is_private(address) else None
 
 
 def is_from_private(request: Request, response: Response) -> bool:

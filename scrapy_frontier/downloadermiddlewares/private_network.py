@@ -6,9 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.parse.directives import PRIVATE
+from ..core.parse.urls import host_of, is_private
+from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
 from ..crawl.left_out import refuse_redirect
-from ..crawl.private_network import came_from_inside, is_from_public, leads_inside, refusal_of
+from ..crawl.private_network import is_from_public, refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -35,16 +37,18 @@ class PrivateNetworkMiddleware(Component):
         return self._look_up(request) if is_from_public(request) and not request.meta.get("proxy") else None
 
     async def _look_up(self, request: Request) -> None:
-        self._refuse(request, await leads_inside(request))
+        """Ask the resolver, and the cache, of the connections."""
+        self._refuse(request, await scrapy_internals.addresses_of(host_of(request.url)))
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Return *response*; raise `IgnoreRequest` if a public page led to it and its address is private."""
-        if is_from_public(request):
-            self._refuse(request, came_from_inside(request, response))
+        """Return *response*; raise `IgnoreRequest` if a public page led to it and its address is private,
+        whatever its name stood for when it was looked up."""
+        if is_from_public(request) and not request.meta.get("proxy") and response.ip_address is not None:
+            self._refuse(request, [str(response.ip_address)])
         return response
 
-    def _refuse(self, request: Request, address: str | None) -> None:
-        """Raise `IgnoreRequest`, which is counted, for a private *address*."""
-        if address is not None:
+    def _refuse(self, request: Request, addresses: list[str]) -> None:
+        """Raise `IgnoreRequest`, which is counted, if one of *addresses* is private."""
+        for address in filter(is_private, addresses):
             refuse_redirect(self.crawler, PRIVATE, request)
             raise refusal_of(address)

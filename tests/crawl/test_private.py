@@ -18,6 +18,7 @@ from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import RequestFacts
 from scrapy_frontier.crawl import private_network
 from scrapy_frontier.crawl.assembly import crawl_of
+from scrapy_frontier.downloadermiddlewares import private_network as middleware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ class OutsideSpider(LinkSpider):
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        for module in (private_network, urls):
+        for module in (private_network, middleware, urls):
             module.is_private = _is_inside  # type: ignore[attr-defined]
         return super().from_crawler(crawler, *args, **kwargs)
 
