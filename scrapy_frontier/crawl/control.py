@@ -217,7 +217,7 @@ class FrontierEdits:
         """Ends a block, or a rest after trouble; false if there was none."""
         return self._frontier.unblock(host, self._clock())
 
-    def delay(self, host: str, seconds: float | None) -> None:
+    def delay(self, host: str, seconds: float | None = None) -> None:
         """Has so many seconds kept between two requests to a host, whatever others ask for; None ends that.
         Raises `ValueError` for what is no length of time."""
         if seconds is not None and not 0 <= seconds < float("inf"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.store.queue_keys import QueuePlace
-from .control import Added, RunningFrontier
+from .control import Added, FrontierEdits, RunningFrontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from ..shared.letters import Order
     from .assembly import Crawl
-    from .control import FrontierEdits
 
 PAGES_AT_ONCE = 20  # of a step, which is one batch
 
@@ -45,32 +44,23 @@ def _forget(edits: FrontierEdits, page: int, place: tuple[str, str, str] | None 
     yield edits.forget(page, known)
 
 
-def _forget_host(edits: FrontierEdits, host: str) -> Iterator[int]:
-    return edits.forget_host(host)
+def _in_one_step(method: Callable[..., object]) -> Callable[..., Iterator[object]]:
+    """Returns an order that calls *method*."""
 
+    def carry_out(edits: FrontierEdits, **arguments: Any) -> Iterator[object]:
+        yield method(edits, **arguments)
 
-def _block(edits: FrontierEdits, host: str) -> Iterator[None]:
-    edits.block(host)
-    yield None
-
-
-def _unblock(edits: FrontierEdits, host: str) -> Iterator[bool]:
-    yield edits.unblock(host)
-
-
-def _delay(edits: FrontierEdits, host: str, seconds: float | None = None) -> Iterator[None]:
-    edits.delay(host, seconds)
-    yield None
+    return carry_out
 
 
 ORDERS: dict[str, Callable[..., Iterator[object]]] = {
     "add": _add,
     "requeue": _requeue,
     "forget": _forget,
-    "forget_host": _forget_host,
-    "block": _block,
-    "unblock": _unblock,
-    "delay": _delay,
+    "forget_host": FrontierEdits.forget_host,
+    "block": _in_one_step(FrontierEdits.block),
+    "unblock": _in_one_step(FrontierEdits.unblock),
+    "delay": _in_one_step(FrontierEdits.delay),
 }
 
 
