@@ -52,14 +52,10 @@ class Output:
         if not self.as_json:
             self.file.write(text + "\n")
 
-    def json_line(self, answer: dict[str, object]) -> None:
-        """Prints *answer* as a line of JSON, whatever ``as_json`` says."""
-        self.file.write(json.dumps(answer, allow_nan=False) + "\n")
-
     def document(self, answer: dict[str, object]) -> None:
         """Prints the JSON document of a command, or one line of many; as text nothing."""
         if self.as_json:
-            self.json_line(answer)
+            self.file.write(json.dumps(answer, allow_nan=False) + "\n")
 
     def answer(self, document: dict[str, object], text: str) -> None:
         """Prints *document* as a line of JSON if ``as_json``, else *text* as a paragraph."""
@@ -81,16 +77,6 @@ class Output:
             for line in lines[1:]:
                 self.line(" " * _LABEL + line)
 
-    def table(self, columns: list[Column], rows: Iterable[tuple[object, ...]]) -> int:
-        """Prints a heading and *rows* as they come, cut to 80 characters at most and escaped; returns their
-        number."""
-        self.line(self._row(columns, [column.title for column in columns]))
-        count = 0
-        for row in rows:
-            self.line(self._row(columns, [printable(str(cell)) for cell in row]))
-            count += 1
-        return count
-
     def listing(
         self,
         items: Iterable[T],
@@ -98,12 +84,15 @@ class Output:
         columns: list[Column],
         row: Callable[[T], tuple[object, ...]],
     ) -> int:
-        """Prints *items* as they come, each a line of JSON or a row of a table; returns their number."""
-        if not self.as_json:
-            return self.table(columns, map(row, items))
+        """Prints *items* as they come, each a line of JSON, or a row of a table that is cut to 80 characters
+        at most and escaped; returns their number."""
+        self.line(self._row(columns, [column.title for column in columns]))
         count = 0
         for count, item in enumerate(items, 1):  # noqa: B007 - the last one is their number
-            self.document(document(item))
+            if self.as_json:
+                self.document(document(item))
+            else:
+                self.line(self._row(columns, [printable(str(cell)) for cell in row(item)]))
         return count
 
     def _row(self, columns: list[Column], cells: list[str]) -> str:
