@@ -192,8 +192,7 @@ class Watch:
                 self._release(active)
             except Exception as error:
                 self._failed(error)
-        if active.follow_up is not None or (active.links is not None and active.links.yielded):
-            active_requests.await_no_more(active)
+        active_requests.await_no_more(active)
 
     def _release(self, active: ActiveRequest) -> None:
         crawl, frontier, lease = self._crawl, self._frontier, active.lease

@@ -105,10 +105,6 @@ class ActiveRequest:
     errback: Any = None
     page_request: tuple[bytes, RequestFacts] | None = None
 
-    def is_postponed_as(self, follow_up: Request) -> bool:
-        """Whether *follow_up* is its request, postponed by a middleware of ours."""
-        return self.postponed is follow_up
-
     @property
     def is_given_up(self) -> bool:
         """Whether its page is not requested because its site was given up; by a proxy it is."""
@@ -233,9 +229,8 @@ class ActiveRequests(dict[Request, ActiveRequest]):
 def is_retry(request: Request, of: Request) -> bool:
     """Whether *request*, from a callback, is a retry of *of* by `get_retry_request`. Other requests of a page
     that was retried have as many ``retry_times`` as that."""
-    made, before = request.meta.get("retry_times"), of.meta.get("retry_times", 0)
     is_same = request.url == of.url and request.method == of.method and request.body == of.body
-    return is_same and isinstance(made, int) and isinstance(before, int) and made > before
+    return is_same and times(request, "retry_times") > times(of, "retry_times")
 
 
 def fetched_of(response: Response) -> Fetched | None:
@@ -266,10 +261,8 @@ def outcome_of(active: ActiveRequest, is_closing: bool = False) -> Outcome:
     middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
     counts for nothing.
     """
-    return active.outcome or _seen_of(active, is_closing)
-
-
-def _seen_of(active: ActiveRequest, is_closing: bool) -> Outcome:
+    if active.outcome is not None:
+        return active.outcome
     if active.follow_up is not None:
         return Outcome(Event.REDIRECTED, reason=reasons.LED_TO_DROPPED())
     if active.error is not None:
@@ -280,15 +273,13 @@ def _seen_of(active: ActiveRequest, is_closing: bool) -> Outcome:
         return Outcome(Event.FAILED, active.status, reasons.NO_RESPONSE())
     if active.status >= 400:
         return ended_with(active.status)
-    notes, found = active.notes, active.links
-    reason = reasons.BETWEEN.join(notes)
-    has_links, score = found is not None, None if found is None else found.content_score
+    found = active.links
     return Outcome(
         FETCHED,
         active.status,
-        reason,
-        has_links=has_links,
-        content_score=score,
+        reasons.BETWEEN.join(active.notes),
+        has_links=found is not None,
+        content_score=None if found is None else found.content_score,
         fetched=active.fetched,
         request=active.page_request,
     )
@@ -370,7 +361,7 @@ def only_its_retry_insists(follow_up: Request, active: ActiveRequest) -> bool:
 def is_once_more(follow_up: Request, active: ActiveRequest) -> bool:
     """Whether *follow_up* is for the page of *active* again: retried or postponed. A retry of another page, a
     mirror say, is a page that it led to."""
-    if active.is_postponed_as(follow_up):
+    if active.postponed is follow_up:
         return True
     is_retried = times(follow_up, "retry_times") > times(active.request, "retry_times")
     return is_retried and is_same_page(follow_up.url, active.request.url)
@@ -443,7 +434,7 @@ class FollowUps:
         lease = active.lease
         if not is_once_more(follow_up, active):
             return False
-        if active.is_postponed_as(follow_up):
+        if active.postponed is follow_up:
             active.outcome = active.postponed_outcome
             if lease.public_id in self._requests.in_memory:
                 self._requests.keep_in_memory(lease.public_id, follow_up)
