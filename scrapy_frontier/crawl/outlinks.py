@@ -21,7 +21,7 @@ from scrapy.http import HtmlResponse, Request, Response
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Link, Outcome
 from ..core.parse.headers import has_rel
-from ..core.parse.urls import host_of, without_fragment
+from ..core.parse.urls import without_fragment
 from ..core.store.keys import LARGEST
 from ..core.store.link_rows import KINDS, NOFOLLOW
 from . import meta_keys, scrapy_internals
@@ -77,7 +77,7 @@ class Outlinks:
     ) -> bool:
         """Note a request that a callback yields, in 1 us if its page is known by its URL; whether it goes on.
         See `LinkCollector` for *ending*; the edge has *flags* besides its own."""
-        url, method, _, again, meta = scrapy_internals.essentials(request)
+        url, method, body, again, meta = scrapy_internals.essentials(request)
         if method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
             return True
         if again and url == active.request.url:  # a retry is no link
@@ -93,7 +93,8 @@ class Outlinks:
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
             if meta.get(meta_keys.NOFOLLOW_META):
                 flags |= NOFOLLOW
-        if not _is_plain(request) or not self._recognize(url, active.lease, flags, weight):
+        is_plain = not (body or (meta and meta.get(meta_keys.VERBATIM)))
+        if not is_plain or not self._recognize(url, active.lease, flags, weight):
             anchor = found.texts.get(url, "") if found.texts else ""
             link = Link(url=url, flags=flags, weight=weight, anchor=anchor)
             self._active_requests.note_link(request, link, found)
@@ -176,45 +177,29 @@ class Outlinks:
 
     def _left(self, active: ActiveRequest, found: PageLinks) -> Iterator[Link]:
         """Yield links whose requests never reached the scheduler, or that had none."""
+        identities = self._enqueuer.identities
         for request, link in found.yielded.items():
             about = request.url, active.lease, link.flags, link.weight
-            if not _is_plain(request) or not self._recognize(*about, only_seen=True):
-                yield from self._seen(link, *self._identify_request(request))
+            if not identities.is_plain(request) or not self._recognize(*about, only_seen=True):
+                request = self._enqueuer.ordinary(request)
+                yield self._seen(link, request.url, identities.with_host(request))
         yield from self._seen_anchors(active, found.anchors)
 
     def _seen_anchors(self, active: ActiveRequest, anchors: Iterable[tuple[str, int]]) -> Iterator[Link]:
+        enqueuer = self._enqueuer
         for url, flags in anchors:
             if not self._recognize(url, active.lease, flags, only_seen=True):
-                yield from self._seen(Link(flags=flags), *self._identify(self._enqueuer.without_session(url)))
+                clean = enqueuer.without_session(url)
+                identity = enqueuer.identify(clean) or enqueuer.identities.with_host(Request(clean))
+                yield self._seen(Link(flags=flags), clean, identity)
 
-    def _seen(self, link: Link, fingerprint: bytes | None, url: str) -> Iterator[Link]:
-        """Yield *link* as one to a page that is only seen; nothing without a *fingerprint*."""
-        if fingerprint is not None:
-            is_told = self._enqueuer.knows_texts and fingerprint not in self._enqueuer.unfiltered
-            link.fingerprint, link.url, link.host = fingerprint, url, host_of(url)
-            link.text, link.only_seen = url if is_told else "", reasons.OUT_OF_SCOPE()
-            yield link
-
-    def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
-        """Return the fingerprint and URL of a request as it would have been queued."""
-        url = request.url if request.dont_filter else self._enqueuer.without_session(request.url)
-        return (self._enqueuer.identities.of(request), url) if url == request.url else self._identify(url)
-
-    def _identify(self, url: str) -> tuple[bytes | None, str]:
-        """Return the fingerprint of a plain GET for *url*, None if there can be none, and its URL."""
-        identity = self._enqueuer.identify(url)
-        if identity is not None:
-            return identity[0], url
-        try:
-            request = Request(url)
-        except ValueError:
-            return None, url
-        return self._enqueuer.identities.of(request), request.url
-
-
-def _is_plain(request: Request) -> bool:
-    """Whether the text of its URL identifies a GET."""
-    return not request.body and not request.meta.get(meta_keys.VERBATIM)
+    def _seen(self, link: Link, url: str, identity: tuple[bytes, str]) -> Link:
+        """Return *link* as one to a page that is only seen, by its *identity*: fingerprint and host."""
+        link.fingerprint, link.host = identity
+        link.url, link.only_seen = url, reasons.OUT_OF_SCOPE()
+        is_told = self._enqueuer.knows_texts and link.fingerprint not in self._enqueuer.unfiltered
+        link.text = url if is_told else ""
+        return link
 
 
 def item_field(item: Any, name: str) -> Any:
