@@ -107,7 +107,7 @@ class Watch:
             return result
         if not isinstance(result, Response):
             result = self._led_or_failed(active, result)
-        response_time = active.came_to(result)
+        has_answered = active.came_to(result)
         if 300 <= active.status < 400 and isinstance(result, Response):
             is_asked_for = active.status == 304 and any(name in request.headers for name in CONDITIONAL)
             if not is_asked_for:  # a redirect that names no place
@@ -120,7 +120,7 @@ class Watch:
                 result.meta.pop(SLOT, None)
         if not self._is_closed:
             try:
-                self._on_response(active, result, response_time is not None)
+                self._on_response(active, result, has_answered)
             except Exception as error:
                 self._failed(error)
         return result

@@ -115,10 +115,10 @@ class ActiveRequest:
         """Whether the request wants its page unconditionally, and its callback called."""
         return is_forced(self.request.meta, self.lease.page)
 
-    def came_to(self, result: Any) -> float | None:
+    def came_to(self, result: Any) -> bool:
         """Notes the *result* of the downloader and its middlewares: a response, a request, or a failure.
 
-        Returns the seconds that the host took to answer; None if it did not, or asked to be left alone.
+        Returns whether the host has answered, and did not ask to be left alone.
         """
         if isinstance(result, Response):
             self.status = result.status
@@ -128,10 +128,7 @@ class ActiveRequest:
             self.follow_up = result
         else:
             self.error = getattr(result, "value", result)
-        if not self.status or self.status in TOO_BUSY:
-            return None
-        latency = self.request.meta.get(LATENCY)
-        return latency if isinstance(latency, float) else None
+        return bool(self.status) and self.status not in TOO_BUSY and LATENCY in self.request.meta
 
     def takes_validators_off(self, request: Request) -> None:
         """Removes our validators from *request*, so that no follow-up and no payload has them."""

@@ -233,10 +233,10 @@ class RobotsFetch:
     origin: str
     host: str
     page: Request  # that it is fetched for first
-    held: set[str] = field(default_factory=set)
-    waiting: list[Deferred[None]] = field(default_factory=list)
-    failure: Exception | None = None
-    was_left: bool = False
+    held: set[str] = field(default_factory=set, init=False)
+    waiting: list[Deferred[None]] = field(default_factory=list, init=False)
+    failure: Exception | None = field(default=None, init=False)
+    was_left: bool = field(default=False, init=False)
 
     async def wait(self) -> None:
         """Return when it has ended."""

@@ -54,11 +54,12 @@ class Progress:
     @classmethod
     def on_terminal(cls, crawler: Crawler, crawl: Crawl) -> Progress | None:
         """Shows *crawl* on standard error, which is a terminal, if progress is wanted
-        (``LOGSTATS_INTERVAL``)."""
+        (``LOGSTATS_INTERVAL``), and the terminal can erase a line, and shows no other crawl of this
+        process."""
         is_inspecting = scrapy_internals.is_inspecting(crawler)
-        if is_inspecting or not crawler.settings.getfloat("LOGSTATS_INTERVAL") or not is_wanted():
-            return None
-        return cls(crawler, crawl)
+        is_wanted = bool(crawler.settings.getfloat("LOGSTATS_INTERVAL")) and not is_inspecting
+        is_free = not isinstance(sys.stderr, Above) and os.environ.get("TERM", "dumb") != "dumb"
+        return cls(crawler, crawl) if is_wanted and is_free else None
 
     def _show(self) -> None:
         with suppress(OSError):  # the terminal may have been closed
@@ -214,8 +215,3 @@ def _console(stream: TextIO) -> Any:
     except ImportError:
         return None
     return Console(file=stream)
-
-
-def is_wanted() -> bool:
-    """Whether the terminal can erase a line, and shows no other crawl of this process."""
-    return not isinstance(sys.stderr, Above) and os.environ.get("TERM", "dumb") != "dumb"
