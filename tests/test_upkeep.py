@@ -89,13 +89,6 @@ def test_what_was_synced_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytes
     frontier.close()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its lock is not closed
-def test_a_store_dropped_without_closing_it_is_let_go_of(tmp_path: Path) -> None:
-    Upkeep(Store(tmp_path), 5.0)
-    wait_for_no_thread()
-    Store(tmp_path).close()
-
-
 def test_a_directory_that_went_is_told_to_who_writes_and_to_nobody_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import weakref
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -62,57 +61,42 @@ def open_store(directory: str | Path, scheme: str = "", user: str = CRAWL) -> St
 
 
 class Upkeep:
-    """A thread that looks after the files of *store* until `stop`, or until the store is garbage.
+    """A thread that looks after the files of *store* until `stop`, which is to be called before the store is
+    closed.
 
-    It checks that the directory is still there, and the same: else the store is written no more. It syncs the
-    files to the disk every *sync_interval* seconds, never if that is 0; a sync that fails is tried again, and
-    logged once.
+    It checks that the directory is still there, and the same: else the store is written no more, and the
+    thread ends. It syncs the files to the disk every *sync_interval* seconds, never if that is 0; a sync that
+    fails is tried again, and logged once.
     """
 
     def __init__(self, store: Store, sync_interval: float) -> None:
+        self._store, self._sync_interval = store, sync_interval or float("inf")
+        self._has_failed = False
         self._stopped = threading.Event()
-        self._find = weakref.ref(store)
-        self._thread = threading.Thread(
-            target=look_after,
-            args=(self._find, sync_interval or float("inf"), self._stopped),
-            name="frontier-upkeep",
-            daemon=True,
-        )
+        self._thread = threading.Thread(target=self._look_after, name="frontier-upkeep", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, and waits for it: it may be waiting for the disk. To be called before the store is
-        closed: its directory is checked once more."""
+        """Ends the thread, and waits for it: it may be waiting for the disk. The directory is checked once
+        more."""
         self._stopped.set()
         self._thread.join()
-        store = self._find()
-        if store is not None:
-            store.look()
+        self._store.look()
 
-
-def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
-    """Runs the thread of `Upkeep` until *stopped*, or *find* finds no store, or its directory is lost. Raises
-    no `OSError`."""
-    store = find()
-    if store is None:
-        return
-    directory = store.directory
-    synced_at, has_failed = time.monotonic(), False
-    while store is not None:
-        if not store.look():  # the next write raises
-            return
-        try:
-            if time.monotonic() - synced_at >= sync_interval:
+    def _look_after(self) -> None:
+        synced_at = time.monotonic()
+        while self._store.look():
+            if time.monotonic() - synced_at >= self._sync_interval:
                 synced_at = time.monotonic()
-                store.sync()
-        except OSError as error:  # no descriptor is free, say: it may work the next time
-            if not store.look():  # removed meanwhile
+                self._sync()
+            if self._stopped.wait(min(LOOK_INTERVAL, self._sync_interval)):
                 return
-            if not has_failed:
+
+    def _sync(self) -> None:
+        try:
+            self._store.sync()
+        except OSError as error:  # no descriptor is free, say: it may work the next time
+            if self._store.look() and not self._has_failed:
                 words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
-                logger.error(words, directory, error)
-            has_failed = True
-        del store  # the thread keeps no store alive
-        if stopped.wait(min(LOOK_INTERVAL, sync_interval)):
-            return
-        store = find()
+                logger.error(words, self._store.directory, error)
+                self._has_failed = True
