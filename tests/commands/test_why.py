@@ -80,6 +80,7 @@ POSTPONED, RETRIED, FAILED = Event.POSTPONED, Event.RETRIED, Event.FAILED
 STORIES: list[tuple[Outcome, str]] = [
     (fetched(), f"{READ} with HTTP 200, at attempt 1."),
     (fetched(reasons.NOINDEX(), reasons.NOFOLLOW()), f"{reasons.NOINDEX()}; {reasons.NOFOLLOW()}."),
+    (fetched(reasons.ALIAS(url=SITE)), f"; alias of {SITE}."),
     (sitemap("sitemap of 2 entries"), "; sitemap of 2 entries."),
     (sitemap("sitemap broken after 1 entry: cut off"), "; sitemap broken after 1 entry: cut off."),
     (fetched(status=404), f"The server said on {WHEN} that it does not exist: HTTP 404."),
