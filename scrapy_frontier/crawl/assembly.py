@@ -87,7 +87,8 @@ class Component:
         self.settings = FrontierSettings.of_component(crawler.settings)
         if not self.is_wanted():
             raise NotConfigured
-        self.await_crawl(crawler)
+        crawler.signals.connect(self._find_crawl, signals.spider_opened)
+        crawler.signals.connect(self._let_go_of_crawl, closing)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -97,11 +98,6 @@ class Component:
     def is_wanted(self) -> bool:
         """Whether the settings ask for this component."""
         return True
-
-    def await_crawl(self, crawler: Crawler) -> None:
-        """Has ``crawl`` and ``active_requests`` set while the frontier is open."""
-        crawler.signals.connect(self._find_crawl, signals.spider_opened)
-        crawler.signals.connect(self._let_go_of_crawl, closing)
 
     @contextmanager
     def left_to_scheduler(self) -> Iterator[None]:

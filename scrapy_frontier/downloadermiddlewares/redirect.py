@@ -23,27 +23,21 @@ from ..crawl.in_flight import not_followed
 from ..crawl.left_out import refuse_redirect
 from ..crawl.link_extractor import head_of
 from ..crawl.private_network import is_from_private, note_led
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
 
 class Limited(BaseRedirectMiddleware, Component):
     """Shared by both middlewares: the limits of a chain, and the report of a refusal."""
 
-    def __init__(self, settings: BaseSettings) -> None:
-        super().__init__(settings)
-        self.settings = FrontierSettings.of_component(settings)
-
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware. Raises `NotConfigured` for an invalid setting."""
         middleware = super().from_crawler(crawler)
-        middleware.await_crawl(crawler)
+        Component.__init__(middleware, crawler)
         return middleware
 
     def to_follow(self, target: Request, request: Request, response: Response) -> Request:
