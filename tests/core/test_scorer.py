@@ -16,7 +16,7 @@ from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
 from scrapy_frontier.core.ranking.pagerank import foreseen_pagerank, hits, pagerank
 from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, scores_of
-from scrapy_frontier.core.store.keys import bucket, score_of
+from scrapy_frontier.core.store.keys import bucket
 from scrapy_frontier.settings import SCORERS
 
 SCORING = ["cash", "pagerank", "hits", "mixed"]
@@ -67,7 +67,8 @@ def test_a_doubling_is_1024_buckets():
 
 @given(st.integers(0, 0xFFFF))
 def test_a_bucket_survives_being_a_score(code):
-    assert buckets(scores_of(np.array([code], np.uint16))).tolist() == [bucket(score_of(code))] == [code]
+    (score,) = scores = scores_of(np.array([code], np.uint16))
+    assert buckets(scores).tolist() == [bucket(score)] == [code]
 
 
 # -- a page at a time --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import reasons
 from ..errors import UnreadableRow, decode_or_none
-from ..hosts.host import FROM_SETTINGS, OPERATOR, ROBOTS_TXT, deciding, host_of_page, is_of_host
+from ..hosts.host import FROM_SETTINGS, OPERATOR, ROBOTS_TXT, HostClock, deciding, host_of_page, is_of_host
 from ..hosts.robots_policy import robots_status
 from ..parse.urls import host_of, origin_of
 from ..ranking import graph
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..hosts.host import HostClock
     from ..store.keys import PageId
     from ..store.leveldb import Store
     from ..store.queue_keys import QueuePlace
@@ -103,18 +102,9 @@ def summary(stores: Sequence[Store]) -> Summary:
 # -- hosts -------------------------------------------------------------------------------------------------
 
 
-class Pause(NamedTuple):
-    """What a host is asked for by the settings and its robots.txt: the ``delay`` between two pages in seconds
-    and its ``source``, and until when it is ``held`` (POSIX seconds; 0: it is not)."""
-
-    delay: float
-    source: str
-    held: float = 0.0
-
-
 if TYPE_CHECKING:
     DelayOf = Callable[[str], tuple[float, str]]  # of a host by the settings: seconds, and which setting
-    PauseOf = Callable[[str], Pause]
+    PauseOf = Callable[[str], HostClock]  # what settings and robots.txt ask of a host
     ClockOf = Callable[[str], HostClock | None]  # None: its rows tell it
 
 
@@ -175,7 +165,7 @@ def find_host(store: Store, name: str, pause_of: PauseOf, now: float) -> HostVie
         visited=row.visited,
         delay=delay,
         delay_from=delay_from,
-        ready_at=max(next_visit, rest.until, pause.held),
+        ready_at=max(next_visit, rest.until, pause.until),
         blocked=orders.blocked,
         cooling_until=rest.until,
         strikes=rest.strikes,
@@ -203,7 +193,7 @@ def pauses(
     cannot be read, or asks for other hours. Two short scans a host, and 30 us for each file.
     """
 
-    def pause_of(host: str) -> Pause:
+    def pause_of(host: str) -> HostClock:
         delay, source = delay_of(host)
         held = []
         for copy, origin in _copies_of(store, host) if agent else ():
@@ -215,8 +205,8 @@ def pauses(
         if clock is not None:
             if clock.source != FROM_SETTINGS:  # the site that asks for it
                 source = ROBOTS_TXT
-            return Pause(clock.delay, source, max(clock.until, min(held, default=0.0)))
-        return Pause(delay, source, min(held, default=0.0))
+            return HostClock(clock.delay, source, max(clock.until, min(held, default=0.0)))
+        return HostClock(delay, source, min(held, default=0.0))
 
     return pause_of
 

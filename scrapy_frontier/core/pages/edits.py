@@ -60,7 +60,6 @@ class Edits:
     _waiting: Waiting
     _revisits: Revisits
     _touched: set[str] = field(default_factory=set, init=False)  # hosts, which may leave the memory meanwhile
-    _steps = 0
 
     # -- queue again -----------------------------------------------------------------------------------
 
@@ -160,7 +159,7 @@ class Edits:
         doomed = self._doomed(page_id, fingerprint_of, place)
         if doomed is None:
             return False
-        self._forget(doomed, now)
+        self._forget(doomed)
         self._write(now)
         return True
 
@@ -191,7 +190,7 @@ class Edits:
         for number, page_id in enumerate(found, 1):
             doomed = self._doomed(page_id, fingerprint_of, places.get(page_id))
             if doomed is not None:
-                self._forget(doomed, now)
+                self._forget(doomed)
                 count += 1
             if not number % _AT_A_TIME:
                 self._write(now)
@@ -219,7 +218,7 @@ class Edits:
             return None
         return _Doomed(page_id, page, place, fingerprint)
 
-    def _forget(self, doomed: _Doomed, now: float) -> None:
+    def _forget(self, doomed: _Doomed) -> None:
         page_id, page, place, fingerprint = doomed
         batch, is_ended = self._batch, page.state is not State.QUEUED and page_id < keys.FIRST_VISIT
         host = self._hosts.of_page(page) if place is None else self._hosts.get(place.host)
@@ -232,17 +231,11 @@ class Edits:
         if place is not None:
             batch.rows[place.key] = None
             host.drop(place.sort_key)
-            if is_ended:  # one that comes back
-                batch.count_queued_again(host, -1)
-            else:
-                batch.count_queued(host, -1)
+            batch.count_waiting(host, place.sort_key, -1)
         if is_ended:
             self._revisits.remove(page_id, page)
             self._uncount_page(host, page_id, page)
         self._touched.add(host.name)
-        self._steps += 1
-        if self._steps >= _AT_A_TIME:
-            self._write(now)
 
     def _write(self, now: float) -> None:
         self._batch.commit()
@@ -252,7 +245,6 @@ class Edits:
             self._hosts.put_or_forget(host, now)
         self._touched.clear()
         self._page_index.forget_urls()
-        self._steps = 0
 
     # -- counting --------------------------------------------------------------------------------------
 

@@ -64,14 +64,12 @@ class Waiting:
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host* with that sort key, in the open batch. O(log hosts)."""
-        if queue_keys.is_due_key(sort_key):
-            self._batch.queue_due(host, sort_key)
-            self._hosts.put_due(host, sort_key)
-            self._hosts.put(host, now)
-            return
         self._batch.queue(host, sort_key)
-        self._scores.queued(host.name, sort_key)
-        host.add(sort_key)
+        if queue_keys.is_due_key(sort_key):
+            self._hosts.put_due(host, sort_key)
+        else:
+            self._scores.queued(host.name, sort_key)
+            host.add(sort_key)
         self._hosts.put(host, now)
 
     def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
@@ -121,7 +119,7 @@ class Waiting:
         page_id = queue_keys.sort_key_id(sort_key)
         key = queue_keys.waiting_key(until, page_id)
         self._batch.rows[key] = queue_keys.pack_sort_key(sort_key, host.name)
-        self._count(host, sort_key, 1)
+        self._batch.count_waiting(host, sort_key, 1)
         self.next = min(self.next, until)
 
     def queue_again(self, host: Host, sort_key: bytes, outcome: Outcome, now: float) -> None:
@@ -167,14 +165,8 @@ class Waiting:
         sort_key, name = found
         host = self._hosts.get(name)
         self._batch.rows[key] = None
-        self._count(host, sort_key, -1)
+        self._batch.count_waiting(host, sort_key, -1)
         self.put_back(host, sort_key, now)
-
-    def _count(self, host: Host, sort_key: bytes, change: int) -> None:
-        if queue_keys.is_due_key(sort_key):
-            self._batch.count_queued_again(host, change)
-        else:
-            self._batch.count_queued(host, change)
 
     # -- budgets ---------------------------------------------------------------------------------------
 

@@ -275,7 +275,7 @@ class Revisits:
             if place is not None:
                 batch.rows[place.key] = None
                 host.drop(place.sort_key)
-                batch.count_queued_again(host, -1)
+                batch.count_waiting(host, place.sort_key, -1)
 
     def is_due_by_hint(self, visits: Visits) -> bool:
         """Return whether a page was made due, and is not queued yet."""

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from ..store.records import Page, Visits
     from .plans import Plan, RevisitRule
 
-_MOST_HOSTS = 10_000  # in memory
 _NO_HINTS = HintAccuracy()
 
 
 class LearntRates:
     """What visits have taught, by *rule*; *sites* keep how honest sitemaps were.
 
-    Rates of up to 10,000 hosts stay in memory, others cost a lookup each. What is learnt goes into the open
-    batch.
+    The rates of a host cost a lookup. What is learnt goes into the open batch.
     """
 
     def __init__(self, batch: Batch, sites: Sites, rule: RevisitRule) -> None:
@@ -38,19 +36,12 @@ class LearntRates:
         self._rule = rule
         self.is_adaptive = rule.policy == ADAPTIVE
         self._shelf_life = rule.shelf_life if rule.shelf_life < inf else 7 * DAY
-        self._hosts: dict[str, HostChangeRates] = {}
         numbers = records.RATES_OF_ALL.read(batch.get(keys.RATES_OF_ALL)) or (0.0,) * 5
         self._everywhere = HostChangeRates(*numbers[:3])
         self._multiplier, self._revisits = numbers[3:]
 
     def _of(self, host: str) -> HostChangeRates:
-        found = self._hosts.get(host)
-        if found is None:
-            numbers = records.RATES.read(self._batch.get(keys.rates_key(host))) or ()
-            if len(self._hosts) >= _MOST_HOSTS:
-                self._hosts.clear()
-            found = self._hosts[host] = HostChangeRates(*numbers)
-        return found
+        return HostChangeRates(*(records.RATES.read(self._batch.get(keys.rates_key(host))) or ()))
 
     # -- what visits teach -----------------------------------------------------------------------------
 
@@ -63,7 +54,6 @@ class LearntRates:
         known = Known(before.history, self._of(host), self._everywhere, hints)
         is_listed, unknown = page.lastmod is not None, 1.0 / self._shelf_life
         found = change_rates.observed(known, span, has_changed, is_listed, before.is_hinted, unknown)
-        self._hosts[host] = found.host
         self._batch.rows[keys.rates_key(host)] = records.RATES.encode(found.host)
         self._everywhere = found.everywhere
         if found.hints != hints:

@@ -208,24 +208,16 @@ class Batch:
         self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
 
     def queue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Put the queue row of a page into the open batch, and count it."""
-        self.rows[host.prefix + sort_key] = b""
-        self.count_queued(host, 1)
-
-    def queue_due(self, host: KeptHost, sort_key: bytes) -> None:
-        """Put the row of a page into the due queue of *host*, and count it; its page row is the caller's."""
-        self.rows[due_prefix(host.name) + sort_key] = b""
-        self.count_queued_again(host, 1)
+        """Put the row of a page into the queue of *host* that its sort key belongs to, and count it; its page
+        row is the caller's."""
+        self.rows[_queue_of(host, sort_key) + sort_key] = b""
+        self.count_waiting(host, sort_key, 1)
 
     def unqueue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Have the row of a page in a queue of *host* go, and count it no more; its page row is the
-        caller's."""
-        if is_due_key(sort_key):
-            self.rows[due_prefix(host.name) + sort_key] = None
-            self.count_queued_again(host, -1)
-            return
-        self.rows[host.prefix + sort_key] = None
-        self.count_queued(host, -1)
+        """Remove the row of a page from the queue of *host* that its sort key belongs to, and uncount it; its
+        page row is the caller's."""
+        self.rows[_queue_of(host, sort_key) + sort_key] = None
+        self.count_waiting(host, sort_key, -1)
 
     def put_due(self, key: bytes) -> None:
         """Put the due row of a finished page there, and count it; its page row is the caller's."""
@@ -251,16 +243,15 @@ class Batch:
         self.rows[keys.link_key(page_id)] = row
         self.link_rows += 1
 
-    def count_queued(self, host: KeptHost, change: int) -> None:
-        """Count so many pages of *host* more as queued; *change* may be negative."""
-        host.queued += change
-        self.counts.states[QUEUED] += change
-        self.touch(host)
-
-    def count_queued_again(self, host: KeptHost, change: int) -> None:
-        """Count so many finished pages of *host* more that stand in its due queue, or wait to."""
-        host.queued_again += change
-        self.counts.queued_again += change
+    def count_waiting(self, host: KeptHost, sort_key: bytes, change: int) -> None:
+        """Count a page in a queue of *host*, or in a backoff, or with -1 uncount it: by its sort key as a
+        queued one, or as a finished one that is queued again."""
+        if is_due_key(sort_key):
+            host.queued_again += change
+            self.counts.queued_again += change
+        else:
+            host.queued += change
+            self.counts.states[QUEUED] += change
         self.touch(host)
 
     def count_ended(self, host: KeptHost, state: State, change: int = 1, status: int = 0) -> None:
@@ -368,3 +359,7 @@ class Batch:
             self.rows[keys.CLEAN] = b""
             self.commit()
             self.store.flush()
+
+
+def _queue_of(host: KeptHost, sort_key: bytes) -> bytes:
+    return due_prefix(host.name) if is_due_key(sort_key) else host.prefix

@@ -85,11 +85,6 @@ def bucket(score: float) -> int:
     return min(max(round((log2(min(score, LARGEST)) - SMALLEST) * STEPS_A_DOUBLING), 1), TOP)
 
 
-def score_of(coded: int) -> float:
-    """Return the score of a `bucket`, to within .04 %; 0 for bucket 0."""
-    return 2.0 ** (coded / STEPS_A_DOUBLING + SMALLEST) if coded else 0.0
-
-
 PageId = int  # opaque to callers of the frontier
 
 FORMAT_VERSION = 7
