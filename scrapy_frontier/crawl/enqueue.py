@@ -122,7 +122,7 @@ class RequestEnqueuer:
     def see(self, request: Request, reason: str) -> None:
         """Makes the page of *request* known without queueing it, for this *reason*."""
         source, link = self._active_requests.take_link(request) or (None, Link(url=request.url))
-        request = self.ordinary(request)
+        request = self.strip_session_of(request)
         self._identify(request, link)
         link.priority, link.only_seen = request.priority, reason
         self._frontier.discover_one(link, self._clock(), source)
@@ -150,7 +150,7 @@ class RequestEnqueuer:
         if active is None:
             if not was_led_to(request):  # a spider may have copied the chain with the meta of a page
                 forget_redirects(request)
-            request = self.ordinary(request)
+            request = self.strip_session_of(request)
         elif self._follow_ups.end_if_once_more(active, request):
             return True
         self._identify(request, link)
@@ -446,7 +446,7 @@ class RequestEnqueuer:
             self._reporter.left_out.add("frontier/traps/session", url, why)
         return clean
 
-    def ordinary(self, request: Request) -> Request:
+    def strip_session_of(self, request: Request) -> Request:
         """Returns *request* without session identifiers in its URL if it is an ordinary link."""
         if request.method != "GET" or request.body or request.dont_filter or is_seed(request):
             return request

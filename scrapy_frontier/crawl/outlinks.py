@@ -181,7 +181,7 @@ class Outlinks:
         for request, link in found.yielded.items():
             about = request.url, active.lease, link.flags, link.weight
             if not identities.is_plain(request) or not self._recognize(*about, only_seen=True):
-                request = self._enqueuer.ordinary(request)
+                request = self._enqueuer.strip_session_of(request)
                 yield self._seen(link, request.url, identities.with_host(request))
         yield from self._seen_anchors(active, found.anchors)
 

@@ -296,9 +296,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _come_back(self, crawl: Crawl, now: float) -> None:
         """Has the engine ask again when there may be a request."""
-        wake_at = crawl.frontier.wake_at()
-        if wake_at is not None and wake_at < crawl.engine_timer.at:
-            crawl.engine_timer.set(wake_at, now)
+        crawl.engine_timer.set(crawl.frontier.wake_at(), now)
         if crawl.is_temporary and not crawl.active_requests and scrapy_internals.stays_open(self.crawler):
             self._has_pending()  # the user of the shell waits for the page, which may be given up
 
