@@ -462,9 +462,8 @@ class Frontier:
             return now
         if self._leases:
             return None
-        finished, is_for_revisits = self._leases.finished, self._revisits.is_alone
-        end = self._end.ends_at(now, patience, finished, self._waiting.next, is_for_revisits)
-        if end is None or end > now or is_for_revisits or self._troubles.give_up_rule is None:
+        end = self._end.ends_at(now, patience, self._leases.finished, self._waiting.next)
+        if end is None or end > now or not self.is_temporary:
             return end
         self._end.give_up_all(now)
         self._batch.commit()

@@ -322,7 +322,7 @@ def test_with_a_horizon_the_crawl_waits_so_long_for_what_falls_due(tmp_path: Pat
         assert visit_all(frontier, NOW + 14 * DAY) == ["page"]
 
 
-def test_a_crawl_is_not_kept_open_by_due_pages_of_hosts_that_rest(tmp_path: Path) -> None:
+def test_due_pages_of_a_host_that_rests_for_too_long_are_left_to_the_next_run(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
         find(frontier, "page")
         visit_all(frontier, NOW)
@@ -332,6 +332,7 @@ def test_a_crawl_is_not_kept_open_by_due_pages_of_hosts_that_rest(tmp_path: Path
         frontier.hold("a.example", later, later + HOUR)
         frontier.release(lease, Outcome(Event.POSTPONED), later)
         assert frontier.pending == 1
+        assert frontier.ends_at(later, HOUR) == later + HOUR
         assert frontier.ends_at(later, 300.0) == later
     with opened(tmp_path, later + 2 * HOUR) as frontier:
         assert visit_all(frontier, later + 2 * HOUR) == ["page"]

@@ -47,7 +47,6 @@ PATIENCE = 10
 # Statuses whose Retry-After counts: the last ones by RFC 9110 15.5.14 and 15.6; 403 as GitHub uses it. The
 # other errors are of a page that is gone or forbidden, and stays so.
 _MAY_ASK = frozenset((*TOO_BUSY, 403, 413, *range(500, 600)))
-_PAUSE = "asking for a pause between two requests"
 
 
 class GiveUpRule(NamedTuple):
@@ -285,7 +284,8 @@ def _what_shuts(host: Host, now: float) -> tuple[str, Trouble]:
         trouble = host.held_for or Trouble(reasons.PAUSE_TOO_LONG())
         return "waiting for robots.txt or the hours it names", trouble
     if until:
-        return _PAUSE, Trouble(reasons.DELAY(source=asked.source, span=span(asked.seconds)))
+        trouble = Trouble(reasons.DELAY(source=asked.source, span=span(asked.seconds)))
+        return "asking for a pause between two requests", trouble
     return "" if host.head is not None else "between two attempts", Trouble(reasons.PAUSE_TOO_LONG())
 
 
@@ -298,25 +298,19 @@ class EndOfCrawl:
         # Only hosts that are shut are left, since so many pages had ended, and since then.
         self._alone: tuple[int, float] | None = None
 
-    def ends_at(
-        self, now: float, patience: float, finished: int, next_backoff: float, is_for_revisits: bool
-    ) -> float | None:
+    def ends_at(self, now: float, patience: float, finished: int, next_backoff: float) -> float | None:
         """Return when the crawl ends (POSIX seconds), *now* if it is over; None: it stays open, for pages can
         be had.
 
         To be called while nothing is under way. *patience* seconds after a page came to an end, of which
         there are *finished*, it waits for a host that is shut, or for the *next_backoff*; it is over at once
-        if none opens by then. *is_for_revisits*: all that is left comes back, which the next run sees to as
-        well; then only a pause between two requests is waited for. O(hosts).
+        if none opens by then. O(hosts).
         """
         if self._turns.compact:  # these hosts may be asked
             return None
         first = self._first_to_open(now)
         if first is None or (first := min(first, next_backoff)) <= now or first == FOREVER:
             return None
-        if is_for_revisits:
-            pauses = (each.ready_at for each in self._askable() if _what_shuts(each, now)[0] == _PAUSE)
-            first = min(*pauses, next_backoff, FOREVER)
         if self._alone is None or self._alone[0] != finished:
             self._alone = finished, now
         end = self._alone[1] + patience

@@ -127,9 +127,6 @@ def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
     )
 
 
-NO_LEASE = 0  # the id of a lease that none was granted for
-
-
 @dataclass(eq=False, slots=True)
 class Lease(HostSlot):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
@@ -142,7 +139,7 @@ class Lease(HostSlot):
     delay: float
     asked: Mapping[str, float]
     given_up: Trouble | None = None  # the page is not to be asked for: it ends with this
-    id: int = NO_LEASE
+    id: int = 0
     sort_key: bytes = b""
     deadline: float = FOREVER
     is_last: bool = False  # the crawl ends: the page cannot be put off again

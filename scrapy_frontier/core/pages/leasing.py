@@ -20,7 +20,7 @@ from ..store.keys import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
 from ..store.link_rows import encode_links
 from ..store.records import Page
 from ..transitions import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
-from .leases import NO_LEASE, Lease, Outcome, Released
+from .leases import Lease, Outcome, Released
 from .queue import PAGES_AT_A_TIME
 
 if TYPE_CHECKING:
@@ -279,8 +279,6 @@ class Leases:
         return not may_wait
 
     def _late(self, lease: Lease) -> Released:
-        if lease.id == NO_LEASE:
-            return Released(QUEUED)
         self._batch.commit()
         page = self._batch.read_page(lease.page_id)
         return Released(None if page is None else page.state, is_late=True)

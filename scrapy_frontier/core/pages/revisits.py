@@ -122,11 +122,6 @@ class Revisits:
         """Whether there are due pages that are not queued yet; no store read."""
         return self.next is not None and self.next <= self.until(self.looked_at)
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether nothing but due pages is queued: no crawl is kept open for these."""
-        return not self._batch.counts.states[State.QUEUED]
-
     def until(self, now: float) -> float:
         """Return by when a page has to be due to be visited now (POSIX seconds): *now* if the crawl waits,
         else its start."""
