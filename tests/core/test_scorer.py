@@ -14,7 +14,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
-from scrapy_frontier.core.ranking.pagerank import foreseen_pagerank, hits, pagerank
+from scrapy_frontier.core.ranking.pagerank import hits, pagerank
 from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, scores_of
 from scrapy_frontier.core.store.keys import bucket
 from scrapy_frontier.settings import SCORERS
@@ -257,7 +257,7 @@ def test_the_default_takes_unread_pages_for_linking_like_those_beside_them():
     graph, ranking = rank(scorer, links, order, 11)
     read = np.isin(np.arange(11), order)
     preference = 1 + read * 11 / 7
-    expected = foreseen_pagerank(*graph, read, damping=0.9, tolerance=1e-4, preference=preference)
+    expected = pagerank(*graph, read=read, damping=0.9, tolerance=1e-4, preference=preference)
     assert np.abs(ranking.scores - expected.scores).sum() < 0.02
     assert ranking.scores[9] > pagerank(*graph, damping=0.9, preference=preference).scores[9]
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..store.keys import LARGEST
 from .focus import Focus
 from .other_scorers import PageRank, room, unpaid
-from .pagerank import foreseen_pagerank
+from .pagerank import pagerank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class RanksAndScores(NamedTuple):
 
 
 class Mixed(PageRank):
-    """The default: order by `foreseen_pagerank`, but of 100 visits let cash and chance choose six each.
+    """The default: order by `pagerank` with ``read``, but of 100 visits let cash and chance choose six each.
 
     A ranking lifts the pages that cash or chance choose to the score of the page by rank they are to be
     visited with, so that one score is enough for a queue. Cash is spent when a page is read, and so leaves a
@@ -175,12 +175,12 @@ class Mixed(PageRank):
         return preference
 
     def rank(self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None) -> Ranking:
-        """Compute `foreseen_pagerank` from the last rank; pages with links, or parsed, count as read."""
+        """Compute `pagerank` from the last rank, to 2 %; pages with links, or parsed, count as read."""
         read = np.diff(indptr) > 0
         known = min(len(read), self.known)
         read[:known] |= self._parsed[:known]
         about = self._arguments(len(read), self._rank)
-        return foreseen_pagerank(indptr, indices, read, weights=weights, stop=stop, **about)
+        return pagerank(indptr, indices, read=read, weights=weights, tolerance=0.02, stop=stop, **about)
 
     def prepare(self, ranking: Ranking) -> RanksAndScores:
         """Divide rank by that of hosts, and choose which queued pages cash and chance lift."""

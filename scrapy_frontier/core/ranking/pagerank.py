@@ -52,10 +52,15 @@ class Ranking:
         return f"{'at most' if self.hubs is None else 'about'} {self.error_bound:.1e}"
 
 
+_LIKE = 0.9  # the part of an unread page's rank that it is thought to pass on
+_OWN = 2.0  # how many read pages the page that links to it counts for, among those it links
+
+
 def pagerank(
     indptr: Ints,
     indices: Ints,
     *,
+    read: NDArray[np.bool_] | None = None,
     weights: Weights = None,
     damping: float = DAMPING,
     tolerance: float = 1e-6,
@@ -66,89 +71,53 @@ def pagerank(
 ) -> Ranking:
     """Compute PageRank (Page, Brin, Motwani, Winograd 1999) to an L1 error of at most *tolerance*.
 
-    The result is the vector x of sum 1 with ``x = d P x + (d m + 1 - d) v``: d is *damping*; P hands the rank
-    of a page to its targets in proportion to *weights*; m is the rank of pages without links; v is
-    *preference* (uniform by default) scaled to sum 1. *start* is an earlier vector; pages it lacks get its
-    mean.
+    The result is the vector x of sum 1 with ``x = d P x + t v``: d is *damping*; P hands the rank of a page
+    to its targets in proportion to the *weights* w; v is *preference* (uniform by default) scaled to sum 1,
+    and t makes the sum 1, so pages without links teleport. *start* is an earlier vector; pages it lacks get
+    its mean.
 
     A sweep brings two vectors of sum 1 closer by at least *damping*, so the error is at most
     ``damping / (1 - damping)`` times the last change. After *max_iterations* sweeps, or once *stop* returns
     true, the vector reached so far is returned. *damping* is at least 0 and below 1.
-    """
-    pages = len(indptr) - 1
-    if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, converged=True)
-    links = _link_matrix(indptr, indices, weights, pages)
-    into, passes = links.T.tocsr(), _inverse(links @ np.ones(pages))
-    v: Floats = _distribution(preference, pages)
-    x = v if start is None else _distribution(_extended(start, pages), pages)
-    factor = damping / (1 - damping)
-    sweeps, error = 0, 2.0
-    while sweeps < max_iterations and error > tolerance and not (stop and stop()):
-        y = damping * (into @ (x * passes))
-        y += (1 - y.sum()) * v
-        error = min(2.0, factor * _distance(y, x))
-        x = y
-        sweeps += 1
-    return Ranking(np.asarray(x, np.float64), sweeps, error, converged=error <= tolerance)
 
-
-_LIKE = 0.9  # the part of an unread page's rank that it is thought to pass on
-_OWN = 2.0  # how many read pages the page that links to it counts for, among those it links
-_MOST_SWEEPS = 100  # 65 are enough from any start with damping 0.9 and an error of 2 %
-
-
-def foreseen_pagerank(
-    indptr: Ints,
-    indices: Ints,
-    read: NDArray[np.bool_],
-    *,
-    weights: Weights = None,
-    damping: float,
-    tolerance: float = 0.02,
-    preference: ArrayLike | None = None,
-    start: ArrayLike | None = None,
-    stop: Stop = None,
-) -> Ranking:
-    """Compute PageRank of a crawl half done: pages not *read* yet link like the read pages near them.
-
+    With *read*, of a crawl half done, pages not read yet are taken to link like the read pages near them.
     Plain PageRank takes an unread page for one without links, so pages it will probably link to (its
     siblings, the menu of its site) get too little, and sites that were read whole too much. Here an unread
     page lends `_LIKE` of its rank to the pages that link to it and to their other targets, which pass it on
-    like their own. The result is the vector x of sum 1 with
+    like their own:
 
         x = d P (x + L x) - d D x + t v
 
-    d is *damping*, v *preference*, and t makes the sum 1. P hands the rank of a page to its targets in
-    proportion to the weights w. L lends the rank of an unread page u: each page p that links to u gets its
-    part, by w[p, u], of ``_LIKE * x[u]`` and divides it among the read pages it links to, by their weights,
-    and itself, which counts as `_OWN`. D is what p itself would hand straight back to u; without it the only
-    target of a page would be ranked three times too high, and so on along any chain.
-
-    The error bound is that of `pagerank`, but for the rounding of float32, which halves the memory; a sweep
-    takes three products. Needs 0 < *damping* < 1.
+    L lends the rank of an unread page u: each page p that links to u gets its part, by w[p, u], of
+    ``_LIKE * x[u]`` and divides it among the read pages it links to, by their weights, and itself, which
+    counts as `_OWN`. D is what p itself would hand straight back to u; without it the only target of a page
+    would be ranked three times too high, and so on along any chain. A sweep takes three products. It is done
+    in float32, which halves the memory, and whose rounding the error bound leaves out.
     """
     pages = len(indptr) - 1
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, converged=True)
-    links = _link_matrix(indptr, indices, weights, pages, np.float32)
-    into = links.T.tocsr()
-    v = _distribution(preference, pages).astype(np.float32)
-    x: Floats = v
-    if start is not None:
-        x = _distribution(_extended(start, pages), pages).astype(np.float32)
-    ones, is_read = np.ones(pages, np.float32), read.astype(np.float32)
+    kind = np.float64 if read is None else np.float32
+    links = _link_matrix(indptr, indices, weights, pages, kind)
+    into, ones = links.T.tocsr(), np.ones(pages, kind)
     passes = _inverse(links @ ones)
-    from_unread = np.where(read, np.float32(0), _inverse(into @ ones))
-    to_each = _LIKE / (links @ is_read + _OWN)
-    squares = into if weights is None else into.power(2)
-    to_itself = damping * from_unread * (squares @ (to_each * _OWN * passes))
+    if read is not None:
+        is_read = read.astype(kind)
+        from_unread = np.where(read, kind(0), _inverse(into @ ones))
+        to_each = _LIKE / (links @ is_read + _OWN)
+        squares = into if weights is None else into.power(2)
+        to_itself = damping * from_unread * (squares @ (to_each * _OWN * passes))
+    v: Floats = _distribution(preference, pages).astype(kind)
+    x = v if start is None else _distribution(_extended(start, pages), pages).astype(kind)
     factor = damping / (1 - damping)
     sweeps, error = 0, 2.0
-    while sweeps < _MOST_SWEEPS and error > tolerance and not (stop and stop()):
-        share = (links @ (x * from_unread)) * to_each
-        lent = is_read * (into @ share) + _OWN * share
-        y = damping * (into @ ((x + lent) * passes)) - to_itself * x
+    while sweeps < max_iterations and error > tolerance and not (stop and stop()):
+        if read is None:
+            y = damping * (into @ (x * passes))
+        else:
+            share = (links @ (x * from_unread)) * to_each
+            lent = is_read * (into @ share) + _OWN * share
+            y = damping * (into @ ((x + lent) * passes)) - to_itself * x
         y += max(1 - float(y.sum(dtype=np.float64)), 0.0) * v
         error = min(2.0, factor * _distance(y, x))
         x = y
