@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..core.store.leveldb import Store
     from ..core.store.queue_keys import QueuePlace
     from ..settings import FrontierSettings
+
+T = TypeVar("T")
 
 
 class SharedFrontier(RemoteEdits):
@@ -121,32 +123,40 @@ class SharedFrontier(RemoteEdits):
         self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False
     ) -> Added:
         """Has the pages of *urls* queued; counts all as new."""
-        wanted, refused = defaultdict[int, list[str]](list), list[str]()
+        wanted, refused = list[tuple[int, str]](), list[str]()
         for url in urls:
             try:
                 url.encode()  # bytes that are no UTF-8
                 seen = request_of_host(url, self._settings).url
-                wanted[self.shard_of(self._politeness_key_of(seen))].append(url)
+                wanted.append((self.shard_of(self._politeness_key_of(seen)), url))
             except (UsageError, UnicodeEncodeError):  # noqa: PERF203 - a line of a file each
                 refused.append(url)
         how = {"priority": priority, "pattern": pattern, "force": force}
         size = 1 if force or pattern else PAGES_AT_ONCE  # what one batch takes in
-        parts = [
-            (n, every[at : at + size]) for n, every in wanted.items() for at in range(0, len(every), size)
-        ]
-        self._post("add", [(n, {"urls": some, **how}) for n, some in parts])
-        return Added(sum(map(len, wanted.values())), 0, refused)
+        self._post("add", [(n, {"urls": some, **how}) for n, some in _by_shard(wanted, size)])
+        return Added(len(wanted), 0, refused)
 
     def requeue(self, page_ids: Iterable[PageId], force: bool = False) -> int:
-        """Has pages queued again, by a letter each; returns how many."""
-        orders = [(each >> ID_BITS, {"pages": [each & MAX_ID], "force": force}) for each in page_ids]
-        self._post("requeue", orders)
-        return len(orders)
+        """Has pages queued again; returns how many."""
+        wanted = [(each >> ID_BITS, each & MAX_ID) for each in page_ids]
+        parts = _by_shard(wanted, PAGES_AT_ONCE)
+        self._post("requeue", [(n, {"pages": some, "force": force}) for n, some in parts])
+        return len(wanted)
 
     def forget(self, page_id: PageId, place: QueuePlace | None = None) -> bool:
         """Has all that is known of a page removed."""
         self._post("forget", [(page_id >> ID_BITS, {"page": page_id & MAX_ID, "place": told_place(place)})])
         return True
+
+
+def _by_shard(wanted: Iterable[tuple[int, T]], most: int) -> Iterator[tuple[int, list[T]]]:
+    """Yields what is *wanted* of shards, at most so much of one at a time."""
+    shards = defaultdict[int, list[T]](list)
+    for n, each in wanted:
+        shards[n].append(each)
+    for n, every in shards.items():
+        for at in range(0, len(every), most):
+            yield n, every[at : at + most]
 
 
 def _crawl_of(database: Database) -> str:

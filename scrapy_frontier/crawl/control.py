@@ -227,24 +227,23 @@ class FrontierEdits:
 
 class RunningFrontier(FrontierEdits):
     """The frontier of a running crawl: ``crawler.engine.scheduler.frontier``. For the thread of the event
-    loop. With *shard* that one of the shards of a shared crawl, for an order by letter: what `add` and
-    `requeue` change is committed by the caller, with the end of the letter.
+    loop.
 
     A host is named by its queue, as `hosts` does. Nothing takes more than some milliseconds, but for long
     arguments of `add` and `requeue`: hand these over in parts.
     """
 
-    def __init__(self, crawl: Crawl, shard: Frontier | None = None) -> None:
+    def __init__(self, crawl: Crawl) -> None:
         identities, codec = crawl.identities, crawl.requests.codec
         super().__init__(
-            crawl.frontier if shard is None else shard,
+            crawl.frontier,
             crawl.settings,
             identities,
             crawl.politeness_keys.of,
             lambda page: fingerprint_of(page, identities, codec),
             crawl.clock,
         )
-        self._crawl, self._is_by_letter = crawl, shard is not None
+        self._crawl = crawl
         self._agent = robots_agent(crawl.crawler.settings)
 
     # -- looking ---------------------------------------------------------------------------------------
@@ -287,10 +286,6 @@ class RunningFrontier(FrontierEdits):
     def _has_in_memory(self, page_id: PageId) -> bool:
         return page_id in self._crawl.requests.in_memory
 
-    def _commit(self) -> None:
-        if not self._is_by_letter:
-            super()._commit()
-
     def under_way(self) -> dict[PageId, float]:
         """Returns the pages that are being fetched, and since when each is (POSIX seconds)."""
         return {lease.page_id: lease.leased_at for lease in self._frontier.leases()}
@@ -325,3 +320,15 @@ class RunningFrontier(FrontierEdits):
     def stop(self) -> None:
         """Closes the spider, as Ctrl-C does, with the reason "stopped"; what is queued stays queued."""
         scrapy_internals.close_spider(self._crawl.crawler, STOPPED)
+
+
+class OrderedShard(RunningFrontier):
+    """A shard of a shared crawl, for the orders of a letter: what `add` and `requeue` change is committed by
+    the reader of the letter, together with its end."""
+
+    def __init__(self, crawl: Crawl, shard: Frontier) -> None:
+        super().__init__(crawl)
+        self._frontier = shard
+
+    def _commit(self) -> None:
+        pass

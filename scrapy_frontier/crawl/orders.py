@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.store.queue_keys import QueuePlace
-from .control import Added, FrontierEdits, RunningFrontier
+from .control import Added, FrontierEdits, OrderedShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,4 +67,4 @@ ORDERS: dict[str, Callable[..., Iterator[object]]] = {
 def carry_out(crawl: Crawl, shard: Frontier, order: Order) -> Iterator[object]:
     """Carries out an order that came by letter to a *shard* of *crawl*. Raises `KeyError` or `TypeError` for
     one that there is not."""
-    return ORDERS[order.name](RunningFrontier(crawl, shard), **order.arguments)
+    return ORDERS[order.name](OrderedShard(crawl, shard), **order.arguments)

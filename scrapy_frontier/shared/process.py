@@ -201,10 +201,10 @@ class Process(threading.Thread):
         looked_at = 0.0
         while not self._stopped.is_set():
             try:
+                self._send()  # before the look: it may find that the crawl ends with this
                 if time.monotonic() - looked_at >= EVERY:
                     looked_at = time.monotonic()
                     self._look()
-                self._send()
                 if self.is_away:
                     logger.info("The database of the shared crawl answers again")
                 self.is_away = False
@@ -258,7 +258,8 @@ class Process(threading.Thread):
         if self._seeds is not None and not look.seeded and self._are_sent(self._seeds):
             self._database.mark_seeded(look.run)
         if look.seeded and not look.ended and all(shard.idle for shard in look.shards):
-            self._database.end(look.run)
+            has_ended = self._database.end(look.run)
+            self.look = look._replace(ended=has_ended)
         self._fetch_mail()
         self._maintain()
 

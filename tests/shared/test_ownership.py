@@ -11,7 +11,7 @@ from scrapy_frontier.shared.database import Look, Shard
 from scrapy_frontier.shared.ownership import SETTLING, STRANGE, Ownership
 
 LEASE, PATIENCE = 240.0, 60.0
-ME, HER, HIM = (UUID(int=number) for number in (1, 2, 3))
+ME, OTHER = UUID(int=1), UUID(int=2)
 MINE = UUID(int=9)
 
 
@@ -25,28 +25,28 @@ def look(shards: list[Shard], beats: dict[UUID, int] | None = None) -> Look:
 
 def test_a_process_is_dead_after_a_lease_of_looks_without_a_gap() -> None:
     ownership = Ownership(ME, 0, LEASE, PATIENCE)
-    shards = [shard(0, HER, UUID(int=5))]
+    shards = [shard(0, OTHER, UUID(int=5))]
     for second in range(int(LEASE)):
-        assert not ownership.decide(look(shards, {ME: second, HER: 7}), second, (), ()).bury
-    assert ownership.decide(look(shards, {ME: 1, HER: 7}), LEASE, (), ()).bury == [(HER, 7)]
+        assert not ownership.decide(look(shards, {ME: second, OTHER: 7}), second, (), ()).bury
+    assert ownership.decide(look(shards, {ME: 1, OTHER: 7}), LEASE, (), ()).bury == [(OTHER, 7)]
 
 
 def test_a_beat_or_a_gap_of_its_own_begins_the_watch_anew() -> None:
     for begins_anew in ("beat", "gap"):
         ownership, now, beat = Ownership(ME, 0, LEASE, PATIENCE), 0.0, 7
         while now < LEASE - 2:
-            assert not ownership.decide(look([shard(0, HER)], {ME: 1, HER: beat}), now, (), ()).bury
+            assert not ownership.decide(look([shard(0, OTHER)], {ME: 1, OTHER: beat}), now, (), ()).bury
             now += 1
         beat += begins_anew == "beat"
         now += 60 if begins_anew == "gap" else 1
         for _ in range(int(LEASE)):
-            assert not ownership.decide(look([shard(0, HER)], {ME: 1, HER: beat}), now, (), ()).bury
+            assert not ownership.decide(look([shard(0, OTHER)], {ME: 1, OTHER: beat}), now, (), ()).bury
             now += 1
-        assert ownership.decide(look([shard(0, HER)], {ME: 1, HER: beat}), now, (), ()).bury
+        assert ownership.decide(look([shard(0, OTHER)], {ME: 1, OTHER: beat}), now, (), ()).bury
 
 
 def test_a_copy_at_hand_is_taken_at_once_others_later() -> None:
-    at_hand = shard(0, HER, MINE)  # its owner is still listed, but the copy is not open
+    at_hand = shard(0, OTHER, MINE)  # its owner is still listed, but the copy is not open
     elsewhere, never_had = shard(1, None, UUID(int=5)), shard(2)
     ownership, taken = Ownership(ME, 0, LEASE, PATIENCE), {}
     for second in range(20):
@@ -59,9 +59,9 @@ def test_a_copy_at_hand_is_taken_at_once_others_later() -> None:
 def test_no_more_than_its_part_and_what_is_over_is_handed_over() -> None:
     ownership = Ownership(ME, -10, LEASE, PATIENCE)
     free = [shard(n) for n in range(5)]
-    assert [each.n for each in ownership.decide(look(free, {ME: 1, HER: 1}), 0, (), ()).take] == [0, 1, 2]
+    assert [each.n for each in ownership.decide(look(free, {ME: 1, OTHER: 1}), 0, (), ()).take] == [0, 1, 2]
     all_mine = [shard(n, ME, UUID(int=n)) for n in range(5)]
-    decisions = ownership.decide(look(all_mine, {ME: 1, HER: 1}), 1, range(5), ())
+    decisions = ownership.decide(look(all_mine, {ME: 1, OTHER: 1}), 1, range(5), ())
     assert (decisions.take, decisions.hand_over) == ([], [3, 4])
 
 
@@ -84,16 +84,16 @@ def test_who_joins_gets_a_part_of_what_divides_evenly() -> None:
 
 def test_a_process_whose_copies_are_all_closed_has_no_part() -> None:
     """It was killed on this machine just now: others do not wait until its beat stood still for long."""
-    shards = [shard(n, HER if n < 2 else ME, UUID(int=n)) for n in range(4)]
+    shards = [shard(n, OTHER if n < 2 else ME, UUID(int=n)) for n in range(4)]
     closed = {UUID(int=0), UUID(int=1)}
     ownership = Ownership(ME, -10, LEASE, PATIENCE)
-    assert not ownership.decide(look(shards, {ME: 1, HER: 1}), 0, {2, 3}, {UUID(int=0)}).take
-    assert len(ownership.decide(look(shards, {ME: 2, HER: 1}), 1, {2, 3}, closed).take) == 2
+    assert not ownership.decide(look(shards, {ME: 1, OTHER: 1}), 0, {2, 3}, {UUID(int=0)}).take
+    assert len(ownership.decide(look(shards, {ME: 2, OTHER: 1}), 1, {2, 3}, closed).take) == 2
 
 
 def test_what_another_took_is_lost() -> None:
     ownership = Ownership(ME, -10, LEASE, PATIENCE)
-    decisions = ownership.decide(look([shard(0, HER), shard(1, ME)], {ME: 1, HER: 1}), 0, {0, 1}, ())
+    decisions = ownership.decide(look([shard(0, OTHER), shard(1, ME)], {ME: 1, OTHER: 1}), 0, {0, 1}, ())
     assert decisions.lost == {0}
 
 

@@ -142,7 +142,7 @@ def test_commands_cover_all_shards_of_a_crawl_that_ended(
 def test_orders_that_were_posted_to_no_process_are_obeyed_by_the_next_run(
     dsn: str, web: Web, tmp_path: Path, command: Frontiers
 ) -> None:
-    crawl = Processes(dsn, web, tmp_path)
+    crawl = Processes(dsn, web, tmp_path, CONSTANTS={"KEPT": 600})  # outboxes are read below
     with crawl:
         crawl.start(2)
         crawl.wait()
@@ -150,7 +150,7 @@ def test_orders_that_were_posted_to_no_process_are_obeyed_by_the_next_run(
         requeue = command("requeue", "--state", "done", "--host", host_of(web, 4))
         assert "Posted: queue 20 pages again" in requeue.out
         changing = dict.fromkeys(letters_waiting(dsn), True)
-        assert len(changing) == 21
+        assert len(changing) == 2
         assert "Posted: forget" in command("forget", web.url("/7", 7)).out
         with psycopg.connect(dsn, autocommit=True) as database:
             letter = "insert into frontier_mail (crawl, to_shard, rows) values ('web', 2, 'o[\"sing\", {}]')"
