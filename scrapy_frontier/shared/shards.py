@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from ..core import reasons
-from ..core.frontier import Discovered, Fate, Link, News, Released
+from ..core.frontier import Discovered, Fate, Frontier, Link, News, Released
 from ..core.hosts.host import host_of_page
 from ..core.hosts.trouble import Cooled, Left
 from ..core.parse.urls import host_of
@@ -29,12 +29,15 @@ from .letters import Ranks, pack_link, pack_ranks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..core.frontier import Computed, Frontier, Lease, Outcome, PageId, RankRun
-    from ..core.hosts.host import Host, HostClock, Trouble
+    from ..core.frontier import Computed, Lease, Outcome, PageId, RankRun
+    from ..core.hosts.host import Host
     from ..core.ranking.focus import Focus
-    from ..core.store.records import Page, RequestFacts, RobotsCopy
+    from ..core.store.records import Page
     from .outbox import Outbox
 
+P = ParamSpec("P")
+K = TypeVar("K")
+R = TypeVar("R")
 NOWHERE = -1  # the shard of a lease whose shard was lost
 NO_OWNER = "its shard is not of this process"
 IN_MEMORY = "it belongs to another shard, and its request cannot be stored"
@@ -50,6 +53,22 @@ class Open(NamedTuple):
 
     frontier: Frontier
     outbox: Outbox
+
+
+def _ask(
+    find: Callable[[Shards, K], tuple[Frontier | None, K]],
+    verb: Callable[Concatenate[Frontier, K, P], R],
+    absent: R,
+) -> Callable[Concatenate[Shards, K, P], R]:
+    """Return a method that has the frontier which *find* returns do *verb*. Its first argument says which it
+    is; *absent* is the answer if its shard is not of this process."""
+
+    @wraps(verb)
+    def method(shards: Shards, key: K, /, *arguments: P.args, **named: P.kwargs) -> R:
+        frontier, own_key = find(shards, key)
+        return absent if frontier is None else verb(frontier, own_key, *arguments, **named)
+
+    return method
 
 
 class Shards:
@@ -89,28 +108,58 @@ class Shards:
             lease.shard = NOWHERE
         return shard
 
-    # -- the shard of a host, a lease, a page ----------------------------------------------------------
+    # -- what concerns one host, lease or page ---------------------------------------------------------
 
-    def _of_host(self, host: str) -> Frontier | None:
+    def _of_host(self, host: str) -> tuple[Frontier | None, str]:
         shard = self.open.get(self.shard_of(host))
-        return None if shard is None else shard.frontier
+        return (None if shard is None else shard.frontier), host
 
-    def _of_origin(self, origin: str) -> Frontier | None:
-        return self._of_host(host_of(origin))
+    def _of_origin(self, origin: str) -> tuple[Frontier | None, str]:
+        return self._of_host(host_of(origin))[0], origin
 
-    def _of_lease(self, lease: Lease) -> Frontier | None:
+    def _of_lease(self, lease: Lease) -> tuple[Frontier | None, Lease]:
         shard = self.open.get(lease.shard)
-        return None if shard is None else shard.frontier
+        return (None if shard is None else shard.frontier), lease
 
     def _of_page(self, page_id: PageId) -> tuple[Frontier | None, PageId]:
         shard = self.open.get(page_id >> ID_BITS)
         return (None if shard is None else shard.frontier), page_id & MAX_ID
 
+    clock = _ask(_of_host, Frontier.clock, None)
+    set_delay = _ask(_of_host, Frontier.set_delay, None)
+    site_delay = _ask(_of_host, Frontier.site_delay, False)
+    record_cooldown = _ask(
+        _of_host, Frontier.record_cooldown, Cooled(None, is_new=False, keeps_attempts=True)
+    )
+    is_cooling = _ask(_of_host, Frontier.is_cooling, False)
+    hold = _ask(_of_host, Frontier.hold, None)
+    # A host of another process is asked as Scrapy's slots say.
+    begin_side_request = _ask(_of_host, Frontier.begin_side_request, 0.0)
+    end_side_request = _ask(_of_host, Frontier.end_side_request, None)
+
+    robots_copy = _ask(_of_origin, Frontier.robots_copy, None)
+    keep_robots_copy = _ask(_of_origin, Frontier.keep_robots_copy, None)
+    sitemaps_of = _ask(_of_origin, Frontier.sitemaps_of, SiteSitemaps())
+    keep_sitemaps = _ask(_of_origin, Frontier.keep_sitemaps, None)
+
+    will_send = _ask(_of_lease, Frontier.will_send, False)
+    on_sent = _ask(_of_lease, Frontier.on_sent, None)
+    on_response = _ask(_of_lease, Frontier.on_response, None)
+    put_back = _ask(_of_lease, Frontier.put_back, None)
+    skip_visit = _ask(_of_lease, Frontier.skip_visit, None)
+    identify = _ask(_of_lease, Frontier.identify, 0)
+
+    is_of_this_run = _ask(_of_page, Frontier.is_of_this_run, False)
+    requeue = _ask(_of_page, Frontier.requeue, False)
+    renew = _ask(_of_page, Frontier.renew, False)
+    note_lastmod = _ask(_of_page, Frontier.note_lastmod, None)
+    make_due = _ask(_of_page, Frontier.make_due, False)
+
+    # -- what there is ---------------------------------------------------------------------------------
+
     @property
     def _frontiers(self) -> list[Frontier]:
         return [shard.frontier for shard in self.open.values()]
-
-    # -- what there is ---------------------------------------------------------------------------------
 
     def totals(self) -> Totals:
         """What the shards of this process hold together."""
@@ -147,11 +196,6 @@ class Shards:
         names = tuple(chain.from_iterable(each.names for each in left))[:5]
         first = min((each.first for each in left if each.pages), default=now)
         return Left(sum(each.pages for each in left), sum(each.hosts for each in left), names, first)
-
-    def is_of_this_run(self, page_id: PageId) -> bool:
-        """As `Frontier.is_of_this_run`."""
-        frontier, local = self._of_page(page_id)
-        return frontier is not None and frontier.is_of_this_run(local)
 
     def find(self, fingerprint: bytes) -> PageId | None:
         """As `Frontier.find`; a page that another shard only leads to is found if there is no other. A lookup
@@ -219,11 +263,6 @@ class Shards:
         """As `Frontier.leases`."""
         return chain.from_iterable(frontier.leases() for frontier in self._frontiers)
 
-    def clock(self, name: str, now: float) -> HostClock | None:
-        """As `Frontier.clock`."""
-        frontier = self._of_host(name)
-        return None if frontier is None else frontier.clock(name, now)
-
     # -- pages in --------------------------------------------------------------------------------------
 
     def recognize(
@@ -237,7 +276,7 @@ class Shards:
         """As `Frontier.recognize`, by what the shard of *source* knows."""
         if source is None:
             return any(frontier.recognize(url, None, 0, 1.0, only_seen) for frontier in self._frontiers)
-        frontier = self._of_lease(source)
+        frontier, _ = self._of_lease(source)
         return frontier is not None and frontier.recognize(url, source, flags, weight, only_seen)
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
@@ -289,29 +328,6 @@ class Shards:
 
     # -- edits -----------------------------------------------------------------------------------------
 
-    def requeue(
-        self, page_id: PageId, now: float, link: Link | None = None, facts: RequestFacts | None = None
-    ) -> bool:
-        """As `Frontier.requeue`."""
-        frontier, local = self._of_page(page_id)
-        return frontier is not None and frontier.requeue(local, now, link, facts)
-
-    def renew(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
-        """As `Frontier.renew`."""
-        frontier, local = self._of_page(page_id)
-        return frontier is not None and frontier.renew(local, link, is_lost)
-
-    def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
-        """As `Frontier.note_lastmod`."""
-        frontier, local = self._of_page(page_id)
-        if frontier is not None:
-            frontier.note_lastmod(local, lastmod)
-
-    def make_due(self, page_id: PageId, now: float) -> bool:
-        """As `Frontier.make_due`."""
-        frontier, local = self._of_page(page_id)
-        return frontier is not None and frontier.make_due(local, now)
-
     def news(self) -> News:
         """As `Frontier.news`."""
         news = [frontier.news() for frontier in self._frontiers]
@@ -342,37 +358,6 @@ class Shards:
                 return lease
         return None
 
-    def will_send(self, lease: Lease, now: float) -> bool:
-        """As `Frontier.will_send`."""
-        frontier = self._of_lease(lease)
-        return frontier is not None and frontier.will_send(lease, now)
-
-    def on_sent(self, lease: Lease, now: float) -> None:
-        """As `Frontier.on_sent`."""
-        frontier = self._of_lease(lease)
-        if frontier is not None:
-            frontier.on_sent(lease, now)
-
-    def on_response(
-        self, lease: Lease, now: float, has_answered: bool = False, was_asked: bool = True
-    ) -> None:
-        """As `Frontier.on_response`."""
-        frontier = self._of_lease(lease)
-        if frontier is not None:
-            frontier.on_response(lease, now, has_answered, was_asked)
-
-    def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
-        """As `Frontier.put_back`."""
-        frontier = self._of_lease(lease)
-        if frontier is not None:
-            frontier.put_back(lease, now, is_replaced)
-
-    def skip_visit(self, lease: Lease, now: float) -> None:
-        """As `Frontier.skip_visit`."""
-        frontier = self._of_lease(lease)
-        if frontier is not None:
-            frontier.skip_visit(lease, now)
-
     def wake_at(self) -> float | None:
         """As `Frontier.wake_at`; None while nothing may be handed out, until the engine's heartbeat asks."""
         if not self.may_hand_out():
@@ -380,14 +365,9 @@ class Shards:
         times = [self.open[n].frontier.wake_at() for n in self.open if n not in self.leaving]
         return min((when for when in times if when is not None), default=None)
 
-    def identify(self, lease: Lease, fingerprint: bytes) -> int:
-        """As `Frontier.identify`."""
-        frontier = self._of_lease(lease)
-        return 0 if frontier is None else frontier.identify(lease, fingerprint)
-
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """As `Frontier.release`; the links of its page to other shards are posted with its end."""
-        held, frontier = self._held.pop(lease, {}), self._of_lease(lease)
+        held, (frontier, _) = self._held.pop(lease, {}), self._of_lease(lease)
         if frontier is None:
             return Released(None, is_late=True)
         for link in held.values():
@@ -458,71 +438,7 @@ class Shards:
 
     # -- hosts -----------------------------------------------------------------------------------------
 
-    def set_delay(self, name: str, delay: float, now: float) -> None:
-        """As `Frontier.set_delay`."""
-        frontier = self._of_host(name)
-        if frontier is not None:
-            frontier.set_delay(name, delay, now)
-
-    def site_delay(self, name: str, seconds: float, now: float, source: str = "robots.txt") -> bool:
-        """As `Frontier.site_delay`."""
-        frontier = self._of_host(name)
-        return frontier is not None and frontier.site_delay(name, seconds, now, source)
-
-    def record_cooldown(self, name: str, trouble: Trouble, now: float) -> Cooled:
-        """As `Frontier.record_cooldown`."""
-        frontier = self._of_host(name)
-        if frontier is None:
-            return Cooled(None, is_new=False, keeps_attempts=True)
-        return frontier.record_cooldown(name, trouble, now)
-
-    def is_cooling(self, name: str, now: float) -> bool:
-        """As `Frontier.is_cooling`."""
-        frontier = self._of_host(name)
-        return frontier is not None and frontier.is_cooling(name, now)
-
-    def hold(
-        self, name: str, now: float, until: float = float("inf"), trouble: Trouble | None = None
-    ) -> None:
-        """As `Frontier.hold`."""
-        frontier = self._of_host(name)
-        if frontier is not None:
-            frontier.hold(name, now, until, trouble)
-
-    def begin_side_request(self, name: str, now: float) -> float:
-        """As `Frontier.begin_side_request`; a host of another process is asked as Scrapy's slots say."""
-        frontier = self._of_host(name)
-        return 0.0 if frontier is None else frontier.begin_side_request(name, now)
-
-    def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
-        """As `Frontier.end_side_request`."""
-        frontier = self._of_host(name)
-        if frontier is not None:
-            frontier.end_side_request(name, now, was_asked)
-
     # -- what sites said -------------------------------------------------------------------------------
-
-    def robots_copy(self, origin: str) -> RobotsCopy | None:
-        """As `Frontier.robots_copy`."""
-        frontier = self._of_origin(origin)
-        return None if frontier is None else frontier.robots_copy(origin)
-
-    def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
-        """As `Frontier.keep_robots_copy`."""
-        frontier = self._of_origin(origin)
-        if frontier is not None:
-            frontier.keep_robots_copy(origin, copy)
-
-    def sitemaps_of(self, origin: str) -> SiteSitemaps:
-        """As `Frontier.sitemaps_of`."""
-        frontier = self._of_origin(origin)
-        return SiteSitemaps() if frontier is None else frontier.sitemaps_of(origin)
-
-    def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
-        """As `Frontier.keep_sitemaps`."""
-        frontier = self._of_origin(origin)
-        if frontier is not None:
-            frontier.keep_sitemaps(origin, sitemaps)
 
 
 def _in_shard(n: int, local: PageId | None) -> PageId | None:
