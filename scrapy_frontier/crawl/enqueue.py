@@ -393,7 +393,6 @@ class RequestEnqueuer:
                     again=is_again,
                     parent=parent,
                     bucket=bucket,
-                    is_placed=True,
                 )
             )
         return self.enqueue_links(links, None, known)

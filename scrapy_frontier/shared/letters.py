@@ -15,7 +15,7 @@ _LINK, _RANKS, _ORDER = b"l", b"r", b"o"
 # Flags; lengths of fingerprint, host and anchor; bucket; flags of the edge; what is paid
 _HEAD = struct.Struct("<BBHHHId")
 _LONGEST_ANCHOR = 1000  # bytes
-_AGAIN, _NAMED, _PLACED = 1, 2, 4
+_AGAIN, _NAMED = 1, 2
 
 
 class Order(NamedTuple):
@@ -43,10 +43,10 @@ def pack_order(order: Order) -> bytes:
 
 def pack_link(link: Link, paid: float, now: float) -> bytes:
     """Pack *link*, whose page is *paid* so much by the page it is on."""
-    flags = _AGAIN * link.again | _NAMED * link.is_named | _PLACED * link.is_placed
+    flags = _AGAIN * link.again | _NAMED * link.is_named
     host, anchor = link.host.encode(), link.anchor.encode(errors="replace")[:_LONGEST_ANCHOR]
     sizes = len(link.fingerprint), len(host), len(anchor)
-    head = _HEAD.pack(flags, *sizes, link.bucket, link.flags, paid)
+    head = _HEAD.pack(flags, *sizes, link.bucket or 0, link.flags, paid)
     page = records.encode_page(page_of_link(link, None, now))
     return b"".join((_LINK, head, link.fingerprint, host, anchor, page))
 
@@ -83,8 +83,7 @@ def _unpack_link(letter: bytes) -> Link:
         anchor=anchor,
         again=bool(flags & _AGAIN),
         is_named=bool(flags & _NAMED),
-        bucket=bucket,
-        is_placed=bool(flags & _PLACED),
+        bucket=bucket or None,
         facts=page.facts,
         lastmod=page.lastmod,
         visit_payload=page.visit_payload,

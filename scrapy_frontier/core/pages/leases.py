@@ -11,7 +11,7 @@ from ..hosts.host import FOREVER
 from ..hosts.politeness import HostSlot
 from ..parse.urls import host_of
 from ..revisits.policy import may_send
-from ..store.keys import FIRST_VISIT, ID_BITS, NEUTRAL, QUEUED, State
+from ..store.keys import FIRST_VISIT, ID_BITS, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
 from ..store.records import NO_FACTS, NO_VALIDATORS, Page
 from ..transitions import EXPIRED, RETRIED, Event
@@ -43,7 +43,7 @@ class Link:
     ``again`` queues a further visit of a known page. ``is_named``: the user named the URL; it is never
     refused. ``only_seen``, if not empty, is why the page is made known and not queued. ``parent`` is the page
     it is on if there is no lease to gather edges. ``anchor`` is the text of the link. ``bucket`` is its place
-    among equals without a scorer; if it ``is_placed``, also until the scorer knows more than the parent.
+    among those of its priority until the scorer knows more than its parent; None leaves that to the scorer.
     """
 
     fingerprint: bytes = b""
@@ -59,8 +59,7 @@ class Link:
     only_seen: str = ""
     parent: PageId | None = None
     anchor: str = ""
-    bucket: int = NEUTRAL
-    is_placed: bool = False
+    bucket: int | None = None
     facts: RequestFacts = NO_FACTS
     lastmod: int | None = None
     visit_payload: bytes = b""

@@ -83,9 +83,7 @@ class Rescoring(Scores):
             score = self.scorer.discovered(page_id, parent, host, clamped(link.weight))
         else:
             score = self.scorer.posted(page_id, host, clamped(link.paid))
-        its_bucket = max(bucket(score), LEAST_BUCKET)
-        if link.is_placed:
-            its_bucket = max(link.bucket, LEAST_BUCKET)
+        its_bucket = max(bucket(score) if link.bucket is None else link.bucket, LEAST_BUCKET)
         self._set(page_id, its_bucket)
         self._priorities[page_id] = MAX_PRIORITY - min(max(link.priority, -MAX_PRIORITY), MAX_PRIORITY)
         self._hosts_of[page_id] = self._number(host)

@@ -142,7 +142,7 @@ class Scores:
 
     def discovered(self, page_id: PageId, link: Link, parent: PageId | None, host: str) -> int:
         """Return the bucket of a page that is about to be queued on *host* as a new one."""
-        return link.bucket
+        return NEUTRAL if link.bucket is None else link.bucket
 
     def owed(self, page_id: PageId) -> float:
         """Return what links have paid a page that belongs to another shard."""
