@@ -363,6 +363,8 @@ def test_a_bent_export_is_taken_and_sound_or_refused(
         (keys.HOST + b"\xa0\x91", bytes(50)),
         (keys.link_key(3), b"\xff"),
         (keys.LINK_ROW + bytes(8), b"\0"),
+        (keys.LINK_ROW + b"1" * 3_000, b"\0"),
+        (keys.PAGE + b"1" * 3_000, b"\0"),
         (keys.COUNTS, b"?"),
         (keys.rates_key("h1.example"), b"\x7f\xc0\0\0" * 5),
     ],

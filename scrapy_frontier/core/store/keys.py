@@ -205,7 +205,7 @@ def outbox_key(number: int) -> bytes:
 
 def key_id(key: bytes) -> int:
     """Return the page of a row, or the first page of a segment."""
-    return int.from_bytes(key[1:], "big")
+    return int.from_bytes(key[1 : 1 + ID_BYTES], "big")
 
 
 def orders_key(host: str) -> bytes:
