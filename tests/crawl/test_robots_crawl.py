@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import signal
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,18 @@ def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
     run(LinkSpider, OBEY, start_urls=[web.url("/")])
     assert web.paths() == [ROBOTS, "/", "/yes"]
     assert web.times()[-1] - web.times()[0] < 200  # a turn for each would take 400
+
+
+def test_a_closed_port_keeps_no_page_of_another_port_from_being_fetched(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    with socket.create_server((web.name(0), 0)) as closed:
+        dead = f"http://{web.name(0)}:{closed.getsockname()[1]}/dead"
+    web.link("/", dead, *many(web, 10))
+    for _ in range(2):  # a second run finds the page of the closed port at the head of the queue
+        run(LinkSpider, {**OBEY, "FRONTIER_END_WAIT": 0}, start_urls=[web.url("/")])
+        assert len(web.paths()) == 12
+    assert (pages()[dead].state, pages()[dead].attempts) == (State.QUEUED, 0)
 
 
 # -- delays --------------------------------------------------------------------------------------------
