@@ -262,9 +262,10 @@ def _when(page: Page) -> str:
 
 
 def _how_often(visits: records.Visits) -> str:
-    """Says how often a page changes: ``changes about every 9 days, seen 4 of 31 visits``."""
+    """Says how often a page changes, from its second visit on: ``changes about every 9 days, seen 4 of 31
+    visits``."""
     if not visits.history.changes:
-        return "no change seen yet" if visits.visits < 2 else f"no change seen in {visits.visits:,} visits"
+        return f"no change seen in {visits.visits:,} visits"
     interval = 1.0 / max(likeliest_rate(visits.history), 1e-12)
     return f"changes about every {span(interval)}, seen {visits.changes:,} of {visits.visits:,} visits"
 

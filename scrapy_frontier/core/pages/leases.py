@@ -13,7 +13,7 @@ from ..parse.urls import host_of
 from ..revisits.policy import may_send
 from ..store.keys import FIRST_VISIT, ID_BITS, QUEUED, State
 from ..store.link_rows import REDIRECT, Edge
-from ..store.records import NO_FACTS, NO_VALIDATORS, Page
+from ..store.records import NO_FACTS, Page
 from ..transitions import EXPIRED, RETRIED, Event
 
 if TYPE_CHECKING:
@@ -162,8 +162,7 @@ class Lease(HostSlot):
     def may_send(self) -> tuple[bytes, bytes]:
         """The tag and the date to ask for the page with, see `policy.may_send`; both empty to ask
         unconditionally."""
-        visits = self.page.visits
-        return NO_VALIDATORS if visits is None else may_send(visits)
+        return may_send(self.page.visits)
 
     def is_last_of(self, attempts: int) -> bool:
         """Return whether this is the last attempt of a request that may be tried so many *attempts*, more

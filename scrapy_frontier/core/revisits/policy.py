@@ -122,9 +122,9 @@ def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
 FULL_AFTER = 10  # 304s in a row comes a full visit: servers are not always right
 
 
-def may_send(visits: Visits) -> Validators:
+def may_send(visits: Visits | None) -> Validators:
     """Return with which of the kept validators a page may be asked for now; none after ten 304s in a row."""
-    return visits.validators if visits.unmodified < FULL_AFTER else NO_VALIDATORS
+    return NO_VALIDATORS if visits is None or visits.unmodified >= FULL_AFTER else visits.validators
 
 
 # -- what a visit is worth -----------------------------------------------------------------------------------
