@@ -319,12 +319,18 @@ class Follow:
         """Whether links of the page of *request* need no request each. A pattern is inherited by each."""
         return not self._bar and pattern_and_force_of(request) is None
 
-    def requests(self, rule: FollowRule, response: Any) -> Iterator[Request]:
+    def requests(self, rule: FollowRule, response: Any, found: PageLinks) -> Iterator[Request]:
         """Yield a request for each link of *response*."""
         score = getattr(self._spider, LINK_SCORE, None)
-        for link in rule.reader.extractor.extract_links(response):
-            meta = {} if score is None else {LINK_SCORE: score(response, link.url, link.text)}
-            yield Request(link.url, rule.callback, meta=meta)
+        seen: set[str] = set()
+        for link in rule.reader.read(response):
+            if link is None or link[0] in seen:
+                continue
+            url, anchor, kind = link
+            seen.add(url)
+            found.kinds[url] = kind
+            meta = {} if score is None else {LINK_SCORE: score(response, url, text_of(anchor))}
+            yield Request(url, rule.callback, meta=meta)
 
     def _rule_for(self, wanted: Any) -> FollowRule | None:
         if self._has_rules and not isinstance(wanted, str):

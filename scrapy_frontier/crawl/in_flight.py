@@ -328,6 +328,7 @@ class PageLinks:
         self.origin = origin_text(url) + "/"
         self.yielded: dict[Request, Link] = {}
         self.anchors: dict[tuple[str, int], None] = {}
+        self.kinds: dict[str, int] = {}  # of links that are followed by a request each, by URL
         self.content_score: float | None = None
         self.texts: dict[str, str] | None = None  # of anchors, by URL; None: not read
         self.count = 0

@@ -86,7 +86,7 @@ class Outlinks:
             self._reporter.tally["frontier/links/ignored"] += 1
             return True
         found.count += 1
-        flags |= found.flags(url)
+        flags |= found.flags(url) | found.kinds.get(url, 0)
         weight = 1.0
         if meta:
             if meta.get(LINK_SCORE) is not None:  # of this link: a copy of the meta must not inherit it

@@ -78,7 +78,8 @@ class FrontierSpiderMiddleware(Component):
                 if crawl.follow.follows_in_bulk(active.request):
                     following = PageFollowing(crawl.follow, active, follow_rule, requests, rules, collector)
                 else:
-                    result = chained(result, crawl.follow.requests(follow_rule, response))
+                    found = active.gather_links(response.url)
+                    result = chained(result, crawl.follow.requests(follow_rule, response, found))
         if rules is not None:
             result = rules.filter(result)
         taker, time_slice = following or collector, TimeSlice()

@@ -10,6 +10,7 @@ from scrapy import Item, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.item import Field
 from scrapy.linkextractors import LinkExtractor
+from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from scrapy_frontier import FrontierSpider
 from scrapy_frontier.core.admin import facts
@@ -328,9 +329,17 @@ class EverythingSpider(FrontierSpider):
     )
 
 
-def test_a_link_has_the_kind_of_its_tag(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+class Passing(BaseSpiderMiddleware):
+    """Sees each request, so that links are not followed in bulk."""
+
+
+@pytest.mark.parametrize("middlewares", [{}, {"test_links.Passing": 50}])
+def test_a_link_has_the_kind_of_its_tag(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, middlewares: dict[str, int]
+) -> None:
     start = web.on("/", body=TAGS)
-    run(EverythingSpider, start_urls=[start])
+    crawl = run(EverythingSpider, {"SPIDER_MIDDLEWARES": middlewares}, start_urls=[start])
+    assert ("not in bulk" in crawl.log) == bool(middlewares)
     with closing(Store(tmp_path / "frontier")) as store:
         urls = {keys.key_id(key): decode_page(value).url for key, value in store.scan(keys.PAGE)}
         edges = facts.links_out(store, next(page for page, url in urls.items() if url == start))
