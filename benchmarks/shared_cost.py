@@ -65,7 +65,7 @@ class Growing:
             frontier = Frontier(store, self.now, FrontierOptions(scorer=Mixed(), max_uncommitted_pages=16))
             self.shards.add(0, Open(frontier, Outbox(store)))
         else:
-            copies = Copies(directory, "scheme")
+            copies = Copies(directory, "scheme", SHARDS)
             self.process = Process(Database(dsn, "cost"), dsn, copies, time.monotonic, LEASE, 60.0)
             self.process.join_crawl({"shards": SHARDS, "key scheme": "scheme"})
             while len(self.shards.open) < SHARDS:

@@ -56,7 +56,7 @@ class SharedFrontier(RemoteEdits):
             about = database.about()
             named = {shard.copy for shard in database.all_shards() if shard.copy is not None}
         self.shards, self._scheme = int(str(about["shards"])), str(about["key scheme"])
-        self._copies = Copies(directory / "read", self._scheme)
+        self._copies = Copies(directory / "read", self._scheme, self.shards)
         self._copies.remove_others(named)
 
     @contextmanager

@@ -80,7 +80,7 @@ class SharedCrawl:
         self._process = Process(
             Database(settings.shared, crawl),
             settings.shared,
-            Copies(directory / "shards", scheme),
+            Copies(directory / "shards", scheme, settings.shards),
             boot_time,
             lease=self._timeout + settings.patience,
             patience=settings.patience,

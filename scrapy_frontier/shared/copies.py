@@ -32,10 +32,10 @@ ROWS_AT_A_TIME = 5000
 
 
 class Copies:
-    """The copies in *directory*, whose fingerprints are of *scheme*."""
+    """The copies in *directory*, whose fingerprints are of *scheme*; of so many *shards* of a crawl."""
 
-    def __init__(self, directory: Path, scheme: str) -> None:
-        self.directory, self.scheme = directory, scheme
+    def __init__(self, directory: Path, scheme: str, shards: int) -> None:
+        self.directory, self.scheme, self._shards = directory, scheme, shards
 
     def path(self, n: int, copy: UUID) -> Path:
         """Return the directory of a copy of shard *n*."""
@@ -53,7 +53,7 @@ class Copies:
 
     def open(self, n: int, copy: UUID) -> Store:
         """Open a copy, or begin an empty one. Raises what `Store` does."""
-        return Store(self.path(n, copy), self.scheme)
+        return Store(self.path(n, copy), self.scheme, part=self._shards)
 
     def remove(self, n: int, copy: UUID) -> None:
         """Remove a copy that may not write any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,7 +12,7 @@ from web import NOW, Crawl, link_to, make_web
 
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.copies import follow, load
+from scrapy_frontier.shared.copies import Copies, follow, load
 from scrapy_frontier.shared.database import Database, Flush
 from scrapy_frontier.shared.outbox import Outbox, compress
 from scrapy_frontier.shared.process import packed_rows
@@ -35,6 +36,16 @@ def send(database: Database, n: int, copy: UUID, outbox: Outbox) -> None:
         packed = compress(batch.rows for _, batch in batches)
         flush = Flush(n, copy, sent, batches[-1][0], idle=False, totals="{}", rows=packed)
         assert database.flush([flush]) == {n}
+
+
+@pytest.mark.parametrize("shards", [1, 16])
+def test_copies_divide_the_memory_of_a_process(tmp_path: Path, shards: int) -> None:
+    """What one database would keep in its buffer, one of sixteen writes to tables."""
+    store = Copies(tmp_path, "scheme", shards).open(0, uuid4())
+    for number in range(60):
+        store.write({b"p%d" % number: random.Random(number).randbytes(100_000)})
+    store.close()
+    assert bool(list(tmp_path.glob("*/leveldb/*.ldb"))) is (shards == 16)
 
 
 @pytest.mark.parametrize("compacts", [False, True], ids=["never-compacted", "compacted-in-its-middle"])

@@ -201,7 +201,8 @@ _TABLES = {"paranoid_checks": True, "bloom_filter_bits": BLOOM_BITS, "max_open_f
 class Store:
     """A LevelDB database in *directory*, for this process alone until `close`; *user* says in words what for.
 
-    *scheme* names how fingerprints are made: a database holds those of one scheme only. Raises
+    *scheme* names how fingerprints are made: a database holds those of one scheme only. With others in this
+    process it takes one *part* of so many of the memory that a database may have. Raises
     `FrontierLocked`, `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`; nothing is
     ever deleted or recreated to get going.
     """
@@ -211,12 +212,14 @@ class Store:
         directory: str | os.PathLike[str],
         scheme: str = "",
         user: str = CRAWL,
+        part: int = 1,
     ) -> None:
+        self._memory = CACHE // part, WRITE_BUFFER // part
         self.directory = Path(directory).absolute()  # a spider may go to another directory
         self._lost: FrontierUnwritable | None = None
         self._lock = Lock(self.directory, user)
         try:
-            self._db = _open(self.directory / DATABASE)
+            self._db = _open(self.directory / DATABASE, *self._memory)
         except BaseException:
             self._lock.close()
             raise
@@ -350,7 +353,7 @@ class Store:
         """
         tables = self._db.get_property(b"leveldb.num-files-at-level0")
         used = self._db.get_property(b"leveldb.approximate-memory-usage")  # by cache and buffers
-        return int(tables or 0) >= _MANY_TABLES or int(used or 0) > CACHE + WRITE_BUFFER
+        return int(tables or 0) >= _MANY_TABLES or int(used or 0) > sum(self._memory)
 
     def snapshot(self) -> Readable:
         """Returns a consistent view of now, readable from any thread. Close it soon, and before the store:
@@ -448,7 +451,7 @@ def repair_files(path: Path) -> None:
         )
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path, cache: int = CACHE, write_buffer: int = WRITE_BUFFER) -> Any:
     if not (path / "CURRENT").exists() and not path.is_file():
         if path.with_name(REPAIRING).exists():
             raise _damaged(path, FileNotFoundError("a repair was interrupted"))
@@ -459,7 +462,7 @@ def _open(path: Path) -> Any:
     if any(path.glob("*.ldb")) and (path / "CURRENT").exists() and not any(path.glob("*.log")):
         raise _damaged(path, FileNotFoundError("its log is missing, with the newest rows"))
     try:
-        buffers = {"write_buffer_size": WRITE_BUFFER, "lru_cache_size": CACHE}
+        buffers = {"write_buffer_size": write_buffer, "lru_cache_size": cache}
         return plyvel.DB(os.fsencode(path), create_if_missing=True, **buffers, **_TABLES)
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error
