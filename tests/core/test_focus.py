@@ -54,6 +54,15 @@ def test_any_link_fits_in_its_codes(path: str, anchor: str) -> None:
     assert codes.max() < SIZE
 
 
+def test_links_of_a_page_whose_links_were_good_are_expected_to_be_better() -> None:
+    focus = Focus()
+    for number in range(20):
+        parent = number % 2
+        focus.learn(focus.keep(codes_of(["word"], parent)), float(parent))
+    others, good = focus.expected(np.array([focus.keep(codes_of(["word"], parent)) for parent in range(2)]))
+    assert good > 2 * others
+
+
 def taught(low: float, high: float, pages: int = 60) -> Focus:
     """A model told that every third page, of the word "good", is worth *high*, and the others *low*."""
     focus = Focus()
