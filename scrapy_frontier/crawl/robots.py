@@ -304,8 +304,7 @@ class RobotsFetcher:
                 self._reporter.tally["frontier/errors"] += 1
                 words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
                 self._reporter.log(logging.ERROR, words, fetch.origin, exc_info=True)
-            if not self.is_closed:
-                await self._keep_in_memory(fetch, robots_policy.learnt(None, Answer(None), self._clock()))
+            await self._keep_in_memory(fetch, robots_policy.learnt(None, Answer(None), self._clock()))
         finally:
             del self.under_way[fetch.origin]
             self._let_go(fetch)
@@ -315,7 +314,7 @@ class RobotsFetcher:
         copy = self._frontier.robots_copy(fetch.origin)
         if copy is None or not robots_policy.is_current(copy, self._clock()):
             copy = await self._fetch(fetch, copy)
-        if copy is not None and not self.is_closed:
+        if copy is not None:
             await self._keep_in_memory(fetch, copy)
 
     async def _keep_in_memory(self, fetch: RobotsFetch, copy: RobotsCopy) -> None:
@@ -323,7 +322,8 @@ class RobotsFetcher:
         is_large = len(copy.body) > LARGE_FILE
         about = copy, origin, agent
         status = await scrapy_internals.in_thread(read, *about) if is_large else read(*about)
-        self._sites.learn(origin, agent, status, copy, fetch.failure)
+        if not self.is_closed:
+            self._sites.learn(origin, agent, status, copy, fetch.failure)
 
     async def _fetch(self, fetch: RobotsFetch, before: RobotsCopy | None) -> RobotsCopy | None:
         """Return what is known of the file from now on, given what was known *before*; None if nothing was
