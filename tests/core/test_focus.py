@@ -49,18 +49,9 @@ def test_a_link_is_known_by_its_words(url: str, anchor: str, words: list[str]) -
 def test_any_link_fits_in_its_codes(path: str, anchor: str) -> None:
     words = words_of(f"{SITE}/{path}", anchor)
     assert len(set(words)) == len(words) < WORDS
-    codes = np.frombuffer(codes_of(words, 1 << 40), np.uint16)
+    codes = np.frombuffer(codes_of(words), np.uint16)
     assert len(codes) == WORDS
     assert codes.max() < SIZE
-
-
-def test_links_of_a_page_whose_links_were_good_are_expected_to_be_better() -> None:
-    focus = Focus()
-    for number in range(20):
-        parent = number % 2
-        focus.learn(focus.keep(codes_of(["word"], parent)), float(parent))
-    others, good = focus.expected(np.array([focus.keep(codes_of(["word"], parent)) for parent in range(2)]))
-    assert good > 2 * others
 
 
 def taught(low: float, high: float, pages: int = 60) -> Focus:
@@ -68,14 +59,14 @@ def taught(low: float, high: float, pages: int = 60) -> Focus:
     focus = Focus()
     for number in range(pages):
         is_good = number % 3 == 0
-        place = focus.keep(codes_of(["good" if is_good else "bad", f"n{number % 7}"], None))
+        place = focus.keep(codes_of(["good" if is_good else "bad", f"n{number % 7}"]))
         focus.learn(place, high if is_good else low)
         focus.release(place)
     return focus
 
 
 def of_words(focus: Focus, *words: str) -> float:
-    return float(focus.expected(np.array([focus.keep(codes_of([*words], None))]))[0])
+    return float(focus.expected(np.array([focus.keep(codes_of([*words]))]))[0])
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 10), (0.2, 0.3), (0, 2.0**24), (7, 7.5)])
@@ -90,7 +81,7 @@ def test_equal_scores_teach_nothing() -> None:
     focus = taught(3, 3)
     assert not focus.has_learned
     assert not focus.weights.any()
-    focus.learn(focus.keep(codes_of(["other"], None)), 2)
+    focus.learn(focus.keep(codes_of(["other"])), 2)
     assert focus.has_learned
 
 
@@ -98,7 +89,7 @@ def test_equal_scores_teach_nothing() -> None:
 def test_whatever_the_scores_a_model_stays_sound(found: list[float]) -> None:
     focus = Focus()
     for number, score in enumerate(found):
-        focus.learn(focus.keep(codes_of([f"w{number % 5}"], None)), score)
+        focus.learn(focus.keep(codes_of([f"w{number % 5}"])), score)
     assert np.isfinite(focus.weights).all()
     assert 0 <= focus.good <= focus.scored == len(found)
     assert 0 <= focus.good_lately <= 1
@@ -119,10 +110,10 @@ def test_a_damaged_model_is_refused(cut: int) -> None:
 
 def test_places_are_taken_again() -> None:
     focus = Focus()
-    first = focus.keep(codes_of(["a"], None))
+    first = focus.keep(codes_of(["a"]))
     focus.release(first)
-    assert focus.keep(codes_of(["b"], None)) == first
-    many = [focus.keep(codes_of([f"w{number}"], None)) for number in range(10_000)]
+    assert focus.keep(codes_of(["b"])) == first
+    many = [focus.keep(codes_of([f"w{number}"])) for number in range(10_000)]
     assert len({*many, first}) == 10_001
     assert np.frombuffer(focus.codes(many[-1]), np.uint16)[1] == code_of("w9999")
 

@@ -30,7 +30,7 @@ def expectation(store: Store, page: Page, place: QueuePlace) -> str:
     if focus is None or not focus.has_learned:
         return ""
     weights: dict[str, float] = {}
-    for name, code in names_of(page.url, store.get(place.key) or b"", page.parent):
+    for name, code in names_of(page.url, store.get(place.key) or b""):
         weights[name] = weights.get(name, 0.0) + float(focus.weights[code])
     ordered = sorted(weights.items(), key=_weight)
     against = [(name, weight) for name, weight in ordered if weight < -_LEAST][:_MOST]

@@ -77,7 +77,7 @@ class Rescoring(Scores):
     def discovered(self, page_id: PageId, link: Link, parent: PageId | None, host: str) -> int:
         """Ask the scorer for the score of a new page."""
         if self.scorer.focus is not None:
-            self.codes = codes_of(words_of(link.url, link.anchor), parent)
+            self.codes = codes_of(words_of(link.url, link.anchor))
             self.scorer.linked(page_id, self.codes)
         if link.paid is None:
             score = self.scorer.discovered(page_id, parent, host, clamped(link.weight))

@@ -116,7 +116,7 @@ class RankRun:
                 raise Stopped
             page = decode_or_none(records.decode_page, self._snapshot.get(keys.page_key(page_id)))
             if page is not None:
-                self.codes[page_id] = codes_of(words_of(page.url), page.parent)
+                self.codes[page_id] = codes_of(words_of(page.url))
 
     def close(self) -> None:
         """Release the snapshot, after the end of `compute`."""

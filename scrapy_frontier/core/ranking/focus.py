@@ -1,7 +1,7 @@
 """How good a page is expected to be, learned while crawling from the words of the links to pages.
 
-A link is known by at most `WORDS` words: its host, the words of its path, file name and anchor, the page it
-stands on, and whether that was good. Each is one of 2**14 codes (hashed: Weinberger et al. 2009). An online
+A link is known by at most `WORDS` words: its host, the words of its path, file name and anchor, and whether
+the page it stands on was good. Each is one of 2**14 codes (hashed: Weinberger et al. 2009). An online
 logistic regression with a rate for each weight (AdaGrad: Duchi, Hazan, Singer 2011) learns from each page
 that is read which words good pages have.
 """
@@ -34,7 +34,6 @@ ON_GOOD, ON_OTHER = 1, 2  # codes of the page a link stands on; 0 is no word
 _SOURCES = {ON_GOOD: "a good page links it", ON_OTHER: "another page links it"}
 _RESERVED = 3
 _MARK = "@"  # a word of an anchor is another than the same word of a URL
-_PAGE = "#"  # before the number of the page a link stands on
 _OF_NAME, _OF_ANCHOR = 5, 6  # words at most
 _LONGEST = 1000  # characters of a URL
 _RATE = 0.3
@@ -47,28 +46,25 @@ _words_in = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_]+").findall
 _ROW = Struct(f"<{WORDS}H")
 _NUMBERS = Struct("<QQQdd")
 _NO_WORDS = (0,) * (WORDS - 1)
-_OF_TEXTS = WORDS - 2  # words at most
 
 
 def words_of(url: str, anchor: str = "") -> list[str]:
-    """Return the words of a link's own texts, each once, those that tell most first. About 6 us."""
+    """Return the words of a link without that of the page it stands on, each once, those that tell most
+    first. About 6 us."""
     address, _, query = url.partition("://")[2][:_LONGEST].partition("#")[0].partition("?")
     host, *folders = (unquote(address) if "%" in address else address).split("/")
     name = " ".join((*folders[-1:], query))
     path = " ".join(folders[-2::-1])
     found = {host: None}
-    for mark, text, most in ("", name, _OF_NAME), (_MARK, anchor[:100], _OF_ANCHOR), ("", path, _OF_TEXTS):
+    for mark, text, most in ("", name, _OF_NAME), (_MARK, anchor[:100], _OF_ANCHOR), ("", path, WORDS):
         for word in _words_in(text)[:most]:
             found[mark + word.lower()] = None
-    return list(found)[:_OF_TEXTS]
+    return list(found)[: WORDS - 1]
 
 
-def names_of(url: str, codes: bytes, parent: int | None) -> Iterator[tuple[str, int]]:
-    """Yield name and code of each word of a link on *parent* to *url*, of its *codes*; without any of its
-    URL."""
+def names_of(url: str, codes: bytes) -> Iterator[tuple[str, int]]:
+    """Yield name and code of each word of a link to *url*, of its *codes*; without any of its URL."""
     known = {code_of(word): repr(word) for word in words_of(url)} | _SOURCES
-    if parent is not None:
-        known[code_of(f"{_PAGE}{parent}")] = "the page that links it"
     for code in np.frombuffer(codes, "<u2").tolist() or list(known.keys() - _SOURCES.keys()):
         if code:
             yield known.get(code, "the text of the link"), code
@@ -80,12 +76,9 @@ def code_of(word: str) -> int:
     return crc32(word.encode("utf-8", "surrogatepass")) % (SIZE - _RESERVED) + _RESERVED
 
 
-def codes_of(words: list[str], parent: int | None) -> bytes:
-    """Return the codes of *words* and of the page *parent* that has the link, two bytes each, behind room for
-    that which says whether that page was good."""
+def codes_of(words: list[str]) -> bytes:
+    """Return the codes of *words*, two bytes each, behind room for that of the page the link stands on."""
     codes = set(map(code_of, words))
-    if parent is not None:
-        codes.add(code_of(f"{_PAGE}{parent}"))
     return _ROW.pack(0, *codes, *_NO_WORDS[len(codes) :])
 
 
