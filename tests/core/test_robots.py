@@ -431,3 +431,8 @@ def test_a_sitemap_line_names_one_absolute_address_or_none(value: str, urls: lis
     rules = parse(body.encode(errors="surrogateescape"), "mybot", "https://h/robots.txt")
     assert rules.sitemaps == ("https://h/s.xml", *urls)
     assert not rules.allowed("https://h/x")
+
+
+def test_a_sitemap_with_a_very_long_address_is_none() -> None:
+    text = b"Sitemap: /" + b"1" * 500_000 + b"\nSitemap: /s.xml"
+    assert parse(text, "mybot", "https://h/robots.txt").sitemaps == ("https://h/s.xml",)

@@ -25,6 +25,7 @@ MOST_WILDCARDS = 2_000  # in the rules for a crawler; and characters of these, a
 MOST_OF_WILDCARDS = 400_000
 MOST_STEPS = 2_000_000  # wildcards times octets of a URL that are compared with them: 20 ms
 LONGEST_VALUE = 60  # characters of a Request-rate or Visit-time
+LONGEST_URL = 2_048  # characters of the URL of a sitemap; to make a request of 500 KB takes 300 ms
 MOST_VALUES = 100  # Crawl-delays, Request-rates and Visit-times, of each
 
 
@@ -309,11 +310,11 @@ def _hours(value: str) -> str:
 def _sitemap_url(value: str, url: str) -> str | None:
     """Return a Sitemap value as an absolute URL; some sites write a relative one, and some quote it.
 
-    None for what is no http(s) URL, and for one that holds markup or blanks. If *url* is none, the value.
+    None for what is no http(s) URL, too long, or holds markup or blanks. If *url* is none, the value.
     """
     if value[:1] + value[-1:] in ('""', "''", "<>"):
         value = value[1:-1]
-    if re.search(r"""[\s<>"]""", value):
+    if len(value) > LONGEST_URL or re.search(r"""[\s<>"]""", value):
         return None
     escaped = re.sub("[\udc80-\udcff]", lambda found: f"%{ord(found[0]) & 0xFF:02X}", value)
     found = absolute(escaped, url)
