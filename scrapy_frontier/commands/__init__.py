@@ -50,7 +50,7 @@ COMMANDS: dict[str, Spec] = {
     "stop": Spec("steer", "have a running crawl end, as by Ctrl-C"),
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
     "check": Spec("maintain", "is everything as it must be?", options=("repair",)),
-    "export": Spec("maintain", "the frontier, or one host, into a file", "FILE", ("host",)),
+    "export": Spec("maintain", "the frontier, or one host, as gzipped JSON lines", "FILE", ("host",)),
     "import": Spec(
         "maintain", "fill a frontier from such a file, or from an old queue", "[FILE]", ("jobdir", "redis")
     ),
