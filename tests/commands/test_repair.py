@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from killed import copy_as_killed
 from nursery import nursery
 from stores import NOW, SCHEME, Frontiers, crawl_web, environment, link, order, pages, rows, start
 
@@ -40,7 +41,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         frontier.commit()
         if number == 20:
             store.flush()
-    shutil.copytree(directory / "living", directory / "dead")
+    copy_as_killed(directory / "living", directory / "dead")
     store.close()
     return directory / "dead"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from killed import copy_as_killed
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link, Outcome
@@ -34,17 +35,6 @@ OUTCOMES = [
     Outcome(Event.GONE, 404),
     Outcome(Event.GONE, 410),
 ]
-
-
-def copied(directory: Path) -> Path:
-    """The files as a kill would leave them, while nobody merges any."""
-    while True:
-        copy = Path(tempfile.mkdtemp()) / "copy"
-        try:
-            shutil.copytree(directory, copy)
-        except shutil.Error:  # LevelDB took one away meanwhile
-            continue
-        return copy
 
 
 class Machine(RuleBasedStateMachine):
@@ -133,7 +123,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         self.frontier.commit()
-        copy = copied(self.directory)
+        copy = copy_as_killed(self.directory, Path(tempfile.mkdtemp()) / "copy")
         self.frontier.close()
         shutil.rmtree(self.directory)
         self.directory = copy

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from humble import humbly
+from killed import copy_as_killed
 
 from scrapy_frontier.core.errors import (
     FrontierDamaged,
@@ -53,7 +54,7 @@ def kill_after_writing(directory: Path, pages: int = PAGES) -> None:
     for number in range(pages):
         frontier.discover([link(number)], NOW)
         frontier.commit()
-    shutil.copytree(directory / "living" / "leveldb", directory / "leveldb")
+    copy_as_killed(directory / "living" / "leveldb", directory / "leveldb")
     store.close()
     shutil.rmtree(directory / "living")
 
