@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -351,3 +352,41 @@ def test_a_ranking_is_due_when_the_crawl_has_grown(tmp_path: Path) -> None:
     frontier.close()
     assert start(tmp_path, "pagerank")._scores.is_due()
     assert not start(tmp_path / "other", "cash")._scores.is_due()
+
+
+@pytest.mark.parametrize("scorer", ["mixed", "cash"])
+def test_no_page_comes_twice_while_ends_and_moved_rows_wait_to_be_written(
+    tmp_path: Path, scorer: str
+) -> None:
+    """Hosts run out of heads in memory, and read them from the disk while rows that moved are not there."""
+    rng, now, hosts, seeds, pages = random.Random(1), NOW, 20, 400, 900
+    opened.append(Store(tmp_path))
+    options = FrontierOptions(scorer=load_object(SCORERS[scorer])(), max_uncommitted_pages=16)
+    frontier = Frontier(opened[-1], now, options)
+    while not frontier.load(now):
+        pass
+
+    def random_links(most: int) -> list[Link]:
+        numbers = (
+            rng.randrange(pages) if rng.random() < 0.8 else int(rng.paretovariate(0.4)) % pages
+            for _ in range(rng.randrange(most))
+        )
+        return [link(str(number), None, f"h{number % hosts}.example") for number in numbers]
+
+    frontier.discover([link(str(number), None, f"h{number % hosts}.example") for number in range(seeds)], now)
+    under_way: list[Lease] = []
+    seen: set[int] = set()
+    while True:
+        while len(under_way) < 5 and (lease := frontier.lease(now)) is not None:
+            assert lease.page_id not in seen
+            seen.add(lease.page_id)
+            under_way.append(lease)
+        if not under_way:
+            break
+        lease = under_way.pop(rng.randrange(len(under_way)))
+        frontier.discover(random_links(10), now, lease)
+        frontier.release(lease, Outcome(Event.FETCHED, 200, has_links=True), now)
+        now += 0.01
+    assert len(seen) == frontier.totals().known
+    frontier.commit()
+    assert not list(Check(opened[-1], None, NOW).run())

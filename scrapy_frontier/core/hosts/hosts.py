@@ -281,8 +281,8 @@ class Hosts:
         """Return the host in memory that has to know that queue rows *moved*, from one sort key to another;
         None for any other."""
         host = self.by_name.get(name)
+        self._batch.left.add(name)  # what is read of its queue has to show the moved rows
         if host is None:
-            self._batch.left.add(name)  # loading it has to show the moved rows
             self._turns.rekey_compact(name, [new for _, new in moved])
         return host
 

@@ -88,7 +88,7 @@ class Batch:
     All parts of a frontier read the ``store`` and the filter ``seen`` here. ``rows`` are those of the open
     batch: a value by key, None for a key to delete. The part that decides on a row puts it there; the filter
     takes in the fingerprints of new pages. ``left`` names hosts that were forgotten while their newest row is
-    in the batch; ``ends`` are the leases whose ends are in it. *on_commit* is called with the rows of each
+    in the batch, or whose queue rows were moved in it; ``ends`` are the leases whose ends are in it. *on_commit* is called with the rows of each
     batch that was written, in order; *before_commit* with those of a batch that is about to be written, to
     which it may add rows of its own.
     """
@@ -272,9 +272,9 @@ class Batch:
         self.touch(host)
 
     def is_touched(self, host: KeptHost) -> bool:
-        """Return whether the next batch will hold the row of *host*: it must not be read from the disk until
+        """Return whether the next batch will hold rows of *host*: they must not be read from the disk until
         then."""
-        return host in self._touched
+        return host in self._touched or host.name in self.left
 
     def touch(self, host: KeptHost) -> None:
         """Have the next batch hold the row of *host*, as it is when that is written."""
