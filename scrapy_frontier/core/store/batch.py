@@ -88,9 +88,9 @@ class Batch:
     All parts of a frontier read the ``store`` and the filter ``seen`` here. ``rows`` are those of the open
     batch: a value by key, None for a key to delete. The part that decides on a row puts it there; the filter
     takes in the fingerprints of new pages. ``left`` names hosts that were forgotten while their newest row is
-    in the batch, or whose queue rows were moved in it; ``ends`` are the leases whose ends are in it. *on_commit* is called with the rows of each
-    batch that was written, in order; *before_commit* with those of a batch that is about to be written, to
-    which it may add rows of its own.
+    in the batch, or whose queue rows were moved in it; ``ends`` are the leases whose ends are in it.
+    *on_commit* is called with the rows of each batch that was written, in order; *before_commit* with those
+    of a batch that is about to be written, to which it may add rows of its own.
     """
 
     def __init__(
