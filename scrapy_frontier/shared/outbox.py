@@ -167,4 +167,4 @@ class Outbox:
         found = self.store.keys_of(OUTBOX, b"", 1000)
         old = [OUTBOX + key for key in found if int.from_bytes(key, "big") <= upto]
         if old:
-            self.store.write(dict.fromkeys(old), sync=False)
+            self.store.write(dict.fromkeys(old))

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -442,6 +443,30 @@ def test_scan_goes_on_behind_a_row_and_stops_at_a_limit(tmp_path: Path) -> None:
     assert [key for key, _ in store.scan(b"h", after=b"a")] == [b"hb", b"hc"]
     assert [key for key, _ in store.scan(b"h", after=b"a", limit=1)] == [b"hb"]
     assert list(store.scan(b"h", limit=0)) == []
+    store.close()
+
+
+def test_two_threads_write_whole_batches_at_once(tmp_path: Path) -> None:
+    """As a shared crawl: its thread removes old batches from the outbox while the crawl commits."""
+    store = Store(tmp_path)
+    old = {b"old%05d" % number: b"" for number in range(20_000)}
+    store.write(old)
+
+    def remove_old() -> None:
+        for first in range(0, len(old), 100):
+            store.write(dict.fromkeys(list(old)[first : first + 100]))
+
+    remover = threading.Thread(target=remove_old)
+    remover.start()
+    batches = 0
+    while remover.is_alive():
+        rows = {b"new%d-%d" % (batches, number): b"row" for number in range(20)}
+        store.write(rows)
+        assert {key: store.get(key) for key in rows} == rows
+        batches += 1
+    remover.join()
+    assert len(store.keys_of(b"new", b"", 20 * batches + 1)) == 20 * batches
+    assert store.keys_of(b"old", b"", 1) == []
     store.close()
 
 

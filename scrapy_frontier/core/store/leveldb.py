@@ -223,7 +223,6 @@ class Store:
         except BaseException:
             self._lock.close()
             raise
-        self._batch = self._db.write_batch()  # a new one for each write would take a microsecond more
         try:
             self._check_format(scheme)
         except BaseException:
@@ -325,11 +324,11 @@ class Store:
     def write(self, rows: Mapping[bytes, bytes | None], sync: bool = False) -> None:
         """Writes *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
 
-        Raises `FrontierUnwritable`. After that no further write must be tried: LevelDB's log may end in
-        half a log record, and what is written behind it could be lost.
+        Several threads may write. Raises `FrontierUnwritable`. After that no further write must be tried:
+        LevelDB's log may end in half a log record, and what is written behind it could be lost.
         """
         self.check()
-        batch = self._db.write_batch(sync=True) if sync else self._batch
+        batch = self._db.write_batch(sync=sync)
         put, delete = batch.put, batch.delete
         for key, value in rows.items():
             if value is None:
@@ -342,8 +341,6 @@ class Store:
             raise FrontierUnwritable(str(_damaged(self.directory / DATABASE, error))) from error
         except (plyvel.Error, OSError) as error:
             raise FrontierUnwritable(full_disk(self.directory, cause_of(error))) from error
-        finally:
-            batch.clear()
 
     def lags(self) -> bool:
         """Tells whether LevelDB is behind with its own work, so that many more writes would have to wait; 2
