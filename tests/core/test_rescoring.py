@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -36,11 +36,10 @@ NOW = 1_700_000_000.0
 FETCHED = Outcome(Event.FETCHED, 200)
 
 
-def start(directory: Path, scorer: str | None = "cash", now: float = NOW) -> Frontier:
+def start(directory: Path, scorer: str | None = "cash", now: float = NOW, **options: Any) -> Frontier:
     opened.append(Store(directory))
-    frontier = Frontier(
-        opened[-1], now, FrontierOptions(scorer=None if scorer is None else load_object(SCORERS[scorer])())
-    )
+    found = None if scorer is None else load_object(SCORERS[scorer])()
+    frontier = Frontier(opened[-1], now, FrontierOptions(scorer=found, **options))
     while not frontier.load(now):
         pass
     return frontier
@@ -169,6 +168,29 @@ def test_pages_come_in_the_order_of_their_scores(tmp_path: Path) -> None:
     assert read(frontier, "a", "b", "c", "d") == "seed"
     assert read(frontier, "d") == "a"
     assert drain(frontier) == ["d", "b", "c"]
+
+
+@pytest.mark.parametrize("scorer", ["cash", "mixed"])
+def test_the_links_of_a_page_with_very_many_move_with_the_ends_of_others(tmp_path: Path, scorer: str) -> None:
+    """One batch of all 4,000 would hold up the event loop for 50 ms."""
+    sizes: list[int] = []
+    seeds = [link(f"seed{number}", None, f"seed{number}.example") for number in range(20)]
+    hosts = [f"h{number}.example" for number in range(4_000)]
+    frontier = start(tmp_path, scorer, on_commit=lambda rows: sizes.append(len(rows)))
+    frontier.discover(seeds, NOW)
+    lease = take(frontier)
+    for first in range(0, len(hosts), 100):
+        frontier.discover([link(host, None, host) for host in hosts[first : first + 100]], NOW, lease)
+    others = [take(frontier) for _ in seeds[1:]]
+    frontier.release(lease, FETCHED._replace(has_links=True), NOW)
+    assert max(sizes) < 1_000
+    for lease in others:
+        frontier.release(lease, FETCHED, NOW)
+    assert max(sizes) < 1_000
+    found = queue(frontier)
+    assert len(found) == 4_000
+    assert min(found.values()) == max(found.values()) > 1e-4
+    assert list(Check(opened[-1], None, NOW).run()) == []
 
 
 def test_rows_move_across_the_end_of_what_is_in_memory(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ After a restart the scorer gets back its columns, the content scores, and what t
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ _ELSEWHERE = 1  # queued by a row that does not move: of a page queued later tha
 AVERAGE = bucket(1.0)
 _FIRST_RANKING = 30  # pages known or read
 _IDS_A_ROW = 50  # looked at in the time of one row
+_MOVED_AT_ONCE = 300  # rows at the end of a page, 3 ms
+_MOST_TO_MOVE = 100_000  # rows that may wait for that; beyond, those noted first wait for a ranking
 
 
 class Rescoring(Scores):
@@ -66,6 +69,7 @@ class Rescoring(Scores):
         self._names: list[str] = []
         self._rows = 1  # of a slice
         self._loading: Iterator[None] | None = self._load() if pages else None
+        self._to_move: deque[tuple[int, int]] = deque(maxlen=_MOST_TO_MOVE)  # pages and their new buckets
         self._late: list[tuple[int, list[int], list[float] | None]] = []  # payments until all is loaded
         self._is_walking = False
         self._is_stale = False  # pages are to be ranked soon, for more is known of their content
@@ -147,7 +151,8 @@ class Rescoring(Scores):
             self._is_stale |= focus.has_learned and not had_learned
 
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
-        """Tell the scorer of all links that pay: not those with nofollow, nor those of weight 0."""
+        """Tell the scorer of all links that pay: not those with nofollow, nor those of weight 0. Beyond
+        `_MOVED_AT_ONCE` rows move with the ends of the next pages."""
         paying = [(target, weight) for target, flags, weight in edges if weight and not flags & NOFOLLOW]
         targets, weights = [target for target, _ in paying], [weight for _, weight in paying]
         are_equal = weights.count(1.0) == len(weights)
@@ -160,14 +165,17 @@ class Rescoring(Scores):
         if not is_beside:
             self._set(page_id, _NOWHERE)
         self._take(page_id, changes)
+        self._move_noted()
 
     def _take(self, page_id: PageId, changes: list[tuple[int, float]]) -> None:
-        """Move the rows of pages whose scores were changed by the links of a page."""
+        """Note that rows are to move of the pages whose scores were changed by the links of a page."""
         if self._buckets[page_id] != _NOWHERE:  # it stays queued
             self.scorer.opened(page_id)
-        kept, known = self._buckets, len(self._buckets)
-        queued = [change for change in changes if -1 < change[0] < known and kept[change[0]] >= LEAST_BUCKET]
-        self._rebucket([(target, bucket(score)) for target, score in queued])
+        self._to_move.extend((target, bucket(score)) for target, score in changes)
+
+    def _move_noted(self) -> None:
+        to_move = self._to_move
+        self._rebucket([to_move.popleft() for _ in range(min(_MOVED_AT_ONCE, len(to_move)))])
 
     def _set(self, page_id: PageId, its_bucket: int) -> None:
         more = page_id + 1 - len(self._buckets)
@@ -253,6 +261,7 @@ class Rescoring(Scores):
         if run.ranking is None:
             return
         self.scorer.adopt(run.prepared)
+        self._to_move.clear()
         self._rows, self._rows_moved, self._is_walking = rows, 0, True
         read = self._batch.counts.states[State.DONE]
         yield 0.0
@@ -338,6 +347,7 @@ class Rescoring(Scores):
             for payment in self._late:
                 self._take(payment[0], self.scorer.parsed(*payment))
             self._late.clear()
+            self._move_noted()
             self._batch.commit()
             self.place_moved(now)
 
