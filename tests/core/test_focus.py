@@ -229,6 +229,24 @@ def test_what_was_learned_survives(tmp_path: Path, is_clean: bool) -> None:
     assert not len(scorer.without_codes(np.array(pages)))
 
 
+def test_a_page_that_is_retried_while_its_words_come_back_stands_in_no_queue(tmp_path: Path) -> None:
+    crawl(start(tmp_path, scorer="mixed"), 40)
+    opened.pop().close()
+    again = start(tmp_path, loaded=False, scorer="mixed")
+    again.load(NOW, 1)
+    lease = again.lease(NOW)
+    scorer = again._scores.scorer
+    assert lease is not None
+    assert scorer is not None
+    while not scorer.codes(lease.page_id):
+        again.load(NOW, 1)
+    again.release(lease, Outcome(Event.RETRIED, delay=60.0), NOW)
+    while not again.load(NOW, 1):
+        pass
+    again.commit()
+    assert not list(Check(opened[-1], None, NOW).run())
+
+
 def test_pages_found_before_the_first_score_are_read_up(tmp_path: Path) -> None:
     """Their words are read from their rows beside a ranking, and the next one counts them."""
     frontier = start(tmp_path, scorer="mixed")

@@ -393,8 +393,9 @@ class Rescoring(Scores):
             page_id = self._pages_at_start if place is None else queue_keys.sort_key_id(place.sort_key)
             if place is None or page_id >= self._pages_at_start or queue_keys.is_due_key(place.sort_key):
                 continue
-            self.queued(place.host, place.sort_key)
-            if place.waits_until is not None:
+            if place.waits_until is None:
+                self.queued(place.host, place.sort_key)
+            else:
                 self.waits(page_id)
             nodes.append(page_id)
             kept.append(max(place.bucket, LEAST_BUCKET))
