@@ -24,7 +24,7 @@ from .hosts.trouble import EndOfCrawl, HostTroubles, Left
 from .hosts.turns import Turns
 from .pages.discovery import PageIndex
 from .pages.edits import Edits
-from .pages.leases import Discovered, Fate, Lease, Link, Outcome, Released
+from .pages.leases import Discovered, Lease, Link, LinkVerdict, Outcome, Released
 from .pages.leasing import Leases
 from .pages.options import FrontierOptions
 from .pages.queue import Waiting
@@ -54,11 +54,11 @@ __all__ = [
     "Computed",
     "Discovered",
     "Event",
-    "Fate",
     "Frontier",
     "FrontierOptions",
     "Lease",
     "Link",
+    "LinkVerdict",
     "Outcome",
     "PageId",
     "RankRun",

@@ -17,7 +17,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import database_files, explain, facts
 from ..core.errors import UnreadableRow
-from ..core.frontier import Fate, Link
+from ..core.frontier import Link, LinkVerdict
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.store.records import RequestFacts
 from ..settings import default_politeness, slot_politeness
@@ -168,7 +168,11 @@ class FrontierEdits:
         frontier = self._frontier
         for link, answer in zip(links, frontier.discover(links, now), strict=True):
             page_id = answer.page_id
-            if answer.fate is Fate.ABSENT and page_id is not None and not self._has_in_memory(page_id):
+            if (
+                answer.verdict is LinkVerdict.ABSENT
+                and page_id is not None
+                and not self._has_in_memory(page_id)
+            ):
                 yield frontier.renew(page_id, link, is_lost=True)
                 continue
             known = frontier.page(page_id) if meta and page_id is not None else None

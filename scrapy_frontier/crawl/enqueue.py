@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 
-from ..core.frontier import NEUTRAL, Fate, Link
+from ..core.frontier import NEUTRAL, Link, LinkVerdict
 from ..core.pages import seed_policy
 from ..core.parse.directives import LOOP
 from ..core.parse.urls import clean_host, host_of, without_session
@@ -206,7 +206,11 @@ class RequestEnqueuer:
         link.again = self._is_wanted_again(request, link.fingerprint, known, active)
         is_stored = self._fill_in(link, request, active)
         answer = self._frontier.discover_one(link, self._clock(), source)
-        if request.dont_filter and answer.fate is Fate.NEW and len(self.unfiltered) < MOST_UNFILTERED:
+        if (
+            request.dont_filter
+            and answer.verdict is LinkVerdict.NEW
+            and len(self.unfiltered) < MOST_UNFILTERED
+        ):
             self.unfiltered[link.fingerprint] = {self._reached_by(request)}
         return self._act_on(request, link, answer, is_stored)
 
@@ -232,12 +236,12 @@ class RequestEnqueuer:
         page_id = answer.page_id
         if answer.kind:
             self._report_refusal(answer, request)
-        if answer.fate is Fate.POSTED:
+        if answer.verdict is LinkVerdict.POSTED:
             self._tally["frontier/posted"] += 1
             return ELSEWHERE if page_id is None else page_id
-        if answer.fate is Fate.REFUSED or page_id is None:
+        if answer.verdict is LinkVerdict.REFUSED or page_id is None:
             return None
-        if answer.fate is Fate.DEFERRED:
+        if answer.verdict is LinkVerdict.DEFERRED:
             if not is_stored:
                 self._requests.keep_in_memory(page_id, request)
             return page_id

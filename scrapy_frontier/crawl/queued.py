@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from ..core.frontier import Discovered, Fate, PageId
+from ..core.frontier import Discovered, LinkVerdict, PageId
 from .codec import FIXED, Unreadable, Unstorable, is_mutable, memory_payload, own_attributes
 from .meta_keys import NOT_STORED
 
@@ -89,7 +89,7 @@ class QueuedRequests:
 
     def is_missing(self, answer: Discovered) -> bool:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
-        return answer.fate is Fate.ABSENT and answer.page_id not in self.in_memory
+        return answer.verdict is LinkVerdict.ABSENT and answer.page_id not in self.in_memory
 
     def replace(self, page_id: PageId, follow_up: Request) -> bytes | None:
         """Puts *follow_up* in the place of the request of its page and returns its payload; None if it has

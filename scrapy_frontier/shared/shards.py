@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from ..core import reasons
-from ..core.frontier import Discovered, Fate, Frontier, Link, News, Released
+from ..core.frontier import Discovered, Frontier, Link, LinkVerdict, News, Released
 from ..core.hosts.host import host_of_page
 from ..core.hosts.trouble import Cooled, Left
 from ..core.parse.urls import host_of
@@ -295,7 +295,7 @@ class Shards:
             origin = n if n in self.open else min(self.open, default=None)
         shard = None if origin is None else self.open.get(origin)
         if shard is None or origin is None:
-            return Discovered(Fate.REFUSED, kind="foreign", reason=NO_OWNER)
+            return Discovered(LinkVerdict.REFUSED, kind="foreign", reason=NO_OWNER)
         link.parent = (
             None if link.parent is None or link.parent >> ID_BITS != origin else link.parent & MAX_ID
         )
@@ -303,12 +303,12 @@ class Shards:
             answer = shard.frontier.discover_one(link, now, source)
             return answer._replace(page_id=_in_shard(origin, answer.page_id))
         if link.facts.is_in_memory:
-            return Discovered(Fate.REFUSED, kind="foreign", reason=IN_MEMORY)
+            return Discovered(LinkVerdict.REFUSED, kind="foreign", reason=IN_MEMORY)
         if source is not None and source.id and not (link.is_named or link.again):
             held = self._held.setdefault(source, {})
             is_known = link.fingerprint in held or shard.frontier.find(link.fingerprint) is not None
             held[link.fingerprint] = link
-            return Discovered(Fate.KNOWN if is_known else Fate.POSTED)
+            return Discovered(LinkVerdict.KNOWN if is_known else LinkVerdict.POSTED)
         return self._post(link, n, origin, now, source)
 
     def _post(self, link: Link, n: int, origin: int, now: float, source: Lease | None) -> Discovered:
@@ -324,7 +324,7 @@ class Shards:
         is_posted = is_new or link.again or link.is_named or link.facts.force is not None
         if is_posted:
             outbox.post(n, lambda: pack_link(link, frontier.owed(page_id), now))
-        return Discovered(Fate.POSTED if is_posted else Fate.KNOWN, _in_shard(origin, page_id))
+        return Discovered(LinkVerdict.POSTED if is_posted else LinkVerdict.KNOWN, _in_shard(origin, page_id))
 
     # -- edits -----------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from answers import ids, see
 from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Link
+from scrapy_frontier.core.frontier import Discovered, Frontier, Link, LinkVerdict
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.queue import PAGES_AT_A_TIME
 from scrapy_frontier.core.pages.traps import TrapLimits
@@ -228,12 +228,13 @@ def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
     urls = [f"http://a.example/{path}" for path in ("x" * 50, "1/2/3/4/5", "a/a/a")]
     found = frontier.discover([Link(url.encode(), url, "a.example") for url in urls], NOW)
     assert found == [
-        Discovered(Fate.REFUSED, kind=kind, reason=kind) for kind in ("length", "depth", "repeated_segments")
+        Discovered(LinkVerdict.REFUSED, kind=kind, reason=kind)
+        for kind in ("length", "depth", "repeated_segments")
     ]
     frontier.commit()
     assert dict(frontier._store.scan(b"")) == before
     named = Link(urls[0].encode(), urls[0], "a.example", is_named=True)
     assert ids(frontier.discover([named], NOW)) == [0], "what the user names is fetched"
     known = frontier.discover([replace(named, is_named=False)], NOW)
-    assert known == [Discovered(Fate.KNOWN, 0)], "a known page is looked at no more"
+    assert known == [Discovered(LinkVerdict.KNOWN, 0)], "a known page is looked at no more"
     frontier.close()

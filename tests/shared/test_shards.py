@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from web import NOW, Crawl, link_to, make_web
 
-from scrapy_frontier.core.frontier import Fate, Frontier, Link
+from scrapy_frontier.core.frontier import Frontier, Link, LinkVerdict
 from scrapy_frontier.core.store.keys import LAST_BATCH, OUTBOX
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.shared.letters import Ranks, pack_link, pack_ranks, unpack
@@ -140,7 +140,7 @@ def test_a_link_that_cannot_be_stored_is_refused_elsewhere(tmp_path: Path) -> No
     crawl = Crawl(tmp_path, 4, Counter())
     seed = link_to("http://site0.example/0", is_named=True)
     answer = crawl.shards.discover_one(seed, NOW)
-    assert answer.fate is Fate.NEW
+    assert answer.verdict is LinkVerdict.NEW
     assert answer.page_id is not None
     assert answer.page_id >> ID_BITS == crawl.shards.shard_of("site0.example")
     lease = crawl.shards.lease(NOW)
@@ -150,7 +150,7 @@ def test_a_link_that_cannot_be_stored_is_refused_elsewhere(tmp_path: Path) -> No
     link = link_to(foreign)
     link.facts = link.facts._replace(is_in_memory=True)
     refused = crawl.shards.discover_one(link, NOW, lease)
-    assert (refused.fate, refused.kind) == (Fate.REFUSED, "foreign")
+    assert (refused.verdict, refused.kind) == (LinkVerdict.REFUSED, "foreign")
     crawl.kill()
 
 

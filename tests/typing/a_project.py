@@ -30,11 +30,11 @@ from scrapy_frontier import (
 )
 from scrapy_frontier.core.frontier import (
     Discovered,
-    Fate,
     Frontier,
     FrontierOptions,
     Lease,
     Link,
+    LinkVerdict,
     Outcome,
     PageId,
     Released,
@@ -157,7 +157,7 @@ def visit(directory: str, url: str, fingerprint: bytes) -> int:
     (answer,) = assert_type(
         frontier.discover([Link(fingerprint, url, "docs.example")], now), list[Discovered]
     )
-    assert_type(answer.fate, Fate)
+    assert_type(answer.verdict, LinkVerdict)
     assert_type(answer.page_id, PageId | None)
     lease = frontier.lease(now)
     assert_type(lease, Lease | None)

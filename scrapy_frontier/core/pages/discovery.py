@@ -15,7 +15,7 @@ from ..hosts.host import DELAYED, IDLE
 from ..store import keys, queue_keys, records
 from ..store.keys import State
 from ..store.records import NO_FACTS
-from .leases import Discovered, Fate, Link, page_of_link
+from .leases import Discovered, Link, LinkVerdict, page_of_link
 from .traps import trap
 
 if TYPE_CHECKING:
@@ -163,18 +163,18 @@ class PageIndex:
         self._hosts.compact_some()
         return [self._take_in(link, source, now) for link in links]
 
-    def _fate_of(self, stored: bytes) -> Fate:
+    def _verdict_of(self, stored: bytes) -> LinkVerdict:
         """Return ``SEEN`` for a page that was only seen, ``ABSENT`` for one that waits while another process
         has its request, else ``KNOWN``. A lookup for pages whose index row is marked."""
         if len(stored) == keys.ID_BYTES:
-            return Fate.KNOWN
+            return LinkVerdict.KNOWN
         page = self._batch.read_page(keys.id_in(stored))
         if page is None:
-            return Fate.KNOWN
+            return LinkVerdict.KNOWN
         if page.is_only_seen:
-            return Fate.SEEN
+            return LinkVerdict.SEEN
         is_waiting = page.state is State.QUEUED or page.is_deferred
-        return Fate.ABSENT if is_waiting and page.is_in_memory else Fate.KNOWN
+        return LinkVerdict.ABSENT if is_waiting and page.is_in_memory else LinkVerdict.KNOWN
 
     def _take_in(self, link: Link, source: Lease | None, now: float) -> Discovered:
         parent = link.parent if source is None else source.node
@@ -189,7 +189,7 @@ class PageIndex:
             if source is not None:
                 source.edges.append((page_id, link.flags, link.weight))
             if link.text:
-                is_seen = answer.fate is Fate.SEEN or answer.fate is Fate.REFUSED
+                is_seen = answer.verdict is LinkVerdict.SEEN or answer.verdict is LinkVerdict.REFUSED
                 is_seen = is_seen and link.only_seen != reasons.FOREIGN()  # there is no more to do for it
                 self._remember(link.text, page_id, is_seen)
         return answer
@@ -198,7 +198,7 @@ class PageIndex:
         """Take in a link to a page that is unknown, or was only *seen*; if it is refused it stays so."""
         kind = None if self._traps is None or link.is_named else trap(link.url, self._traps)
         if kind is not None:
-            return Discovered(Fate.REFUSED, kind=kind, reason=kind)
+            return Discovered(LinkVerdict.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
         host = self._hosts.get(link.host)
@@ -214,14 +214,14 @@ class PageIndex:
         """Take in a link to a page that has an index row."""
         if link.only_seen:
             is_marked = len(stored) > keys.ID_BYTES
-            return Discovered(Fate.SEEN if is_marked else Fate.KNOWN, page_id)
-        fate = self._fate_of(stored)
-        if fate is Fate.SEEN:
+            return Discovered(LinkVerdict.SEEN if is_marked else LinkVerdict.KNOWN, page_id)
+        verdict = self._verdict_of(stored)
+        if verdict is LinkVerdict.SEEN:
             return self._new(link, parent, now, seen=page_id)
         if not link.again:
-            return Discovered(fate, page_id)
+            return Discovered(verdict, page_id)
         if self._revisits.take_over_due_visit(page_id, link, now):
-            return Discovered(Fate.VISIT, page_id)
+            return Discovered(LinkVerdict.VISIT, page_id)
         return self._queue_visit(link, page_id, parent, now)
 
     def _queue_new(self, link: Link, host: Host, parent: PageId | None, now: float) -> Discovered:
@@ -246,7 +246,7 @@ class PageIndex:
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.state is not DELAYED) or host.state is IDLE:
             self._hosts.put(host, now)
-        return Discovered(Fate.NEW, page_id)
+        return Discovered(LinkVerdict.NEW, page_id)
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue a further visit of a known page."""
@@ -255,14 +255,14 @@ class PageIndex:
         sort_key = queue_keys.sort_key(link.priority, self._scores.bucket_of(known), arrival, page_id)
         batch.put_page(page_id, page_of_link(link, parent, now))
         self._waiting.put(host, sort_key, now)
-        return Discovered(Fate.VISIT, page_id)
+        return Discovered(LinkVerdict.VISIT, page_id)
 
     def _admit(self, link: Link, known: PageId, host: Host, parent: PageId | None, now: float) -> Discovered:
         """Queue a page that was only seen."""
         self._uncount_seen(link, known, host)
         self._batch.put_page(known, page_of_link(link, parent, now))
         self._waiting.put(host, self._waiting.sort_key_again(known, link.priority), now)
-        return Discovered(Fate.NEW, known)
+        return Discovered(LinkVerdict.NEW, known)
 
     def _uncount_seen(self, link: Link, page_id: PageId, host: Host) -> None:
         self._batch.index(link.fingerprint, page_id, link.facts.is_in_memory)
@@ -279,7 +279,7 @@ class PageIndex:
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
         self._scores.closed(page_id)
-        return Discovered(Fate.SEEN, page_id)
+        return Discovered(LinkVerdict.SEEN, page_id)
 
     def _defer(
         self, link: Link, host: Host, parent: PageId | None, now: float, seen: PageId | None
@@ -288,7 +288,7 @@ class PageIndex:
         reason = self._waiting.over_budget(host)
         if not self._waiting.keeps(host) and not link.is_named:
             self._hosts.forget_if_idle(host, now)
-            return Discovered(Fate.REFUSED, kind="over_budget", reason=reason)
+            return Discovered(LinkVerdict.REFUSED, kind="over_budget", reason=reason)
         page = page_of_link(link, parent, now)
         if seen is None:
             page_id = self._batch.add_page(link.fingerprint, page, link.facts.is_in_memory)
@@ -299,4 +299,4 @@ class PageIndex:
             self._uncount_seen(link, page_id, host)
         self._waiting.defer(page_id, page, host, now)
         self._hosts.forget_if_idle(host, now)
-        return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=reason)
+        return Discovered(LinkVerdict.DEFERRED, page_id, kind="deferred", reason=reason)

@@ -77,7 +77,7 @@ class Link:
         return is_stored_alone and not (self.visit_payload or self.kept_host)
 
 
-class Fate(Enum):
+class LinkVerdict(Enum):
     """What became of a link, as `Discovered` says; only ``NEW`` and ``VISIT`` queue a page."""
 
     NEW = "new"  # its page is queued, for the first time or after it was only seen
@@ -97,7 +97,7 @@ class Discovered(NamedTuple):
     refused link has a ``reason`` and its ``kind``: ``deferred``, ``over_budget``, or the kind of a trap.
     """
 
-    fate: Fate
+    verdict: LinkVerdict
     page_id: PageId | None = None
     kind: str = ""
     reason: str = ""
@@ -105,10 +105,10 @@ class Discovered(NamedTuple):
     @property
     def is_taken(self) -> bool:
         """Whether the link is queued, deferred or posted."""
-        return self.fate in _TAKEN
+        return self.verdict in _TAKEN
 
 
-_TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED, Fate.POSTED)
+_TAKEN = (LinkVerdict.NEW, LinkVerdict.VISIT, LinkVerdict.DEFERRED, LinkVerdict.POSTED)
 
 
 def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
