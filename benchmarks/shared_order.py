@@ -91,7 +91,7 @@ class SharedCrawl:
                 break
         for shards in self.processes:
             for frontier, outbox in shards.open.values():
-                frontier.let_go()
+                frontier.abort()
                 outbox.store.close()
         shutil.rmtree(self.directory)
         return np.array(read)

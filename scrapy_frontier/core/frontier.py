@@ -68,7 +68,7 @@ __all__ = [
 DEFAULTS = FrontierOptions()
 
 
-class News(NamedTuple):
+class FrontierEvents(NamedTuple):
     """Ids of pages that were set aside because their rows cannot be read, and what was given up."""
 
     set_aside: tuple[PageId, ...]
@@ -288,9 +288,9 @@ class Frontier:
         """Queue a finished page again; false if it is queued or leased. See `Edits.requeue`."""
         return self._edits.requeue(page_id, now, link, facts)
 
-    def renew(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
-        """Give a known page the request of *link*; false while it is leased. See `Edits.renew`."""
-        return self._edits.renew(page_id, link, is_lost)
+    def replace_request(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
+        """Give a known page the request of *link*; false while it is leased. See `Edits.replace_request`."""
+        return self._edits.replace_request(page_id, link, is_lost)
 
     def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
         """Keep when a sitemap says that a page changed last; see `Edits.note_lastmod`."""
@@ -322,9 +322,9 @@ class Frontier:
         """Set the operator's delay of a host, which replaces all others; None removes it. Commits."""
         self._politeness.order_delay(name, seconds, now)
 
-    def news(self) -> News:
+    def drain_events(self) -> FrontierEvents:
         """Return what happened beside the answers since this was asked last; each is told once."""
-        return News(self._waiting.drain_unreadable(), self._troubles.drain_given_up())
+        return FrontierEvents(self._waiting.drain_unreadable(), self._troubles.drain_given_up())
 
     # -- pages out -------------------------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class Frontier:
         )
         return min((when for when in times if when is not None), default=None)
 
-    def identify(self, lease: Lease, fingerprint: bytes) -> int:
+    def bind_lease(self, lease: Lease, fingerprint: bytes) -> int:
         """Say which page a lease without a ``node`` is for, a further visit: its links gather on that page,
         or are not kept if it is unknown. Returns when that was visited last (POSIX seconds), as
         far as it came to an end; 0: never, or nothing comes back. One lookup, two where pages come back."""
@@ -483,13 +483,13 @@ class Frontier:
         try:
             self.end_run()
         finally:
-            self.let_go()
+            self.abort()
 
-    def let_go(self) -> None:
-        """Close the store without a word: what was not committed is lost."""
+    def abort(self) -> None:
+        """Close the store without a commit: what is in the open batch is lost."""
         self._store.close()
-        self._batch.seen.let_go()
-        self._scores.let_go()
+        self._batch.seen.free()
+        self._scores.free()
 
 
 def _scores_of(scorer: Scorer | None, batch: Batch, hosts: Hosts) -> Scores:

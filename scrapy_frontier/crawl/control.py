@@ -173,7 +173,7 @@ class FrontierEdits:
                 and page_id is not None
                 and not self._has_in_memory(page_id)
             ):
-                yield frontier.renew(page_id, link, is_lost=True)
+                yield frontier.replace_request(page_id, link, is_lost=True)
                 continue
             known = frontier.page(page_id) if meta and page_id is not None else None
             if known is None or page_id is None or answer.is_taken:
@@ -181,7 +181,7 @@ class FrontierEdits:
             elif is_forced(meta, known) and frontier.requeue(page_id, now, link):
                 yield True
             else:
-                frontier.renew(page_id, link)
+                frontier.replace_request(page_id, link)
                 yield False
 
     def _has_in_memory(self, page_id: PageId) -> bool:

@@ -262,7 +262,7 @@ class RequestEnqueuer:
         """Whether *link* is the request of a page now whose own was in the memory of an earlier process."""
         if answer.page_id is None or not self._requests.is_missing(answer):
             return False
-        return self._frontier.renew(answer.page_id, link, is_lost=True)
+        return self._frontier.replace_request(answer.page_id, link, is_lost=True)
 
     # -- known pages that are fetched once more ----------------------------------------------------------
 
@@ -358,7 +358,7 @@ class RequestEnqueuer:
             payload, is_stored = self._requests.payload_of(request)
             facts = facts_of(request)
             if is_stored and (payload, facts) != (page.payload, page.facts):
-                self._frontier.renew(known, Link(payload=payload, facts=facts))
+                self._frontier.replace_request(known, Link(payload=payload, facts=facts))
 
     def _note_known(self, known: PageId, url: str) -> None:
         """A link to *url* was not queued: tells if an earlier run fetched its page. Other links to it in this

@@ -161,9 +161,9 @@ class CrawlLog:
         shares = focus.good_lately, focus.latest, focus.good_of_all
         return "; good: {:.1%} of the last {:,} pages, {:.1%} of all".format(*shares)
 
-    def log_news(self) -> None:
+    def log_events(self) -> None:
         """Logs and counts new rows that cannot be read, and logs each host or origin that was given up."""
-        set_aside, given_up = self._frontier.news()
+        set_aside, given_up = self._frontier.drain_events()
         if set_aside:
             self._reporter.tally["frontier/unreadable"] += len(set_aside)
             words = "Set aside %d rows that cannot be read: pages %s; run `scrapy frontier check`"

@@ -151,7 +151,7 @@ class FrontierScheduler(BaseScheduler):
             return True
         now, end_wait = crawl.clock(), crawl.settings.end_wait
         end = crawl.frontier.ends_at(now, end_wait)
-        crawl.log.log_news()
+        crawl.log.log_events()
         crawl.engine_timer.set(crawl.frontier.wake_at(), now)
         if end is None:
             return True
@@ -343,7 +343,7 @@ class FrontierScheduler(BaseScheduler):
         last_visit = 0
         if lease.node is None:
             fingerprint = crawl.requests.fingerprint_of(lease.page, request)
-            last_visit = crawl.frontier.identify(lease, fingerprint)
+            last_visit = crawl.frontier.bind_lease(lease, fingerprint)
         active = crawl.active_requests[request] = ActiveRequest(
             request, lease, is_sending, robots, request.callback
         )
@@ -388,7 +388,7 @@ class FrontierScheduler(BaseScheduler):
             self._failed(error)
 
     def _report(self, crawl: Crawl) -> None:
-        crawl.log.log_news()
+        crawl.log.log_events()
         self._reporter.report(self.crawler.stats, crawl.frontier)
 
 

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from ..core import reasons
-from ..core.frontier import Discovered, Frontier, Link, LinkVerdict, News, Released
+from ..core.frontier import Discovered, Frontier, FrontierEvents, Link, LinkVerdict, Released
 from ..core.hosts.host import host_of_page
 from ..core.hosts.trouble import Cooled, Left
 from ..core.parse.urls import host_of
@@ -147,11 +147,11 @@ class Shards:
     on_response = _ask(_of_lease, Frontier.on_response, None)
     put_back = _ask(_of_lease, Frontier.put_back, None)
     skip_visit = _ask(_of_lease, Frontier.skip_visit, None)
-    identify = _ask(_of_lease, Frontier.identify, 0)
+    bind_lease = _ask(_of_lease, Frontier.bind_lease, 0)
 
     is_of_this_run = _ask(_of_page, Frontier.is_of_this_run, False)
     requeue = _ask(_of_page, Frontier.requeue, False)
-    renew = _ask(_of_page, Frontier.renew, False)
+    replace_request = _ask(_of_page, Frontier.replace_request, False)
     note_lastmod = _ask(_of_page, Frontier.note_lastmod, None)
     make_due = _ask(_of_page, Frontier.make_due, False)
 
@@ -328,12 +328,12 @@ class Shards:
 
     # -- edits -----------------------------------------------------------------------------------------
 
-    def news(self) -> News:
-        """As `Frontier.news`."""
-        news = [frontier.news() for frontier in self._frontiers]
-        return News(
-            tuple(chain.from_iterable(each[0] for each in news)),
-            tuple(chain.from_iterable(each[1] for each in news)),
+    def drain_events(self) -> FrontierEvents:
+        """As `Frontier.drain_events`."""
+        events = [frontier.drain_events() for frontier in self._frontiers]
+        return FrontierEvents(
+            tuple(chain.from_iterable(each.set_aside for each in events)),
+            tuple(chain.from_iterable(each.given_up for each in events)),
         )
 
     # -- pages out -------------------------------------------------------------------------------------

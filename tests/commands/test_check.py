@@ -253,7 +253,7 @@ def test_what_the_crawl_has_set_aside_is_mended(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     while frontier.lease(NOW) is not None:
         pass
-    assert len(frontier.news().set_aside) == 1
+    assert len(frontier.drain_events().set_aside) == 1
     frontier.close()
     assert "unreadable row" in kinds_of(tmp_path, repair=True)
     assert check(tmp_path) == []

@@ -119,7 +119,7 @@ class Runs:
             return
         assert lease.page_id not in [other.page_id for other in self.out], "one lease of a page at a time"
         if lease.page_id >= keys.FIRST_VISIT:
-            self.frontier.identify(lease, fingerprint_of(lease.page))
+            self.frontier.bind_lease(lease, fingerprint_of(lease.page))
         if self.draw.random() < 0.1:
             self.frontier.put_back(lease, self.now)
         else:
@@ -165,7 +165,7 @@ class Runs:
         if kind == 0:
             self.frontier.requeue(page_id, self.now)
         elif kind == 1:
-            self.frontier.renew(page_id, Link(payload=b"new"))
+            self.frontier.replace_request(page_id, Link(payload=b"new"))
         elif kind == 2:
             self.frontier.make_due(page_id, self.now)
         elif kind == 3:

@@ -481,8 +481,8 @@ def test_an_unreadable_page_is_set_aside_and_blocks_nothing(tmp_path: Path, valu
     frontier = start(tmp_path)
     assert drain(frontier) == ["one", "three"]
 
-    assert frontier.news().set_aside == (1,)
-    assert frontier.news().set_aside == (), "told once"
+    assert frontier.drain_events().set_aside == (1,)
+    assert frontier.drain_events().set_aside == (), "told once"
     assert frontier.pending == 0
     assert frontier._batch.counts.states[State.FAILED] == 1
     kill(frontier)

@@ -781,7 +781,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert frontier._batch.counts.states == model.states()
         assert frontier._batch.counts.next_page == model.next_page
         assert frontier._batch.counts.attempts == model.attempts
-        assert frontier.news().set_aside == ()
+        assert frontier.drain_events().set_aside == ()
 
 
 def link(name: str, priority: int, *, again: bool = False, facts: RequestFacts = NO_FACTS) -> Link:

@@ -111,7 +111,7 @@ def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path)
     frontier.discover([link("seed", None, again=True, priority=1)], NOW)
     lease = take(frontier)
     assert lease.page_id >= keys.FIRST_VISIT
-    frontier.identify(lease, link("seed").fingerprint)
+    frontier.bind_lease(lease, link("seed").fingerprint)
     release(frontier, lease, FETCHED, NOW, [])
     assert find_row(0, frontier._batch.get) == []
     assert dict(frontier._store.scan(LINK_ROW)) == {LINK_ROW + keys.id_bytes(0): b""}
@@ -283,7 +283,7 @@ def test_content_scores_survive_a_restart(tmp_path: Path, is_killed: bool) -> No
     frontier.discover([link("seed", None), link("good", None)], NOW)
     frontier.discover([link("good", again=True, priority=9)], NOW)
     lease = take(frontier)
-    frontier.identify(lease, link("good").fingerprint)
+    frontier.bind_lease(lease, link("good").fingerprint)
     frontier.release(lease, FETCHED._replace(content_score=4.0), NOW)
     kill(frontier) if is_killed else frontier.close()
     frontier = start(tmp_path, "mixed")
@@ -341,7 +341,7 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
     for packed in run.repack(lambda: False):
         frontier.discover([link("seed", None, again=True, priority=1)], NOW)
         lease = take(frontier)
-        frontier.identify(lease, link("seed").fingerprint)
+        frontier.bind_lease(lease, link("seed").fingerprint)
         release(frontier, lease, FETCHED, NOW, [Edge(7)])
         for _ in frontier._scores.put_in_place(packed):
             pass

@@ -595,9 +595,9 @@ def test_what_is_learnt_of_a_page_under_way_stands_when_its_visit_ends(tmp_path:
         lease = leased(frontier, NOW)
         frontier.note_lastmod(page_id, TOLD)
         assert not frontier.make_due(page_id, NOW), "its visit is under way"
-        assert not frontier.renew(page_id, Link(payload=b"new", facts=RequestFacts(is_seed=True))), (
-            "this visit is not made by it"
-        )
+        assert not frontier.replace_request(
+            page_id, Link(payload=b"new", facts=RequestFacts(is_seed=True))
+        ), "this visit is not made by it"
         frontier.release(lease, READ, NOW)
         page = record(frontier)[0]
         assert (page.lastmod, page.payload, page.facts.is_seed) == (TOLD, b"new", True)
@@ -605,7 +605,7 @@ def test_what_is_learnt_of_a_page_under_way_stands_when_its_visit_ends(tmp_path:
         lease = leased(frontier, NOW + 8 * DAY)
         frontier.note_lastmod(page_id, LISTED)
         frontier.release(lease, UNMODIFIED, NOW + 8 * DAY)
-        assert frontier.renew(page_id, Link(payload=b"newer"))
+        assert frontier.replace_request(page_id, Link(payload=b"newer"))
         page = record(frontier)[0]
         assert (page.lastmod, page.payload) == (LISTED, b"newer"), "a seed's request knows no lastmod"
 
@@ -722,7 +722,7 @@ def test_a_further_visit_of_a_page_leaves_its_record_as_it_is(tmp_path: Path, ou
         before = frontier.page(0)
         find(frontier, "page", again=True)
         lease = leased(frontier, NOW + DAY)
-        frontier.identify(lease, link("page").fingerprint)
+        frontier.bind_lease(lease, link("page").fingerprint)
         assert frontier.release(lease, outcome, NOW + DAY).visit is None
         assert frontier.page(0) == before
 
@@ -756,7 +756,7 @@ def test_switched_on_or_by_other_settings_due_times_are_made_anew(tmp_path: Path
         with opened(tmp_path, NOW, rule) as frontier:
             assert spans(frontier) == found
     with opened(tmp_path) as frontier:
-        assert frontier.renew(0, Link(facts=RequestFacts(shelf_life=DAY))), "a seed may say so, too"
+        assert frontier.replace_request(0, Link(facts=RequestFacts(shelf_life=DAY))), "a seed may say so, too"
         assert spans(frontier)["done"] == 1
         assert frontier.next_due() == int(NOW + 0.9 * DAY)
 

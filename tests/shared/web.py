@@ -98,4 +98,4 @@ class Crawl:
 
     def kill(self) -> None:
         for frontier, _ in self.shards.open.values():
-            frontier.let_go()
+            frontier.abort()

@@ -104,7 +104,7 @@ class Edits:
             self._batch.commit()
         return True
 
-    def renew(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
+    def replace_request(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
         """Give a known page the request of *link*, in the open batch: whether its next visit is made by that.
 
         False for a page under way, which has it when its visit ends; for one that is not known, or whose

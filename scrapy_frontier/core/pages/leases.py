@@ -131,7 +131,7 @@ class Lease(HostSlot):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
     ``page_id`` and ``node`` are ids within the ``shard``. ``node`` is the page whose links gather on it as
-    ``edges``: the same, or for a further visit the page that `Frontier.identify` finds.
+    ``edges``: the same, or for a further visit the page that `Frontier.bind_lease` finds.
     """
 
     page_id: PageId

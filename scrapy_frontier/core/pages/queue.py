@@ -93,7 +93,7 @@ class Waiting:
         """Set a page aside whose record cannot be read: its bytes are kept, and it fails. One that came back
         counts as before until a repair.
 
-        In the open batch; `Frontier.news` has its id. One lookup.
+        In the open batch; `Frontier.drain_events` has its id. One lookup.
         """
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""

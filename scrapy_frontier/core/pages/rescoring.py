@@ -408,9 +408,9 @@ class Rescoring(Scores):
             for _ in self._save():
                 self._batch.commit()
 
-    def let_go(self) -> None:
+    def free(self) -> None:
         """Free the columns, and those of the scorer."""
-        self.scorer.let_go()
+        self.scorer.free()
         self._buckets = self._priorities = self._hosts_of = array("H")
 
     def _save(self) -> Iterator[None]:

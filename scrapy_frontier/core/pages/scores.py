@@ -190,8 +190,8 @@ class Scores:
     def save(self) -> None:
         """Write what the scorer knows, at the end of a run."""
 
-    def let_go(self) -> None:
-        """Free what the scorer keeps of each page: see `BloomFilter.let_go`."""
+    def free(self) -> None:
+        """Free what the scorer keeps of each page: see `BloomFilter.free`."""
 
     # -- rankings --------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Cash(Scorer):
             self._score[node] = self._queued_score[node] = 1.0
         return float(self._score[node])
 
-    def let_go(self) -> None:
+    def free(self) -> None:
         """Free all columns."""
         vars(self).clear()
 

@@ -83,7 +83,7 @@ class Scorer:
         """
         return 1.0
 
-    def let_go(self) -> None:
+    def free(self) -> None:
         """Free what is kept of each page: the frontier is closed, and nothing more is asked."""
 
     def posted(self, node: int, host: str, paid: float) -> float:

@@ -60,7 +60,7 @@ class BloomFilter:
         """Vouch for what is new from now on: all that was known before has been added."""
         self.is_complete = True
 
-    def let_go(self) -> None:
+    def free(self) -> None:
         """Free the 8 MB of the filter, which must not be used any more: reference cycles may keep a closed
         frontier until the next full garbage collection."""
         self.bits, self.is_complete = bytearray(), False
