@@ -19,8 +19,8 @@ from scrapy.utils.misc import load_object
 
 from .core.errors import FrontierError
 from .core.hosts.host import Politeness
+from .core.hosts.host_order import DomainRates
 from .core.hosts.trouble import FIRST_REST, GiveUpRule
-from .core.hosts.turns import DomainRates
 from .core.pages.queue import backoff
 from .core.pages.traps import TrapLimits
 from .core.parse.directives import Obeyed

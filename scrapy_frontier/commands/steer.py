@@ -143,7 +143,7 @@ def _forget(call: Call, part: ShardStore, edits: FrontierEdits | RemoteEdits, ho
     if host is None:
         page_id, count = call.project.find(part.store, call.arguments[0]), 0
         if page_id is not None:
-            count = edits.forget(part.first | page_id, facts.place_of(part.store, page_id))
+            count = edits.forget(part.first | page_id, facts.queue_place(part.store, page_id))
         return count
     return max(edits.forget_host(host), default=0)
 

@@ -17,11 +17,11 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from .hosts.host import FOREVER, ROBOTS_TXT
+from .hosts.host_order import FairHostQueue
 from .hosts.hosts import Hosts
 from .hosts.politeness import HostPoliteness
 from .hosts.sites import Sites
 from .hosts.trouble import EndOfCrawl, HostTroubles, Left
-from .hosts.turns import Turns
 from .pages.discovery import PageIndex
 from .pages.edits import Edits
 from .pages.leases import Discovered, Lease, Link, LinkVerdict, Outcome, Released
@@ -93,13 +93,13 @@ class Frontier:
             store, BloomFilter(options.part), options.on_commit, options.before_commit
         )
         self.was_clean = batch.begin_run(now) and not options.was_of_another
-        turns = Turns(options.domain_of, options.rates)
+        host_queue = FairHostQueue(options.domain_of, options.rates)
         self._troubles = troubles = HostTroubles(batch, options.cooldown, options.give_up_rule, rng)
         self._hosts = hosts = Hosts(
-            batch, turns, troubles, options.politeness_of, self.was_clean, options.revisits is not None
+            batch, host_queue, troubles, options.politeness_of, self.was_clean, options.revisits is not None
         )
-        self._politeness = HostPoliteness(batch, hosts, turns, troubles, rng)
-        self._turns, self._end = turns, EndOfCrawl(turns, troubles)
+        self._politeness = HostPoliteness(batch, hosts, host_queue, troubles, rng)
+        self._host_queue, self._end = host_queue, EndOfCrawl(host_queue, troubles)
         self._sites = Sites(batch)
         self._scores = scores = _scores_of(options.scorer, batch, hosts)
         self._waiting = waiting = Waiting(batch, hosts, scores, options.host_pages)
@@ -358,10 +358,10 @@ class Frontier:
     def wake_at(self) -> float | None:
         """Return when `lease` is next worth calling (POSIX seconds, 0: now); None: waiting does not help."""
         waiting, revisits = self._waiting, self._revisits
-        if waiting.with_room or self._leases.is_spilling or self._turns.is_any_ready:
+        if waiting.with_room or self._leases.is_spilling or self._host_queue.is_any_ready:
             return 0.0
         times = (
-            self._turns.next_time(),
+            self._host_queue.next_time(),
             waiting.next if waiting.next < FOREVER else None,
             self._leases.next_deadline,
             revisits.wake_at if revisits.revisits_pages else None,
@@ -467,7 +467,7 @@ class Frontier:
             return end
         self._end.give_up_all(now)
         self._batch.commit()
-        self._waiting.wake(now, is_over=True)
+        self._waiting.end_backoffs(now, is_over=True)
         self._leases.is_ending = True
         return None
 

@@ -155,7 +155,7 @@ GOLDEN_PARTS = {
         "80000000 ffff 0000000007 8000000001",
     ),
     "due key": (
-        queue_keys.due_key(0x0203, 3600 * 7, 258),
+        queue_keys.due_sort_key(0x0203, 3600 * 7, 258),
         "fdfc 000007 0000000102",
     ),
     "waiting value": (

@@ -3,7 +3,7 @@
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
 all of it. A kill brings it back to what it was at the last commit. Requests that only one process has are
 lost with it: their pages are only seen when their turn comes, and links bring them back. A second machine
-does the same with a scorer that changes its mind all the time. Turns for age (`test_turns.py`) are
+does the same with a scorer that changes its mind all the time. Turns for age (`test_host_order.py`) are
 put off here for ever: what is left is best first.
 """
 
@@ -809,7 +809,7 @@ class ScoringMachine(FrontierMachine):
         for entry in model.queue.values():
             place = model.place(entry.id)
             is_placed = entry.waits_until is None and len(entry.sort_key) == 11
-            if is_placed and abs(place - bucket_of(entry.sort_key)) > self.scorer.worth_moving:
+            if is_placed and abs(place - bucket_of(entry.sort_key)) > self.scorer.min_bucket_move:
                 entry.sort_key = moved(entry.sort_key, place)
         self.committed()
 

@@ -14,7 +14,7 @@ from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.revisits import judge_304, judge_same
 from scrapy_frontier.core.revisits import change_rates
 from scrapy_frontier.core.revisits.change_rates import HintAccuracy, History, HostChangeRates, Known
-from scrapy_frontier.core.revisits.plans import Plans, RevisitRule
+from scrapy_frontier.core.revisits.plans import RevisitPlans, RevisitRule
 from scrapy_frontier.core.revisits.policy import (
     FULL_AFTER,
     Bounds,
@@ -264,7 +264,7 @@ def test_what_a_visit_met(event: Event, status: int, more: dict[str, object], re
 )
 def test_a_hub_is_named_by_its_url_however_that_is_spelled_or_by_a_pattern(hub: str, url: str) -> None:
     rule = RevisitRule(hubs=((hub, DAY),))
-    plans = Plans(rule)
+    plans = RevisitPlans(rule)
     pages = [Page(each, State.DONE) for each in (url or "http://a.example/hub", "http://a.example/x")]
     assert [plans.of(page).is_hub for page in pages] == [True, False]
     assert rule.hub_urls == ([hub] if url else [])

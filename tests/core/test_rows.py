@@ -392,9 +392,9 @@ def test_golden_bytes_of_due_rows() -> None:
     key = records.due_key(1_700_000_000, 7)
     assert key.hex() == "6e 6553f100 0000000007".replace(" ", "")
     assert (records.due_time(key), records.due_page(key)) == (1_700_000_000, 7)
-    key = queue_keys.due_key(0xFFF0, 1_700_000_000, 7)
+    key = queue_keys.due_sort_key(0xFFF0, 1_700_000_000, 7)
     assert key.hex() == "000f 07349e 0000000007".replace(" ", "")
-    assert queue_keys.is_due_key(key)
+    assert queue_keys.is_due_sort_key(key)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from scrapy.utils.misc import load_object
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
 from scrapy_frontier.core.ranking.pagerank import hits, pagerank
-from scrapy_frontier.core.ranking.scorer import NOTICED, buckets, scores_of
+from scrapy_frontier.core.ranking.scorer import MIN_RAISE, buckets, scores_of
 from scrapy_frontier.core.store.keys import bucket
 from scrapy_frontier.settings import SCORERS
 
@@ -142,7 +142,7 @@ def test_only_changes_worth_a_write_are_returned():
     for node in range(1, 40):
         true += 0.85 * 0.85 / 40
         queued += [score for _, score in scorer.parsed(node, [40])]
-        assert bucket(true) - bucket(queued[-1]) <= NOTICED
+        assert bucket(true) - bucket(queued[-1]) <= MIN_RAISE
     assert len(queued) < 39
 
 

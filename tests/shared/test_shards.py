@@ -204,13 +204,13 @@ def test_an_outbox_with_a_gap_does_not_follow(tmp_path: Path) -> None:
 def test_shards_have_every_verb_that_a_crawl_calls() -> None:
     """With the same arguments; those that only commands, the server and tests call are listed."""
     elsewhere = {
-        *("block", "unblock", "order_delay", "forget", "forget_host", "rank_now", "next_page", "news"),
+        *("block", "unblock", "order_delay", "forget", "forget_host", "rank_now", "next_page"),
         *(
             "best_head",
             "owed",
             "scorer",
             "end_run",
-            "let_go",
+            "abort",
             "close",
             "was_clean",
             "is_loaded",

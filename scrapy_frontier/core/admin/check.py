@@ -92,7 +92,7 @@ def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes
     if prefix == keys.DEFERRED:
         return keys.deferred_key(where, page_id), b""
     if prefix == keys.DUE_QUEUE and page.visits is not None:
-        sort_key = queue_keys.due_key(NEUTRAL, page.visits.last, page_id)
+        sort_key = queue_keys.due_sort_key(NEUTRAL, page.visits.last, page_id)
         return queue_keys.due_prefix(where) + sort_key, b""
     sort_key = queue_keys.sort_key(page.priority, bucket, min(page_id, keys.MAX_ID), page_id)
     return queue_keys.queue_prefix(where) + sort_key, b""
@@ -512,6 +512,6 @@ def _place_in(key: bytes, value: bytes) -> tuple[PageId, Place]:
     if prefix in (keys.QUEUE, keys.DUE_QUEUE, keys.WAITING):
         split = queue_keys.split_waiting_row if prefix == keys.WAITING else queue_keys.split_queue_row
         if (place := split(key, value)) is not None:
-            kind = keys.DUE_QUEUE if queue_keys.is_due_key(place.sort_key) else keys.QUEUE
+            kind = keys.DUE_QUEUE if queue_keys.is_due_sort_key(place.sort_key) else keys.QUEUE
             return queue_keys.sort_key_id(place.sort_key), Place(kind, place.host)
     return -1, NOWHERE

@@ -261,7 +261,7 @@ def find_page(store: Store, fingerprint: bytes) -> PageId | None:
     return None if stored is None else keys.id_in(stored)
 
 
-def place_of(store: Store, page_id: PageId) -> QueuePlace | None:
+def queue_place(store: Store, page_id: PageId) -> QueuePlace | None:
     """Returns the place of a page in a queue, or None; takes time with the queue of its host."""
     page = legible_page(store, page_id)
     if page is None or not (page.state is State.QUEUED or page.is_due):

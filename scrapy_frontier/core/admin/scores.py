@@ -164,7 +164,7 @@ def upcoming(store: Store, now: float, pause_of: PauseOf) -> Iterator[Turn]:
 
     def put_next(name: str, when: float, rest: Iterator[bytes]) -> None:
         if (sort_key := next(rest, None)) is not None:
-            rank = queue_keys.is_due_key(sort_key), sort_key[: queue_keys.SCORE_BYTES]
+            rank = queue_keys.is_due_sort_key(sort_key), sort_key[: queue_keys.SCORE_BYTES]
             heappush(heads, (when, *rank, next(numbers), name, sort_key, rest))
 
     for view in facts.hosts(store, pause_of, now):

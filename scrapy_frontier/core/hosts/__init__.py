@@ -1,1 +1,1 @@
-"""When a host may be asked: its queue and clock, turns, delays, cooldowns, what its site said."""
+"""When a host may be asked: its queue and clock, host_queue, delays, cooldowns, what its site said."""

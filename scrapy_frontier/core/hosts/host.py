@@ -43,7 +43,7 @@ NO_SITES = frozenset((FROM_SETTINGS, OPERATOR))
 
 
 class HostState(Enum):
-    """Whether a host may be asked for a page, as `Turns.put` decides; only one that is ready is."""
+    """Whether a host may be asked for a page, as `FairHostQueue.update` decides: only if it is ready."""
 
     IDLE = "idle"  # nothing queued
     READY = "ready"
@@ -203,13 +203,14 @@ class Host(KeptHost, QueueHeads):
 
     When it may be asked:
 
-    - ``state``: set by `Turns.put`; ``ready_at``: when delay and cooldown have passed, 0 for now;
+    - ``state``: set by `FairHostQueue.update`; ``ready_at``: when delay and cooldown have passed, 0 for now;
       ``wakes_at``: the time of its newest entry in the heap of hosts that wait.
     - ``visited``: its last request.
     - ``delay`` (seconds), ``concurrency``: what holds; ``usual``: the concurrency of the settings; ``asked``:
       delays by source; ``jitter``: see `Politeness`.
     - ``in_flight``: requests under way, of which ``sending`` have not left yet: the delay counts from when
-      they do. ``beside`` of them are none for its pages. ``in_flight_before``: as `Turns` last saw it.
+      they do. ``beside`` of them fetch no page of its queue. ``in_flight_before``: as `FairHostQueue` last
+      saw it.
     - ``held_until``, ``held_for``: how long it is held, and why. ``is_blocked``: by the operator; its pages
       stay queued, but withheld.
 
@@ -309,8 +310,8 @@ class Host(KeptHost, QueueHeads):
         return HostClock(*deciding(asked or by_settings(0.0)), max(self.ready_at, held_until))
 
     def reset_clock(self) -> None:
-        """Work out ``ready_at`` anew, from the last request, the delay and the cooldown. `Turns.put` has to
-        follow."""
+        """Compute ``ready_at`` anew from the last request, the delay and the cooldown. Call
+        `FairHostQueue.update` after it."""
         self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
         if self.cooldown is not None and self.cooldown.until > self.ready_at:
             self.ready_at = self.cooldown.until
@@ -393,7 +394,7 @@ class Host(KeptHost, QueueHeads):
         """Undo the last `take` or `take_due`, of *sort_key*: its page is queued as before, and the turn is
         not counted."""
         self.leased -= {sort_key}
-        if queue_keys.is_due_key(sort_key):
+        if queue_keys.is_due_sort_key(sort_key):
             self.add_due(sort_key)
             return
         self.turns -= 1
@@ -410,7 +411,7 @@ class Host(KeptHost, QueueHeads):
         """Forget a page that is queued no more: it is neither leased, nor a retry, nor a head."""
         self.drop_leased(sort_key)
         heads = self.heads
-        if queue_keys.is_due_key(sort_key):
+        if queue_keys.is_due_sort_key(sort_key):
             heads = [] if self.due is None else self.due.heads
         if sort_key in heads:
             heads.remove(sort_key)

@@ -1,7 +1,7 @@
-"""The hosts in memory: loads them from their rows, and lets them go.
+"""Keeps hosts in memory: loads them from their rows, and forgets them when they are idle.
 
-A host is in memory while it has queued pages, requests under way, or a delay that has not passed. `Turns`
-knows which of them is next.
+A host is in memory while it has queued pages, requests under way, or a delay that has not passed.
+`FairHostQueue` chooses the next of them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.records import Page
     from .host import Politeness
+    from .host_order import FairHostQueue
     from .trouble import HostTroubles
-    from .turns import Turns
 
 AWAKE = 10_000  # hosts in memory before any is made compact: 15 MB, 25 ms for the garbage collector
 _GROWTH = 1.25  # times as many as stayed whole, before all are looked at again
@@ -41,7 +41,7 @@ _LOOKED_AT_ONCE = 64  # hosts looked at by one call, 1 us each
 
 
 class Hosts:
-    """Loads hosts from their rows in the store of *batch* into *turns*.
+    """Loads hosts from their rows in the store of *batch* into *host_queue*.
 
     After a kill (not *was_clean*) a host may have been visited until then without its row saying so.
     If pages come back in this run (*serves_due*), their hosts are ``with_due``, in the order of their turns.
@@ -51,14 +51,14 @@ class Hosts:
     def __init__(
         self,
         batch: Batch,
-        turns: Turns,
+        host_queue: FairHostQueue,
         troubles: HostTroubles,
         politeness_of: Callable[[str], Politeness],
         was_clean: bool,
         serves_due: bool,
     ) -> None:
         self._batch = batch
-        self._turns = turns
+        self._host_queue = host_queue
         self._troubles = troubles
         self._politeness_of = politeness_of
         self._opened_at = opened_at = batch.opened_at
@@ -67,7 +67,7 @@ class Hosts:
         self._no_row = NO_ROW if was_clean else HostRow(visited=opened_at)
         self._serves_due = serves_due
         self.with_due: dict[str, None] = {}
-        self.by_name = turns.hosts
+        self.by_name = host_queue.hosts
         self.blocked: dict[str, Host] = {}
         self._orders = dict(all_orders(batch.store))
         self._to_load: bytes | None = b""
@@ -76,7 +76,7 @@ class Hosts:
         self._to_look_at: list[str] = []
 
     def __len__(self) -> int:
-        return len(self.by_name) + len(self._turns.compact)
+        return len(self.by_name) + len(self._host_queue.compact)
 
     def __repr__(self) -> str:
         states = [host.state for host in self.by_name.values()]
@@ -102,7 +102,7 @@ class Hosts:
                 continue
             row = self._row(name, value)
             if row.queued or (self._serves_due and row.queued_again):
-                self._turns.put(self._enter(name, row), now)
+                self._host_queue.update(self._enter(name, row), now)
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
 
     def get(self, name: str) -> Host:
@@ -130,11 +130,11 @@ class Hosts:
         return self._load_compact(name) if host is None and self._is_compact(name) else host
 
     def _is_compact(self, name: str) -> bool:
-        return self._turns.compact_beside(name) == name
+        return self._host_queue.compact_beside(name) == name
 
     def _load_compact(self, name: str) -> Host:
         host = self.get(name)
-        self._turns.put(host, self._latest)
+        self._host_queue.update(host, self._latest)
         return host
 
     def row_of(self, name: str) -> HostRow | None:
@@ -154,7 +154,7 @@ class Hosts:
         return row
 
     def _enter(self, name: str, row: HostRow) -> Host:
-        beside = self._turns.compact_beside(name)
+        beside = self._host_queue.compact_beside(name)
         if beside is not None and beside != name:  # it is alone in its domain no more
             self._load_compact(beside)
         is_known = row is not self._no_row and row != NO_ROW
@@ -210,7 +210,7 @@ class Hosts:
         host = self.find(name)
         if host is not None:
             self._obey(host, orders)
-            self._turns.put(host, now)
+            self._host_queue.update(host, now)
 
     def orders(self, name: str) -> Orders:
         """Return what the operator ordered for a host, nothing if there is nothing; no store read."""
@@ -229,24 +229,24 @@ class Hosts:
 
     def best(self, now: float) -> Host | None:
         """Return the ready host whose turn it is, or None; O(log hosts), O(1) if there is none."""
-        while (name := self._turns.best(now)) is not None and name not in self.by_name:
-            self._turns.put(self.get(name), now)  # it was compact, and may come later than that said
-        while self._turns.idle:
-            self.forget_if_idle(self._turns.idle.pop(), now)
+        while (name := self._host_queue.best(now)) is not None and name not in self.by_name:
+            self._host_queue.update(self.get(name), now)  # it was compact, and may come later than that said
+        while self._host_queue.idle:
+            self.forget_if_idle(self._host_queue.idle.pop(), now)
         return None if name is None else self.by_name[name]
 
     def is_over_rate(self, host: Host) -> bool:
         """Return whether no page of *host* may come, for its domain is above its hard rate."""
-        return self._turns.is_over_hard_rate(host)
+        return self._host_queue.is_over_hard_rate(host)
 
-    def put(self, host: Host, now: float) -> None:
+    def update(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves, after every change of its queue or its clock."""
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
 
-    def put_or_forget(self, host: Host, now: float) -> None:
+    def update_or_forget(self, host: Host, now: float) -> None:
         """`fill` and `put` a host, and `forget_if_idle`."""
         self.fill(host)
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
         self.forget_if_idle(host, now)
 
     def forget_if_idle(self, host: Host, now: float) -> None:
@@ -255,7 +255,7 @@ class Hosts:
         self._latest = max(self._latest, now)
         if host.state is IDLE and not host.in_flight and not host.pages:
             self._batch.write_host(host)
-            self._turns.drop(host, now)
+            self._host_queue.drop(host, now)
 
     # -- compact hosts ---------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class Hosts:
         for _ in range(min(_LOOKED_AT_ONCE, len(names))):
             host = self.by_name.get(names.pop())
             if host is not None and _may_be_compact(host) and not self._batch.is_touched(host):
-                self._turns.make_compact(host)
+                self._host_queue.make_compact(host)
         self._most = 0 if names else max(AWAKE, int(_GROWTH * len(self.by_name)))
 
     def to_rekey(self, name: str, moved: Sequence[tuple[bytes, bytes]]) -> Host | None:
@@ -283,7 +283,7 @@ class Hosts:
         host = self.by_name.get(name)
         self._batch.left.add(name)  # what is read of its queue has to show the moved rows
         if host is None:
-            self._turns.rekey_compact(name, [new for _, new in moved])
+            self._host_queue.rekey_compact(name, [new for _, new in moved])
         return host
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
     from ..store.records import Page
+    from .host_order import FairHostQueue
     from .hosts import Hosts
     from .trouble import Cooled, HostTroubles
-    from .turns import Turns
 
 _BUSY = 0.25  # seconds until a side request asks again for a place of a host that has none free
 
@@ -42,14 +42,19 @@ class HostSlot:
 
 
 class HostPoliteness:
-    """The delays, rests, holds and blocks of *hosts*; each change gives the host its place in *turns*."""
+    """Applies delays, rests, holds and blocks to *hosts*, and updates *host_queue* after each change."""
 
     def __init__(
-        self, batch: Batch, hosts: Hosts, turns: Turns, troubles: HostTroubles, rng: random.Random
+        self,
+        batch: Batch,
+        hosts: Hosts,
+        host_queue: FairHostQueue,
+        troubles: HostTroubles,
+        rng: random.Random,
     ) -> None:
         self._batch = batch
         self.hosts = hosts
-        self._turns = turns
+        self._host_queue = host_queue
         self._troubles = troubles
         self._rng = rng  # draws the pauses of hosts that have a jitter
         # By host: when its newest side request began, and its clock before; see `end_side_request`.
@@ -65,7 +70,7 @@ class HostPoliteness:
         if host.delay:
             lengthening = 1 + host.jitter * self._rng.random() if host.jitter else 1
             host.ready_at = now + host.delay * lengthening
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
 
     def will_send(self, slot: HostSlot, now: float) -> bool:
         """Return whether the delay after a request counts from when it leaves: then `on_sent` has to say so,
@@ -76,7 +81,7 @@ class HostPoliteness:
         slot.was_sent = False
         slot.is_alone = host.in_flight == 1
         host.sending += 1
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
         return True
 
     def on_sent(self, slot: HostSlot, now: float) -> None:
@@ -89,7 +94,7 @@ class HostPoliteness:
         host.sending -= 1
         host.visited = max(host.visited, now)
         host.ready_at = max(host.ready_at, now + host.delay)
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
 
     def on_response(
         self, slot: HostSlot, now: float, has_answered: bool = False, was_asked: bool = True
@@ -113,7 +118,7 @@ class HostPoliteness:
             host.visited, ready_at = slot.before
             host.reset_clock()  # the delay may be another now
             host.ready_at = max(host.ready_at, ready_at)
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
 
     def release_slot(self, slot: HostSlot, host: Host, now: float) -> None:
         """Free the place of a request of *host* that was on the wire."""
@@ -124,18 +129,18 @@ class HostPoliteness:
             is_untold = slot.was_sent is None and not host.is_slowed_by_site
             sent = min(now, slot.leased_at + SENDING) if is_untold else now
             host.ready_at = max(host.ready_at, sent + host.delay)
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
 
-    def take_back(self, slot: HostSlot, now: float, is_replaced: bool = False) -> Host | None:
-        """Take back the request begun last, which was never sent; returns its host, whose clock is as before,
-        None if it was not on the wire. `Turns.put` has to follow. *is_replaced*: something else is asked of
-        the host instead."""
+    def undo_visit(self, slot: HostSlot, now: float, is_replaced: bool = False) -> Host | None:
+        """Undo `visit` for the request begun last, which was never sent; returns its host, with its clock as
+        before, or None if the request was not on the wire. Call `FairHostQueue.update` after it.
+        *is_replaced*: something else is asked of the host instead."""
         if not slot.is_on_wire:
             return None
         host = self.hosts.get(slot.host)
         self._leave(slot, host)
         if not is_replaced:
-            self._turns.take_back(host, now)
+            self._host_queue.undo_turn(host, now)
         if host.visited == slot.leased_at:
             host.visited, host.ready_at = slot.before
             if host.visited and host.delay:  # which may have grown meanwhile
@@ -169,7 +174,7 @@ class HostPoliteness:
             host.beside += 1
             self.visit(host, now)
             self._batch.touch(host)
-        self.hosts.put_or_forget(host, now)
+        self.hosts.update_or_forget(host, now)
         return wait
 
     def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
@@ -186,7 +191,7 @@ class HostPoliteness:
         host.visited = before if is_undone else now
         host.reset_clock()
         self._batch.touch(host)
-        self.hosts.put_or_forget(host, now)
+        self.hosts.update_or_forget(host, now)
 
     # -- delays ----------------------------------------------------------------------------------------
 
@@ -214,7 +219,7 @@ class HostPoliteness:
         if host is None or not host.ask(source, seconds):
             return False
         host.reset_clock()
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
         return True
 
     # -- rests, holds, blocks --------------------------------------------------------------------------
@@ -226,7 +231,7 @@ class HostPoliteness:
         host = self.hosts.get(name)
         rest = self._troubles.record(host, trouble, now)
         host.visited = host.visited or now  # by a request of another program; a row of zeros is none
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
         self.hosts.forget_if_idle(host, now)
         self._batch.commit()
         return rest
@@ -253,7 +258,7 @@ class HostPoliteness:
         is_silent = trouble is not None and trouble.failure is not None
         if trouble is not None and trouble.times > patience and (is_silent or rule is not None):
             self._troubles.give_up(host, trouble, until, now)
-        self._turns.put(host, now)
+        self._host_queue.update(host, now)
 
     def block(self, name: str, now: float) -> None:
         """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed; raises

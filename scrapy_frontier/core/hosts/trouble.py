@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
     from ..store.records import Page
-    from .turns import Turns
+    from .host_order import FairHostQueue
 
 JITTER = 0.1  # a rest is up to this much longer, never shorter
 FIRST_REST = 60.0  # seconds, by default
@@ -162,7 +162,7 @@ class HostTroubles:
             host.cooldown, host.is_doubted = found, not found.is_answering
 
     def record(self, host: Host, trouble: Trouble, now: float) -> Cooled:
-        """Let *host* rest; `Turns.put` has to follow.
+        """Let *host* rest; `FairHostQueue.update` has to follow.
 
         An attempt of the page counts if it was handed out before and its host answers others, and if the host
         did not answer at all for `PATIENCE` strikes. Trouble that may be the page's own does not double the
@@ -227,7 +227,7 @@ class HostTroubles:
 
     def give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         """Have the pages of the trouble's origin, or all if it names none, fail until *until*; others may be
-        asked for now. In memory only; `Turns.put` has to follow."""
+        asked for now. In memory only; `FairHostQueue.update` has to follow."""
         host.given_up = {**host.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
         host.held_until = 0.0
         if host.cooldown is not None and host.cooldown.until > now:
@@ -290,10 +290,10 @@ def _what_shuts(host: Host, now: float) -> tuple[str, Trouble]:
 
 
 class EndOfCrawl:
-    """Decides when a crawl ends although pages of the hosts in *turns* are left."""
+    """Decides when a crawl ends although pages of the hosts in *host_queue* are left."""
 
-    def __init__(self, turns: Turns, troubles: HostTroubles) -> None:
-        self._turns = turns
+    def __init__(self, host_queue: FairHostQueue, troubles: HostTroubles) -> None:
+        self._host_queue = host_queue
         self._troubles = troubles
         # Only hosts that are shut are left, since so many pages had ended, and since then.
         self._alone: tuple[int, float] | None = None
@@ -306,7 +306,7 @@ class EndOfCrawl:
         there are *finished*, it waits for a host that is shut, or for the *next_backoff*; it is over at once
         if none opens by then. O(hosts).
         """
-        if self._turns.compact:  # these hosts may be asked
+        if self._host_queue.compact:  # these hosts may be asked
             return None
         first = self._first_to_open(now)
         if first is None or (first := min(first, next_backoff)) <= now or first == FOREVER:
@@ -322,13 +322,13 @@ class EndOfCrawl:
             if "" not in host.given_up:
                 trouble = _what_shuts(host, now)[1]._replace(origin="")
                 self._troubles.give_up(host, trouble, FOREVER, now)
-                self._turns.put(host, now)
+                self._host_queue.update(host, now)
 
     def left_over(self, now: float, otherwise: float, queued: int) -> Left:
         """Return the pages that stay *queued* if the crawl ends at *now*; those of a host that is not shut
         wait until *otherwise*. Blocked hosts do not count. O(hosts)."""
-        found = [host for host in self._turns.hosts.values() if host.pages and not host.is_blocked]
-        compact = len(self._turns.compact)
+        found = [host for host in self._host_queue.hosts.values() if host.pages and not host.is_blocked]
+        compact = len(self._host_queue.compact)
         first = min((_shut_until(host, now) or otherwise for host in found), default=now)
         named = sorted(found, key=attrgetter("name"))[:5]
         doing = ((host.name, _what_shuts(host, now)[0]) for host in named)
@@ -336,13 +336,13 @@ class EndOfCrawl:
         return Left(queued, compact + len(found), names, min(first, otherwise) if compact else first)
 
     def _askable(self) -> list[Host]:
-        hosts = self._turns.hosts.values()
+        hosts = self._host_queue.hosts.values()
         return [host for host in hosts if host.head is not None and not host.is_blocked]
 
     def _first_to_open(self, now: float) -> float | None:
         """Return when the first host with pages opens, `FOREVER` if there is none; None if one may be asked
         already, or is."""
-        if any(host.in_flight for host in self._turns.hosts.values()):
+        if any(host.in_flight for host in self._host_queue.hosts.values()):
             return None
         times = [_shut_until(host, now) for host in self._askable()]
         return min(times, default=FOREVER) or None

@@ -245,7 +245,7 @@ class PageIndex:
                 batch.index(link.fingerprint, page_id, is_marked=True)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.state is not DELAYED) or host.state is IDLE:
-            self._hosts.put(host, now)
+            self._hosts.update(host, now)
         return Discovered(LinkVerdict.NEW, page_id)
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
@@ -254,14 +254,14 @@ class PageIndex:
         arrival, page_id = batch.arrival, batch.new_visit()
         sort_key = queue_keys.sort_key(link.priority, self._scores.bucket_of(known), arrival, page_id)
         batch.put_page(page_id, page_of_link(link, parent, now))
-        self._waiting.put(host, sort_key, now)
+        self._waiting.queue(host, sort_key, now)
         return Discovered(LinkVerdict.VISIT, page_id)
 
     def _admit(self, link: Link, known: PageId, host: Host, parent: PageId | None, now: float) -> Discovered:
         """Queue a page that was only seen."""
         self._uncount_seen(link, known, host)
         self._batch.put_page(known, page_of_link(link, parent, now))
-        self._waiting.put(host, self._waiting.sort_key_again(known, link.priority), now)
+        self._waiting.queue(host, self._waiting.sort_key_again(known, link.priority), now)
         return Discovered(LinkVerdict.NEW, known)
 
     def _uncount_seen(self, link: Link, page_id: PageId, host: Host) -> None:

@@ -81,7 +81,7 @@ class Edits:
         host = self._hosts.of_page(page)
         was_seen = page.is_only_seen
         self._uncount_page(host, page_id, page)
-        self._revisits.remove(page_id, page, host)
+        self._revisits.unschedule(page_id, page, host)
         given = link or Link(payload=page.payload, priority=page.priority, facts=facts or page.facts)
         visits = None if page.visits is None else page.visits._replace(due=0, is_queued=False)
         queued = records.Page(  # how it ended is forgotten
@@ -97,7 +97,7 @@ class Edits:
             visit_payload=given.visit_payload,
         )
         self._batch.put_page(page_id, queued)
-        self._waiting.put(host, self._waiting.sort_key_again(page_id, given.priority), now)
+        self._waiting.queue(host, self._waiting.sort_key_again(page_id, given.priority), now)
         if given.facts.is_in_memory and link is not None:  # so that links look whether it was lost
             self._batch.index(link.fingerprint, page_id, is_marked=True)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
@@ -233,7 +233,7 @@ class Edits:
             host.drop(place.sort_key)
             batch.count_waiting(host, place.sort_key, -1)
         if is_ended:
-            self._revisits.remove(page_id, page)
+            self._revisits.unschedule(page_id, page)
             self._uncount_page(host, page_id, page)
         self._touched.add(host.name)
 
@@ -242,7 +242,7 @@ class Edits:
         for name in self._touched:
             host = self._hosts.get(name)
             self._waiting.freed(host)
-            self._hosts.put_or_forget(host, now)
+            self._hosts.update_or_forget(host, now)
         self._touched.clear()
         self._page_index.forget_urls()
 

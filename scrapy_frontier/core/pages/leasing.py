@@ -112,7 +112,7 @@ class Leases:
         waiting, batch, share = self._waiting, self._batch, self._revisits.share
         if waiting.with_room:
             batch.commit()  # else a page queued again in the open batch would be found to wait still
-            waiting.take_back(now)
+            waiting.queue_deferred(now)
             batch.commit()
         spilled = 0
         while (host := self._hosts.best(now)) is not None:
@@ -141,8 +141,8 @@ class Leases:
         if must_be_there or batch.ends + len(self._out) >= self._max_uncommitted:
             batch.commit()
         if is_due:
-            waiting.wake(now)
-        self._revisits.wake(now)
+            waiting.end_backoffs(now)
+        self._revisits.queue_due(now)
         self._hosts.compact_some()
 
     def _take(self, host: Host, is_due: bool, now: float) -> Lease | None:
@@ -153,7 +153,7 @@ class Leases:
         except UnreadableRow:
             self._waiting.set_aside(host, sort_key)
             self._waiting.freed(host)
-            self._hosts.put_or_forget(host, now)
+            self._hosts.update_or_forget(host, now)
             return None
         lease = self._grant(page_id, page, host, sort_key, now)
         if revisits.share is not None:
@@ -193,20 +193,20 @@ class Leases:
 
         *is_replaced*: something else is asked of the host in this turn, which is used up.
         """
-        host = self._politeness.take_back(lease, now, is_replaced)
+        host = self._politeness.undo_visit(lease, now, is_replaced)
         if self._out.pop(lease.id, None) is None or host is None:
             return
         host.put_back(lease.sort_key)
         if self._revisits.share is not None:
             self._revisits.share.taken_back()
-        self._hosts.put(host, now)
+        self._hosts.update(host, now)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
         """Take back clock and turn of the lease granted last, which goes on: nothing is asked of its host
         under it. Writes nothing."""
-        host = self._politeness.take_back(lease, now)
+        host = self._politeness.undo_visit(lease, now)
         if host is not None:
-            self._hosts.put(host, now)
+            self._hosts.update(host, now)
 
     # -- ends ------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class Leases:
             return released._replace(is_written=self._commit(host, outcome, now))
         if page.state is QUEUED:
             self._let_go(lease, host, now)
-            self._waiting.remove(host, lease.sort_key)
+            self._waiting.unqueue(host, lease.sort_key)
             self._queue_again(lease, page, queue or host, outcome, now)
             return Released(page.state, is_written=self._commit(host, outcome, now))
         is_visit = lease.page_id >= keys.FIRST_VISIT

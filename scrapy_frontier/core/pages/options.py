@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..hosts.host import Politeness
+from ..hosts.host_order import itself
 from ..hosts.trouble import FIRST_REST
-from ..hosts.turns import itself
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping
 
+    from ..hosts.host_order import DomainRates
     from ..hosts.trouble import GiveUpRule
-    from ..hosts.turns import DomainRates
     from ..ranking.scorer import Scorer
     from ..revisits.plans import RevisitRule
     from ..store.batch import BeforeCommit, OnCommit

@@ -62,24 +62,24 @@ class Waiting:
 
     # -- queues ----------------------------------------------------------------------------------------
 
-    def put(self, host: Host, sort_key: bytes, now: float) -> None:
+    def queue(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host* with that sort key, in the open batch. O(log hosts)."""
         self._batch.queue(host, sort_key)
-        if queue_keys.is_due_key(sort_key):
+        if queue_keys.is_due_sort_key(sort_key):
             self._hosts.put_due(host, sort_key)
         else:
             self._scores.queued(host.name, sort_key)
             host.add(sort_key)
-        self._hosts.put(host, now)
+        self._hosts.update(host, now)
 
-    def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
-        """`put` for a page that was handed out before: one in `RETRY_EVERY` turns of its host goes to
+    def queue_retry(self, host: Host, sort_key: bytes, now: float) -> None:
+        """`queue` for a page that was handed out before: one in `RETRY_EVERY` turns of its host goes to
         these, if they are new."""
-        self.put(host, sort_key, now)
-        if not queue_keys.is_due_key(sort_key):
+        self.queue(host, sort_key, now)
+        if not queue_keys.is_due_sort_key(sort_key):
             host.add_retry(sort_key)
 
-    def remove(self, host: Host, sort_key: bytes) -> None:
+    def unqueue(self, host: Host, sort_key: bytes) -> None:
         """Delete the queue row of a leased page, in the open batch."""
         self._batch.unqueue(host, sort_key)
         host.drop_leased(sort_key)
@@ -97,9 +97,9 @@ class Waiting:
         """
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
-        self.remove(host, sort_key)
+        self.unqueue(host, sort_key)
         if page_id < keys.FIRST_VISIT:
-            if not queue_keys.is_due_key(sort_key):  # else only its row knew as what it counts
+            if not queue_keys.is_due_sort_key(sort_key):  # else only its row knew as what it counts
                 self._batch.count_ended(host, State.FAILED)
             self._scores.closed(page_id)
         self._unreadable.append(page_id)
@@ -111,10 +111,10 @@ class Waiting:
 
     # -- backoffs --------------------------------------------------------------------------------------
 
-    def wait(self, host: Host, sort_key: bytes, until: float) -> None:
+    def back_off(self, host: Host, sort_key: bytes, until: float) -> None:
         """Have a page wait *until* then (POSIX seconds), in the open batch; it counts as queued.
 
-        *sort_key* is its place in the queue of *host* once `wake` has put it back. O(1).
+        *sort_key* is its place in the queue of *host* once `end_backoffs` has put it back. O(1).
         """
         page_id = queue_keys.sort_key_id(sort_key)
         key = queue_keys.waiting_key(until, page_id)
@@ -134,12 +134,12 @@ class Waiting:
             delay = min(max(host.delay, A_TURN) * (host.pages + 1), LONGEST_BACKOFF)
         until = now + delay
         if until <= now:
-            self.put_back(host, sort_key, now)
+            self.queue_retry(host, sort_key, now)
         else:
-            self.wait(host, sort_key, until)
+            self.back_off(host, sort_key, until)
             self._scores.waits(queue_keys.sort_key_id(sort_key))
 
-    def wake(self, now: float, is_over: bool = False) -> None:
+    def end_backoffs(self, now: float, is_over: bool = False) -> None:
         """Queue pages whose backoff has ended, or all if the crawl *is_over*, `_AT_A_TIME` a call; commits.
 
         Call it with nothing open: the rows are looked for on the disk. ``next`` is when to call it again.
@@ -166,7 +166,7 @@ class Waiting:
         host = self._hosts.get(name)
         self._batch.rows[key] = None
         self._batch.count_waiting(host, sort_key, -1)
-        self.put_back(host, sort_key, now)
+        self.queue_retry(host, sort_key, now)
 
     # -- budgets ---------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class Waiting:
         self._batch.rows[keys.deferred_key(host.name, page_id)] = None
         self._batch.count_deferred(host, -1)
 
-    def take_back(self, now: float) -> None:
+    def queue_deferred(self, now: float) -> None:
         """Queue pages of the host that has had room for longest, in order of discovery, in the open batch.
 
         At most `PAGES_AT_A_TIME`, 25 us each. Some host must have room, and nothing may be open before.
@@ -243,7 +243,7 @@ class Waiting:
         del self.with_room[name]
         found = self._batch.store.keys_of(keys.deferred_prefix(name), self._deferred[name], PAGES_AT_A_TIME)
         for row_id in found:
-            if not self._take_one(keys.id_in(row_id), name, now):
+            if not self._queue_deferred_page(keys.id_in(row_id), name, now):
                 return
             self._deferred[name] = row_id
         if len(found) == PAGES_AT_A_TIME:
@@ -251,7 +251,7 @@ class Waiting:
         else:
             del self._deferred[name]
 
-    def _take_one(self, page_id: PageId, name: str, now: float) -> bool:
+    def _queue_deferred_page(self, page_id: PageId, name: str, now: float) -> bool:
         """Queue a page that waits for room in a budget of a host; false without room."""
         page = self._batch.read_page(page_id)
         if page is None or not page.is_deferred:  # `check` repairs it
@@ -264,7 +264,7 @@ class Waiting:
         self._batch.put_page(page_id, page)
         self.undefer(page_id, host)
         bucket = self._scores.opened(page_id)
-        self.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
+        self.queue(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
         return True
 
     def spill(self, host: Host, now: float) -> bool:
@@ -283,8 +283,8 @@ class Waiting:
         except UnreadableRow:
             self.set_aside(host, sort_key)
         else:
-            self.remove(host, sort_key)
+            self.unqueue(host, sort_key)
             self._scores.closed(page_id)
             self.defer(page_id, page, host, now)
-        self._hosts.put_or_forget(host, now)
+        self._hosts.update_or_forget(host, now)
         return True

@@ -230,7 +230,7 @@ class Rescoring(Scores):
                 self._hosts.fill(host)
         for host in moved:  # only now: giving one its place may look at the heads of all
             if self._hosts.by_name.get(host.name) is host:
-                self._hosts.put(host, now)
+                self._hosts.update(host, now)
 
     # -- rankings --------------------------------------------------------------------------------------
 
@@ -310,7 +310,7 @@ class Rescoring(Scores):
             self._batch.rows[keys.FOCUS] = self.scorer.focus.encode()
 
     def _walk(self) -> Iterator[None]:
-        """Move the rows that are more than ``worth_moving`` buckets off, so many ``_rows`` a slice."""
+        """Move the rows that are more than ``min_bucket_move`` buckets off, so many ``_rows`` a slice."""
         first = 0
         while first < len(self._buckets):
             stop = min(first + _IDS_A_ROW * self._rows, len(self._buckets))
@@ -320,7 +320,7 @@ class Rescoring(Scores):
             if scores is None:
                 return
             wanted = np.maximum(buckets(scores).astype(np.int64), LEAST_BUCKET)
-            far = np.flatnonzero(abs(kept[offsets] - wanted) > self.scorer.worth_moving)
+            far = np.flatnonzero(abs(kept[offsets] - wanted) > self.scorer.min_bucket_move)
             if len(far) > self._rows:
                 far = far[: self._rows]
                 stop = int(first + offsets[far[-1]] + 1)
@@ -391,7 +391,7 @@ class Rescoring(Scores):
         nodes, kept = [], []
         for place in places:
             page_id = self._pages_at_start if place is None else queue_keys.sort_key_id(place.sort_key)
-            if place is None or page_id >= self._pages_at_start or queue_keys.is_due_key(place.sort_key):
+            if place is None or page_id >= self._pages_at_start or queue_keys.is_due_sort_key(place.sort_key):
                 continue
             if place.waits_until is None:
                 self.queued(place.host, place.sort_key)

@@ -16,7 +16,7 @@ from ..errors import decode_or_none
 from ..hosts.host import host_of_page
 from ..revisits import policy
 from ..revisits.learnt import LearntRates
-from ..revisits.plans import Plans, RevisitRule
+from ..revisits.plans import RevisitPlans, RevisitRule
 from ..revisits.policy import Fetched, Result, VisitEnd, is_forbidden, may_come_back
 from ..revisits.share import RevisitShare
 from ..store import keys, queue_keys, records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
     from ..hosts.sites import Sites
-    from ..revisits.plans import Plan
+    from ..revisits.plans import RevisitPlan
     from ..revisits.policy import Ending
     from ..store.batch import Batch
     from ..store.keys import PageId
@@ -73,7 +73,7 @@ class _Judged(NamedTuple):
 
     page: Page
     end: Ending
-    plan: Plan
+    plan: RevisitPlan
     result: Result | None
 
 
@@ -101,7 +101,7 @@ class Revisits:
         self.revisits_pages = rule is not None
         self.rule = rule = rule or RevisitRule()
         self._rates = LearntRates(batch, sites, rule)
-        self._plans = Plans(rule)
+        self._plans = RevisitPlans(rule)
         self.share = RevisitShare(batch, hosts, rule.share) if self.revisits_pages else None
         self._opened_at = self.looked_at = batch.opened_at
         self._cursor = b""
@@ -141,7 +141,7 @@ class Revisits:
             return None
         return min(self.next, self.looked_at + _MINUTE)
 
-    def wake(self, now: float) -> None:
+    def queue_due(self, now: float) -> None:
         """Queue pages that are due, a handful at a time, once scores are there for their order; commits. O(1)
         while none is."""
         if self.next is None or not self._scores.is_loaded:
@@ -159,10 +159,10 @@ class Revisits:
                 self.next = float(when)
                 break
             self._cursor = key[1:]
-            self._queue_page(key, now)
+            self._queue_due_page(key, now)
         self._batch.commit()
 
-    def _queue_page(self, key: bytes, now: float) -> None:
+    def _queue_due_page(self, key: bytes, now: float) -> None:
         """Put a finished page that is due into the due queue of its host, its attempts forgotten."""
         batch, page_id = self._batch, records.due_page(key)
         page = self.finished(page_id)
@@ -178,7 +178,7 @@ class Revisits:
         if not self._plans.of(page).is_hub:
             value = self._rates.value(host.name, page, visits, self._weight_of(page_id), now)
             place = min(keys.bucket(value), keys.TOP - 1)
-        self._waiting.put(host, queue_keys.due_key(place, visits.last, page_id), now)
+        self._waiting.queue(host, queue_keys.due_sort_key(place, visits.last, page_id), now)
 
     # -- a visit ends ----------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class Revisits:
         end = self.first_end(page, plan, visits, now)
         return self.come_back(lease, page._replace(visits=visits._replace(bad=end.bad)), plan, end.after, now)
 
-    def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits) -> Plan:
+    def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits) -> RevisitPlan:
         """Return when a page of *host* is to come back, by settings, request, its score, and what its
         *visits* showed."""
         plan = self._plans.of(page)
@@ -205,13 +205,13 @@ class Revisits:
             return plan
         return plan._replace(span=self._rates.span(host, page, visits, self._weight_of(page_id)))
 
-    def first_end(self, page: Page, plan: Plan, visits: Visits, now: float) -> Ending:
+    def first_end(self, page: Page, plan: RevisitPlan, visits: Visits, now: float) -> Ending:
         """Return when a page comes back that ended as it is, as if by its first visit."""
         result = policy.result_of(page)
         end = policy.ending(result, None, self.rule.rests(plan), visits.bad, now)
         return end if result is Result.ERROR else end._replace(bad=visits.bad)
 
-    def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
+    def come_back(self, lease: Lease, page: Page, plan: RevisitPlan, after: float, now: float) -> Page:
         """Return the *page* of an ended lease, which comes back *after* so many seconds, if *plan* brings it
         back: its due row is in the open batch. Not in this run, unless that waits."""
         visits = page.visits
@@ -219,7 +219,7 @@ class Revisits:
         if after == inf or not plan.brings_back(page):
             return page._replace(visits=visits._replace(due=0, is_queued=False))
         when = max(self.due_at(now, after), 0 if self.rule.waits else int(self._opened_at) + 1)
-        self.put(when, lease.page_id)
+        self.schedule(when, lease.page_id)
         return page._replace(visits=visits._replace(due=when, is_queued=False))
 
     def due_at(self, visited: float, span: float) -> int:
@@ -227,7 +227,7 @@ class Revisits:
         rows hold it."""
         return _second(policy.due_at(visited, span, self.rule.waits))
 
-    def put(self, when: int, page_id: PageId) -> None:
+    def schedule(self, when: int, page_id: PageId) -> None:
         """Have a page come back at *when*, in the open batch; its record has to say so too."""
         key = records.due_key(when, page_id)
         self._batch.put_due(key)
@@ -259,7 +259,7 @@ class Revisits:
             self._batch.put_page(page_id, page._replace(payload=link.payload, facts=link.facts))
         return True
 
-    def remove(self, page_id: PageId, page: Page, host: Host | None = None) -> None:
+    def unschedule(self, page_id: PageId, page: Page, host: Host | None = None) -> None:
         """Have a page that is queued anew, or forgotten, come back no more; nor does it stand in the due
         queue of *host* any more, if that is given: O(its queues)."""
         visits, batch = page.visits, self._batch
@@ -272,7 +272,7 @@ class Revisits:
                 host.drop(place.sort_key)
                 batch.count_waiting(host, place.sort_key, -1)
 
-    def is_due_by_hint(self, visits: Visits) -> bool:
+    def was_made_due(self, visits: Visits) -> bool:
         """Return whether a page was made due, and is not queued yet."""
         return visits.is_hinted and visits.is_scheduled and visits.due <= self.until(self.looked_at)
 
@@ -289,7 +289,7 @@ class Revisits:
             is_due = self._rates.is_due_by_hint(host_of_page(page), page, visits, plan, weight, now)
         if is_due:
             self._batch.remove_due(records.due_key(visits.due, page_id))
-            self.put(when, page_id)
+            self.schedule(when, page_id)
             visits = visits._replace(due=when)
         self._batch.put_page(page_id, page._replace(visits=visits))
         return is_due
@@ -302,7 +302,7 @@ class Revisits:
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch. It stays what it is if the visit
         does not end it, in the *queue* of another host, if it is queued again."""
-        self._waiting.remove(host, lease.sort_key)
+        self._waiting.unqueue(host, lease.sort_key)
         if lease.queues_again(outcome.event):
             self._queue_again(lease, host, queue, outcome, now)
             return Released(State.QUEUED)
@@ -356,8 +356,8 @@ class Revisits:
         return _Judged(page, end, plan, result)
 
     def _learn(
-        self, lease: Lease, page: Page, before: Visits, plan: Plan, result: Result, now: float
-    ) -> tuple[Page, Plan]:
+        self, lease: Lease, page: Page, before: Visits, plan: RevisitPlan, result: Result, now: float
+    ) -> tuple[Page, RevisitPlan]:
         """Return the page with what its last visit taught, and the plan by that; nothing if no server was
         visited, or it does not show whether the page has changed."""
         after = page.visits
@@ -483,7 +483,7 @@ class RecomputeDue:
             return
         visits = visits_of(page)
         is_resting = visits.bad.visits and visits.due
-        if visits.is_queued or not page.changed or is_resting or revisits.is_due_by_hint(visits):
+        if visits.is_queued or not page.changed or is_resting or revisits.was_made_due(visits):
             return
         since = float(max(visits.last, page.changed))
         plan = revisits.plan_of(page_id, page, host_of_page(page), visits)
@@ -491,7 +491,7 @@ class RecomputeDue:
         when = revisits.due_at(since, after) if after < inf and plan.brings_back(page) else 0
         if when == visits.due:
             return
-        revisits.remove(page_id, page)
+        revisits.unschedule(page_id, page)
         if when:
-            revisits.put(when, page_id)
+            revisits.schedule(when, page_id)
         self._batch.put_page(page_id, page._replace(visits=visits._replace(due=when)))

@@ -53,7 +53,7 @@ class Mixed(PageRank):
     damping = 0.9  # collects a little more than 0.85 on most graphs
     by_cash = by_chance = 0.06  # parts of the visits
     growth = 1.1  # chosen pages get stale
-    worth_moving = 256  # collects as much as with 96, and moves half as many rows
+    min_bucket_move = 256  # collects as much as with 96, and moves half as many rows
     against_host = 0.5  # exponent of the mean rank of the host that divides the rank of its pages
     damped = 0.2  # exponent of the rank where expected content counts
     doubt = 20  # pages of average rank that every host is taken to have in addition
@@ -103,7 +103,7 @@ class Mixed(PageRank):
             self._expect(targets, self.focus.is_good(self._content_score(node)))
             rank = self._focused(rank, self._expected[targets]) / self._average
         self._score[targets] = np.maximum(self._score[targets], rank)
-        return self._noticed(targets)
+        return self._raised_scores(targets)
 
     # -- expected content
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..store.keys import LARGEST, STEPS_A_DOUBLING
 from .pagerank import DAMPING, hits, pagerank
-from .scorer import NOTICED, Scorer, buckets, scores_of
+from .scorer import MIN_RAISE, Scorer, buckets, scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ class Cash(Scorer):
             targets, share = unpaid(targets, share, self._score)
         self._parsed[node] = self._shut[node] = True
         self._score[targets] = np.minimum(self._score[targets] + share, LARGEST)
-        return self._noticed(targets)
+        return self._raised_scores(targets)
 
     def _share(self, score: float, links: int, weights: Sequence[float] | None) -> Floats:
         """Return what each of so many *links* is paid of *score*."""
@@ -124,11 +124,11 @@ class Cash(Scorer):
         total = float(shares.sum())
         return shares * (self.damping * score / total if total > 0 else 0.0)
 
-    def _noticed(self, targets: Ints) -> list[Change]:
-        """Return the queued pages among *targets* that are worth `NOTICED` buckets more than as queued."""
+    def _raised_scores(self, targets: Ints) -> list[Change]:
+        """Return the queued pages among *targets* that are worth `MIN_RAISE` buckets more than as queued."""
         targets = targets[~self._shut[targets]]
         scores = self._score[targets]
-        is_more = scores > self._queued_score[targets] * np.float32(2 ** (NOTICED / STEPS_A_DOUBLING))
+        is_more = scores > self._queued_score[targets] * np.float32(2 ** (MIN_RAISE / STEPS_A_DOUBLING))
         targets, scores = targets[is_more], scores[is_more]
         self._queued_score[targets] = scores
         return list(zip(targets.tolist(), scores.tolist(), strict=True))

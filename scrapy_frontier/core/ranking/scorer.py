@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Buckets, 19 %: smaller changes by the links of a page move no queue row. 96 moves twice as many rows a page
 # on cnr-2000 (on wikispeedia six times), and collects no more.
-NOTICED = 256
+MIN_RAISE = 256
 
 
 def buckets(scores: Floats) -> Codes:
@@ -69,7 +69,7 @@ class Scorer:
     needs_ranking = False
     # Buckets, 6.7 %: a ranking leaves rows that it changes by less. PageRank alone collects .43 with 0 or 96,
     # and .37 with 256 (asu, 20 % of the pages).
-    worth_moving = 96
+    min_bucket_move = 96
     growth = 1.25  # a ranking is due when this many times as many pages are known, or read
     focus: Focus | None = None  # what learns from content scores; None until there are some
     columns: tuple[str, ...] = ()  # names of what must outlive a restart: 16 bits a page each
@@ -112,7 +112,7 @@ class Scorer:
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
-        """Return the queued pages whose score the links of this page raised by more than `NOTICED` buckets.
+        """Return the queued pages whose score the links of this page raised by more than `MIN_RAISE` buckets.
 
         *outlinks* are discovered already, each once; *weights* are aligned with them.
         """

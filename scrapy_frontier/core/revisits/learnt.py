@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..hosts.sites import Sites
     from ..store.batch import Batch
     from ..store.records import Page, Visits
-    from .plans import Plan, RevisitRule
+    from .plans import RevisitPlan, RevisitRule
 
 _NO_HINTS = HintAccuracy()
 
@@ -106,7 +106,7 @@ class LearntRates:
         return self._rule.bounds.within(best_span(weight, rate, self._multiplier, recall))
 
     def is_due_by_hint(
-        self, host: str, page: Page, visits: Visits, plan: Plan, weight: float, now: float
+        self, host: str, page: Page, visits: Visits, plan: RevisitPlan, weight: float, now: float
     ) -> bool:
         """Return whether a sitemap that tells of a change makes the page due: one to be trusted, if a visit
         is worth it."""

@@ -25,14 +25,14 @@ HUB_SPAN = DAY
 SEEDS = "seeds"
 
 
-class Plan(NamedTuple):
+class RevisitPlan(NamedTuple):
     """When a page comes back: every ``span`` seconds; infinite: only after a visit that went wrong, and not
-    even then if it ``is_for_once``. ``is_fixed``: a setting or the request names the span."""
+    even then if it ``never``. ``is_fixed``: a setting or the request names the span."""
 
     span: float
     is_hub: bool = False
     is_fixed: bool = False
-    is_for_once: bool = False
+    never: bool = False
 
     def brings_back(self, page: Page) -> bool:
         """Return whether *page* comes back as it is now. Without a span one does that failed, or is in doubt:
@@ -40,10 +40,10 @@ class Plan(NamedTuple):
         if self.span < inf:
             return True
         is_doubted = page.state is State.DONE and page.visits is not None and page.visits.bad.visits > 0
-        return not self.is_for_once and (page.state is State.FAILED or is_doubted)
+        return not self.never and (page.state is State.FAILED or is_doubted)
 
 
-NEVER = Plan(inf, is_for_once=True)
+NEVER = RevisitPlan(inf, never=True)
 
 
 class RevisitRule(NamedTuple):
@@ -72,7 +72,7 @@ class RevisitRule(NamedTuple):
         """Return the hubs that are named by their URLs, in order: they are queued without a link to them."""
         return [pattern for pattern, _ in self.hubs if is_url(pattern)]
 
-    def rests(self, plan: Plan) -> Rests:
+    def rests(self, plan: RevisitPlan) -> Rests:
         """Return how long a page by *plan* rests: at most the longest of the bounds, or its own span if
         longer. Without a span it rests as if that were the longest."""
         longest = self.bounds.longest
@@ -86,7 +86,7 @@ class RevisitRule(NamedTuple):
         return hashlib.blake2b(repr(rule).encode(), digest_size=8).hexdigest().encode()
 
 
-class Plans:
+class RevisitPlans:
     """When pages come back by *rule*, as far as settings and requests say."""
 
     def __init__(self, rule: RevisitRule) -> None:
@@ -95,7 +95,7 @@ class Plans:
         self._hubs = [(_matcher(pattern), span) for pattern, span in rule.hubs if pattern != SEEDS]
         self._seeds = dict(rule.hubs).get(SEEDS)
 
-    def of(self, page: Page) -> Plan:
+    def of(self, page: Page) -> RevisitPlan:
         """Return when *page* comes back: as a hub if its request or a pattern says so, or if it is a sitemap;
         else after the span that its request or a pattern names, or the shelf life of the rule.
 
@@ -110,13 +110,13 @@ class Plans:
         if refresh is None and shelf_life is None and facts.is_sitemap and page.state is State.DONE:
             refresh = min(HUB_SPAN, self.rule.shelf_life)
         if refresh is not None:
-            return Plan(refresh, is_hub=True, is_fixed=True)
+            return RevisitPlan(refresh, is_hub=True, is_fixed=True)
         if shelf_life is not None:
-            return Plan(shelf_life, is_fixed=True)
+            return RevisitPlan(shelf_life, is_fixed=True)
         for matches, span in self._shelf_lives:
             if matches(page.url):
-                return Plan(span, is_fixed=True)
-        return Plan(self.rule.shelf_life)
+                return RevisitPlan(span, is_fixed=True)
+        return RevisitPlan(self.rule.shelf_life)
 
     def _hub_span(self, page: Page) -> float | None:
         for matches, span in self._hubs:

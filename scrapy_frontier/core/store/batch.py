@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import FrontierError, FrontierUnreadable, FrontierUnwritable, UnreadableRow, decode_or_none
 from . import keys, records
 from .keys import QUEUED, SEEN, State
-from .queue_keys import due_prefix, is_due_key, sort_key_head, sort_key_id
+from .queue_keys import due_prefix, is_due_sort_key, sort_key_head, sort_key_id
 from .records import HOST, URL_SIZE, queued_head
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class Batch:
     def count_waiting(self, host: KeptHost, sort_key: bytes, change: int) -> None:
         """Count a page in a queue of *host*, or in a backoff, or with -1 uncount it: by its sort key as a
         queued one, or as a finished one that is queued again."""
-        if is_due_key(sort_key):
+        if is_due_sort_key(sort_key):
             host.queued_again += change
             self.counts.queued_again += change
         else:
@@ -362,4 +362,4 @@ class Batch:
 
 
 def _queue_of(host: KeptHost, sort_key: bytes) -> bytes:
-    return due_prefix(host.name) if is_due_key(sort_key) else host.prefix
+    return due_prefix(host.name) if is_due_sort_key(sort_key) else host.prefix

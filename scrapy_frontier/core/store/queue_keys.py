@@ -40,14 +40,14 @@ _DUE_KEY = 10  # value and hour, page id: no other sort key is as long
 _HOUR = 3600
 
 
-def due_key(value: int, visited: int, page_id: PageId) -> bytes:
+def due_sort_key(value: int, visited: int, page_id: PageId) -> bytes:
     """Return the sort key of a page in the due queue of its host: largest *value* (a `keys.bucket`) first,
     then those *visited* longest ago (POSIX seconds)."""
     hour = min(visited // _HOUR, 0xFFFFFF)
     return (keys.TOP - value).to_bytes(2, "big") + hour.to_bytes(3, "big") + keys.id_bytes(page_id)
 
 
-def is_due_key(sort_key: bytes) -> bool:
+def is_due_sort_key(sort_key: bytes) -> bool:
     """Return whether a sort key is one of a due queue."""
     return len(sort_key) == _DUE_KEY
 
@@ -140,7 +140,7 @@ def is_sort_key(sort_key: bytes) -> bool:
 def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
     """Return the place that a queue row gives, whatever is ahead of it; None for a row that is none."""
     name, _, sort_key = key[1:].partition(b"\0")
-    is_one = is_sort_key(sort_key) and is_due_key(sort_key) == key.startswith(keys.DUE_QUEUE)
+    is_one = is_sort_key(sort_key) and is_due_sort_key(sort_key) == key.startswith(keys.DUE_QUEUE)
     try:
         return QueuePlace(key, sort_key, name.decode()) if is_one else None
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Turns: which host comes next, which of its pages, and how fast a domain may come."""
+"""The order of hosts: which host comes next, which of its pages, and how fast a domain may come."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
+from scrapy_frontier.core.hosts import host_order
 from scrapy_frontier.core.hosts import hosts as hosts_module
-from scrapy_frontier.core.hosts import turns as turns_module
 from scrapy_frontier.core.hosts.host import HEADS, RETRY_EVERY, Host, HostState, Politeness
-from scrapy_frontier.core.hosts.turns import (
+from scrapy_frontier.core.hosts.host_order import (
     BURST,
     FIRST_ROUNDS,
     MOST_ROUNDS,
@@ -24,7 +24,7 @@ from scrapy_frontier.core.hosts.turns import (
     WITHIN,
     DomainRateLimiter,
     DomainRates,
-    Turns,
+    FairHostQueue,
 )
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.parse.urls import host_of
@@ -52,8 +52,8 @@ def sort_key(number: int, priority: int = 0) -> bytes:
     return queue_keys.sort_key(priority, 0, number, number)
 
 
-class Played(Turns):
-    """Turns that are played without a store."""
+class Played(FairHostQueue):
+    """A queue of hosts that is played without a store."""
 
     def __init__(self, rates: DomainRates | None = None) -> None:
         super().__init__(domain_of, rates)
@@ -64,7 +64,7 @@ class Played(Turns):
         host = self.hosts.setdefault(name, Host(name, HostRow(), Politeness(delay, places)))
         for _ in range(pages):
             host.add(sort_key(next(self.numbers), priority))
-        self.put(host, self.now)
+        self.update(host, self.now)
         return host
 
     def visit(self, is_over: bool = True) -> str:
@@ -76,14 +76,14 @@ class Played(Turns):
         host.in_flight += 1
         if host.delay:
             host.ready_at = self.now + host.delay
-        self.put(host, self.now)
+        self.update(host, self.now)
         if is_over:
             self.end(host)
         return name
 
     def end(self, host: Host) -> None:
         host.in_flight -= 1
-        self.put(host, self.now)
+        self.update(host, self.now)
 
     def visits(self) -> Iterator[str]:
         while self.best(self.now) is not None:
@@ -94,43 +94,43 @@ class Played(Turns):
 
 
 def test_a_host_waits_for_its_delay_and_for_room() -> None:
-    turns = Played()
-    slow, busy = turns.add("a.slow", 2, delay=10), turns.add("a.busy", 3, places=2)
-    assert sorted(turns.visit(is_over=False) for _ in range(3)) == ["a.busy", "a.busy", "a.slow"]
+    queue = Played()
+    slow, busy = queue.add("a.slow", 2, delay=10), queue.add("a.busy", 3, places=2)
+    assert sorted(queue.visit(is_over=False) for _ in range(3)) == ["a.busy", "a.busy", "a.slow"]
     assert (slow.state, busy.state) == (HostState.DELAYED, HostState.BUSY)
-    assert turns.best(NOW + 9.9) is None
-    assert turns.next_time() == NOW + 10
-    turns.end(busy)
-    assert turns.best(NOW) == "a.busy"
+    assert queue.best(NOW + 9.9) is None
+    assert queue.next_time() == NOW + 10
+    queue.end(busy)
+    assert queue.best(NOW) == "a.busy"
     slow.ready_at = NOW + 20  # it grew meanwhile
-    turns.put(slow, NOW)
+    queue.update(slow, NOW)
     busy.held_until = NOW + 30
-    turns.put(busy, NOW)
-    assert turns.best(NOW + 19) is None
-    assert turns.best(NOW + 20) == "a.slow"
+    queue.update(busy, NOW)
+    assert queue.best(NOW + 19) is None
+    assert queue.best(NOW + 20) == "a.slow"
 
 
 def test_a_host_is_kept_until_its_delay_has_passed() -> None:
-    turns = Played()
-    host = turns.add("a.b", delay=10)
-    turns.visit()
-    turns.drop(host, NOW)
-    assert turns.best(NOW + 9) is None
-    assert turns.hosts
-    assert turns.best(NOW + 10) is None
-    assert turns.idle == [host]
-    turns.drop(host, NOW + 10)
-    assert not turns.hosts
+    queue = Played()
+    host = queue.add("a.b", delay=10)
+    queue.visit()
+    queue.drop(host, NOW)
+    assert queue.best(NOW + 9) is None
+    assert queue.hosts
+    assert queue.best(NOW + 10) is None
+    assert queue.idle == [host]
+    queue.drop(host, NOW + 10)
+    assert not queue.hosts
 
 
 def test_many_changes_leave_no_pile_of_old_entries() -> None:
-    turns = Played()
-    hosts = [turns.add(f"a.{each}") for each in "xyz"]
+    queue = Played()
+    hosts = [queue.add(f"a.{each}") for each in "xyz"]
     for number in range(10_000):
         host = hosts[number % 3]
         host.ready_at = NOW + number % 7
-        turns.put(host, NOW)
-    assert max(map(len, (turns._offers, turns._due))) <= 64 + 4 * 3 + 1
+        queue.update(host, NOW)
+    assert max(map(len, (queue._offers, queue._due))) <= 64 + 4 * 3 + 1
 
 
 domains = ("d1.x", "d2.x", "e1.y", "e2.y")
@@ -142,17 +142,17 @@ moves = st.lists(
 )
 
 
-def searched(turns: Turns, yields_until: Counter[str], handed_out: int) -> str | None:
+def searched(queue: FairHostQueue, yields_until: Counter[str], handed_out: int) -> str | None:
     """The rule by itself: all ready hosts, the best of each domain, the first of these."""
     best: dict[str, tuple[bytes, int, bytes, str]] = {}
-    for host in turns.hosts.values():
+    for host in queue.hosts.values():
         if host.heads and host.in_flight < 8:
             entry = host.heads[0][: queue_keys.SCORE_BYTES], host.in_flight, host.heads[0], host.name
             domain = domain_of(host.name)
             best[domain] = min(best.get(domain, entry), entry)
     found = []
     for domain, (score, _, head, name) in best.items():
-        under_way = sum(host.in_flight for host in turns.hosts.values() if domain_of(host.name) == domain)
+        under_way = sum(host.in_flight for host in queue.hosts.values() if domain_of(host.name) == domain)
         found.append((score, yields_until[domain] > handed_out, under_way, head, name))
     return min(found)[-1] if found else None
 
@@ -160,34 +160,34 @@ def searched(turns: Turns, yields_until: Counter[str], handed_out: int) -> str |
 @given(moves)
 @settings(max_examples=150, deadline=None)
 def test_turns_are_those_of_a_search_through_all_hosts(moves: list[tuple[str, str, int]]) -> None:
-    turns, yields_until, handed_out = Played(), Counter[str](), 0
+    queue, yields_until, handed_out = Played(), Counter[str](), 0
     for move, name, priority in moves:
-        host = turns.hosts.get(name)
+        host = queue.hosts.get(name)
         if move == "add":
-            turns.add(name, priority=priority)
+            queue.add(name, priority=priority)
         elif move == "leave" and host is not None and host.in_flight:
-            turns.end(host)
+            queue.end(host)
         elif move == "forget" and host is not None and not host.heads and not host.in_flight:
-            turns.drop(host, NOW)
-            if not any(domain_of(other) == domain_of(name) for other in turns.hosts):
+            queue.drop(host, NOW)
+            if not any(domain_of(other) == domain_of(name) for other in queue.hosts):
                 del yields_until[domain_of(name)]
-        elif move == "visit" and searched(turns, yields_until, handed_out) is not None:
-            others = {domain_of(each.name) for each in turns.hosts.values() if each.heads}
-            domain = domain_of(turns.visit(is_over=False))
+        elif move == "visit" and searched(queue, yields_until, handed_out) is not None:
+            others = {domain_of(each.name) for each in queue.hosts.values() if each.heads}
+            domain = domain_of(queue.visit(is_over=False))
             handed_out += 1
-            if sum(domain_of(each) == domain for each in turns.hosts) > 1:
+            if sum(domain_of(each) == domain for each in queue.hosts) > 1:
                 yields_until[domain] = max(yields_until[domain], handed_out) + len(others) - 1
-        assert turns.best(NOW) == searched(turns, yields_until, handed_out)
+        assert queue.best(NOW) == searched(queue, yields_until, handed_out)
 
 
 def test_a_domain_of_many_hosts_lets_each_other_domain_have_a_turn() -> None:
     for is_over in (True, False):  # nor do slow hosts of one domain fill all places
-        turns = Played()
+        queue = Played()
         for number in range(100):
-            turns.add(f"h{number}.trap.example", 2)
+            queue.add(f"h{number}.trap.example", 2)
         for number in range(3):
-            turns.add(f"www.site{number}.org", 8)
-        shares = Counter(domain_of(turns.visit(is_over)) for _ in range(16))
+            queue.add(f"www.site{number}.org", 8)
+        shares = Counter(domain_of(queue.visit(is_over)) for _ in range(16))
         assert shares["trap.example"] <= 5
         assert is_over or set(shares.values()) == {4}
 
@@ -228,7 +228,7 @@ def test_no_domain_that_may_be_asked_waits_longer_than_the_bound(
         if not rng.randrange(20):  # a host is left alone for a while, or comes back
             host = supply.hosts[rng.choice(list(supply.priorities))]
             host.is_blocked = host.state is HostState.READY and len(ready) > 2
-            supply.put(host, NOW)
+            supply.update(host, NOW)
             waited[host.name] = 0.0
 
 
@@ -307,15 +307,15 @@ def test_what_waits_until_it_may_comes_at_the_rate(rate: float) -> None:
 
 
 def test_above_the_soft_rate_all_others_come_first_until_it_has_cooled() -> None:
-    turns = Played(DomainRates(soft=1.0))
+    queue = Played(DomainRates(soft=1.0))
     for number in range(30):
-        turns.add(f"{number}.many.org", priority=9)
+        queue.add(f"{number}.many.org", priority=9)
     for number in range(9):
-        turns.add(f"www.{number}.net", priority=-number)
-    order = [domain_of(turns.visit()) for _ in range(BURST + 2)]
+        queue.add(f"www.{number}.net", priority=-number)
+    order = [domain_of(queue.visit()) for _ in range(BURST + 2)]
     assert order.count("many.org") == BURST
-    assert domain_of(turns.best(NOW) or "") != "many.org"
-    assert domain_of(turns.best(NOW + 2) or "") == "many.org"
+    assert domain_of(queue.best(NOW) or "") != "many.org"
+    assert domain_of(queue.best(NOW + 2) or "") == "many.org"
 
 
 def crawl(frontier: Frontier, begin: float, end: float) -> list[float]:
@@ -404,7 +404,7 @@ class Run:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(hosts_module, "AWAKE", self.awake)
             for name_of_rounds in ("FIRST_ROUNDS", "MOST_ROUNDS"):  # age is forgotten in part
-                patch.setattr(turns_module, name_of_rounds, 10**9)
+                patch.setattr(host_order, name_of_rounds, 10**9)
             if not self.awake:
                 self.frontier._hosts._most = 0
             getattr(self, kind)(name, number)

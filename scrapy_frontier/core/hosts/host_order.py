@@ -157,7 +157,7 @@ class Domain:
         self.line: dict[str, int] | None = None
         self.offered: _Offer | None = None
 
-    def put(self, host: Host, by_name: Mapping[str, Host], had_turn: bool) -> None:
+    def update(self, host: Host, by_name: Mapping[str, Host], had_turn: bool) -> None:
         """Take note of a host that has changed, or *had_turn* just now. O(log hosts)."""
         offer = _host_offer(host) if host.state is READY else None
         line = self.line = self.line or {}
@@ -217,7 +217,7 @@ def itself(name: str) -> str:
     return name
 
 
-class Turns:
+class FairHostQueue:
     """Knows which of the ``hosts`` in memory may be asked now, and which of these is next.
 
     *domain_of* gives the registered domain of a host, for which the *rates* hold. A host that may be asked
@@ -245,7 +245,7 @@ class Turns:
 
     # -- a host has changed ----------------------------------------------------------------------------
 
-    def put(self, host: Host, now: float) -> None:
+    def update(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves at *now*; to be called after every change of it. One request more
         under way counts as a turn of its domain. O(log hosts)."""
         until, head = 0.0, host.head
@@ -273,7 +273,7 @@ class Turns:
             if change > 0:
                 self._count_turn(domain, now)
         if domain.hosts > 1:
-            domain.put(host, self.hosts, change > 0)
+            domain.update(host, self.hosts, change > 0)
             self._offer(domain)
         elif head is not None and host.state is READY:  # as of most domains, whose one host is the best
             best = head[:SCORE_BYTES], host.in_flight, head, host.name
@@ -333,7 +333,7 @@ class Turns:
         if self._limiter is not None:
             self._set_level(domain.name, self._limiter.count(domain.name, now))
 
-    def take_back(self, host: Host, now: float) -> None:
+    def undo_turn(self, host: Host, now: float) -> None:
         """Take back the turn that *host* had just now: nothing was asked of it, and no rate counts it."""
         domain = self._domain_by_host[host.name]
         domain.handed -= 1
@@ -381,7 +381,7 @@ class Turns:
                 continue
             host = self.hosts[name]
             host.wakes_at = 0.0
-            self.put(host, now)
+            self.update(host, now)
             if host.state is IDLE:
                 self.idle.append(host)
 
