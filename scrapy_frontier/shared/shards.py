@@ -315,13 +315,12 @@ class Shards:
         """Make the page of *link* known in shard *origin* as one that is only seen, and post it to its own
         shard *n* if it is new there, or is wanted again."""
         frontier, outbox = self.open[origin]
-        is_new = frontier.find(link.fingerprint) is None
         seen = replace(link, only_seen=reasons.FOREIGN(), again=False, visit_payload=link.fingerprint)
         answer = frontier.discover_one(seen, now, source)
         page_id = answer.page_id
         if page_id is None:
             return answer
-        is_posted = is_new or link.again or link.is_named or link.facts.force is not None
+        is_posted = answer.fate is Fate.POSTED or link.again or link.is_named or link.facts.force is not None
         if is_posted:
             outbox.post(n, lambda: pack_link(link, frontier.owed(page_id), now))
         return Discovered(LinkVerdict.POSTED if is_posted else LinkVerdict.KNOWN, _in_shard(origin, page_id))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from web import NOW, Crawl, link_to, make_web
 
-from scrapy_frontier.core.frontier import Frontier, Link, LinkVerdict
+from scrapy_frontier.core.frontier import Event, Frontier, Link, LinkVerdict, Outcome
 from scrapy_frontier.core.store.keys import LAST_BATCH, OUTBOX
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.shared.letters import Ranks, pack_link, pack_ranks, unpack
@@ -151,6 +151,25 @@ def test_a_link_that_cannot_be_stored_is_refused_elsewhere(tmp_path: Path) -> No
     link.facts = link.facts._replace(is_in_memory=True)
     refused = crawl.shards.discover_one(link, NOW, lease)
     assert (refused.verdict, refused.kind) == (LinkVerdict.REFUSED, "foreign")
+    crawl.kill()
+
+
+def test_a_page_of_another_shard_that_was_only_seen_is_posted_once_it_is_wanted(tmp_path: Path) -> None:
+    """One dropped as too deep, say, and then found by a shorter way."""
+    crawl, carried = Crawl(tmp_path, 4, Counter()), dict[int, int]()
+    crawl.shards.discover_one(link_to("http://site0.example/0", is_named=True), NOW)
+    own = crawl.shards.shard_of("site0.example")
+    names = (f"site{n}.example" for n in range(12))
+    foreign = next(f"http://{name}/0" for name in names if crawl.shards.shard_of(name) != own)
+    crawl.shards.discover([link_to(f"http://site0.example/{page}") for page in range(1, 4)], NOW)
+    for page in range(4):
+        lease = crawl.shards.lease(NOW + page)
+        assert lease is not None
+        link = link_to(foreign)
+        link.only_seen = "" if page else "out of scope"
+        crawl.shards.discover([link], NOW, lease)
+        crawl.shards.release(lease, Outcome(Event.FETCHED, 200, has_links=True), NOW + page)
+        assert crawl.carry_letters(carried) == (page == 1)
     crawl.kill()
 
 

@@ -190,7 +190,6 @@ class PageIndex:
                 source.edges.append((page_id, link.flags, link.weight))
             if link.text:
                 is_seen = answer.verdict is LinkVerdict.SEEN or answer.verdict is LinkVerdict.REFUSED
-                is_seen = is_seen and link.only_seen != reasons.FOREIGN()  # there is no more to do for it
                 self._remember(link.text, page_id, is_seen)
         return answer
 
@@ -213,6 +212,8 @@ class PageIndex:
     ) -> Discovered:
         """Take in a link to a page that has an index row."""
         if link.only_seen:
+            if link.only_seen == reasons.FOREIGN():
+                return self._see_foreign(link, page_id)
             is_marked = len(stored) > keys.ID_BYTES
             return Discovered(LinkVerdict.SEEN if is_marked else LinkVerdict.KNOWN, page_id)
         verdict = self._verdict_of(stored)
@@ -279,7 +280,16 @@ class PageIndex:
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
         self._scores.closed(page_id)
-        return Discovered(LinkVerdict.SEEN, page_id)
+        return Discovered(LinkVerdict.POSTED if link.only_seen == reasons.FOREIGN() else LinkVerdict.SEEN, page_id)
+
+    def _see_foreign(self, link: Link, page_id: PageId) -> Discovered:
+        """Answer whether a known page of another shard is to be posted: it was only seen, and is now wanted."""
+        page = self._batch.read_page(page_id)
+        if page is None or not page.is_only_seen or page.reason == link.only_seen:
+            return Discovered(LinkVerdict.KNOWN, page_id)
+        page = page._replace(reason=link.only_seen, visit_payload=link.visit_payload)
+        self._batch.put_page(page_id, page)
+        return Discovered(LinkVerdict.POSTED, page_id)
 
     def _defer(
         self, link: Link, host: Host, parent: PageId | None, now: float, seen: PageId | None
