@@ -81,8 +81,7 @@ class Growing:
             max_uncommitted_pages=1,
         )
         self.shards.add(gained.n, Open(Frontier(outbox.store, self.now, options), outbox))
-        assert self.process is not None
-        self.process.works_on(gained.n, outbox)
+        outbox.is_open = True
 
     def link(self, site: int) -> Link:
         self.urls += 1

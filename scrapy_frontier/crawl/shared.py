@@ -125,7 +125,7 @@ class SharedCrawl:
     def _has(self, lease: Lease) -> bool:
         """Whether the shard of *lease* was this process's all the time since it was handed out."""
         shard = self.shards.open.get(lease.shard)
-        return shard is not None and self._process.may_write(lease.shard, shard.outbox)
+        return shard is not None and not shard.outbox.is_lost
 
     def begin(
         self,
@@ -151,8 +151,8 @@ class SharedCrawl:
         process, shards = self._process, self.shards
         if process.error is not None:
             raise SharedCrawlError(f"the shared crawl cannot go on here: {process.error}") from process.error
-        while not process.lost.empty():
-            self._let_go(process.lost.get())
+        for n in [n for n, shard in shards.open.items() if shard.outbox.is_lost]:
+            self._finish(n)
         if not process.gained.empty():  # one a tick: to open a frontier takes some 20 ms
             self._gain(*process.gained.get())
         shards.leaving = process.handing_over & shards.open.keys()
@@ -175,25 +175,21 @@ class SharedCrawl:
             scrapy_internals.wake(self._crawler)
 
     def _gain(self, n: int, outbox: Outbox, was_of_another: bool) -> None:
-        if not self._process.works_on(n, outbox):  # it was lost again meanwhile
-            self._process.close_store(outbox.store)
+        if outbox.is_lost:  # again, meanwhile
+            outbox.is_finished = True
             return
+        outbox.is_open = True
         self.shards.add(n, Open(self._open_frontier(outbox, was_of_another), outbox))
         self._loaded()
         scrapy_internals.wake(self._crawler)
 
-    def _let_go(self, n: int) -> None:
-        """Forget a shard that another process has."""
-        if n in self.shards.open:
-            shard = self.shards.remove(n)
-            self._process.close_store(shard.outbox.store)
-
     def _finish(self, n: int) -> None:
-        """Write what is open of a shard, for another process to have it."""
-        shard = self.shards.remove(n)
-        shard.frontier.end_run()
-        if not self._process.finished(n, _told(shard.frontier)):
-            self._process.close_store(shard.outbox.store)
+        """Write what is open of a shard, for another process to have it; of one that was lost nothing."""
+        frontier, outbox = self.shards.remove(n)
+        if not outbox.is_lost:
+            outbox.totals = _told(frontier)
+            frontier.end_run()
+        outbox.is_finished = True
 
     def _read(self, letter: Mail) -> bool:
         """Take in a letter; false if it cannot be read, or is an order, which `_obey` carries out."""
@@ -248,8 +244,8 @@ class SharedCrawl:
         self._told_at, now = time.monotonic(), self._clock()
         for n, (frontier, outbox) in self.shards.open.items():
             frontier.commit()
-            idle = self.shards.is_idle(n, now, self._patience)
-            self._process.is_idle(n, outbox.last, idle, _told(frontier))
+            outbox.idle_as_of = outbox.last if self.shards.is_idle(n, now, self._patience) else -1
+            outbox.totals = _told(frontier)
 
     # -- seeds -----------------------------------------------------------------------------------------
 

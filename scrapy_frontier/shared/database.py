@@ -5,9 +5,9 @@ into a new copy. No row of a frontier is translated. A crawl has a fixed number 
 a process, and one *copy*, a LevelDB database with a UUID of its own. ``frontier_shard`` names the copy that
 may write and the number of the last batch that it sent: the fence that every write is joined to.
 
-All statements use primary keys, and none leaves a transaction open between two messages but `compact`. They
-keep no state in the session, so that PgBouncer may share connections between transactions. Every method may
-raise `psycopg.OperationalError` while the database is away; the next call connects again.
+All statements use primary keys; only `create`, `join` and `compact` leave a transaction open between two
+messages. They keep no state in the session, so that PgBouncer may share connections between transactions.
+Every method may raise `psycopg.OperationalError` while the database is away; the next call connects again.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ taken as (
 select n from fenced
 """
 
+RUN = "select run, seeded, ended from frontier_crawl where crawl = %(crawl)b"
+SHARDS = "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %(crawl)b"
+
 END = """
 update frontier_crawl crawl set ended = true
 where crawl = %(crawl)b and run = %(run)b and seeded and not ended
@@ -124,6 +127,9 @@ class Flush(NamedTuple):
     rows: bytes
     mail: Sequence[tuple[int, bytes]] = ()
     taken: Sequence[int] = ()
+
+
+COLUMNS = "n", "copy", "since", "upto", "idle", "totals", "rows"  # of `Flush` in `FLUSH`
 
 
 class Mail(NamedTuple):
@@ -212,39 +218,28 @@ class Database:
     def join(self, about: Mapping[str, object], again: int | None = None) -> UUID | None:
         """Join the crawl as a new process; returns its id.
 
-        A new run begins if no other process is in the crawl, or its last run has ended. The run is compared
-        as it is changed, so that of several processes that join at once one begins the run. No shard is idle
-        in it until an owner says so: pages may have become due. A process that was in run *again* begins
-        none: it gets None if that is over.
+        A new run begins if no other process is in the crawl, or its last run has ended; of several that join
+        at once the first begins it, and the others wait for that. No shard is idle in it until an owner says
+        so: pages may have become due. A process that was in run *again* begins none: it gets None if that is
+        over.
         """
         process = uuid4()
-        while True:
-            row = self._run(
-                "select run, ended, exists (select from frontier_process p where p.crawl = c.crawl) "
-                "from frontier_crawl c where crawl = %(crawl)b"
-            ).fetchone()
+        with self._connect().transaction():
+            self._run("set local idle_in_transaction_session_timeout = '10s'")
+            row = self._run(f"{RUN} for update").fetchone()
             if row is None:
                 raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
-            run, ended, has_others = row
+            run, _, ended = row
             if again is not None and (ended or run != again):
                 return None
-            begins = again is None and (ended or not has_others)
-            joined = self._run(
-                "with joined as (update frontier_crawl set run = run + %(begins)b::int, "
-                "seeded = seeded and not %(begins)b, ended = false "
-                "where crawl = %(crawl)b and run = %(run)b and ended = %(ended)b returning crawl), "
-                "begun as (update frontier_shard shard set idle = false from joined "
-                "where shard.crawl = joined.crawl and %(begins)b) "
-                "insert into frontier_process (id, crawl, about) "
-                "select %(process)b, crawl, %(about)b from joined",
-                begins=begins,
-                run=run,
-                ended=ended,
-                process=process,
-                about=json.dumps(dict(about)),
-            )
-            if joined.rowcount:
-                return process
+            others = self._run("select from frontier_process where crawl = %(crawl)b limit 1")
+            if again is None and (ended or not others.rowcount):
+                begin = "update frontier_crawl set run = run + 1, seeded = false, ended = false "
+                self._run(begin + "where crawl = %(crawl)b")
+                self._run("update frontier_shard set idle = false where crawl = %(crawl)b")
+            insert = "insert into frontier_process (id, crawl, about) values (%(id)b, %(crawl)b, %(about)b)"
+            self._run(insert, id=process, about=json.dumps(dict(about)))
+        return process
 
     def look(self, process: UUID) -> Look | None:
         """Count the beat of *process* up, and read the crawl; None if *process* was declared dead."""
@@ -272,28 +267,19 @@ class Database:
 
     def run_of(self) -> tuple[int, bool, bool]:
         """The number of the crawl's run, whether it is seeded, and whether it has ended."""
-        row = self._run("select run, seeded, ended from frontier_crawl where crawl = %(crawl)b").fetchone()
+        row = self._run(RUN).fetchone()
         if row is None:
             raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
-        run, seeded, ended = row
-        return run, seeded, ended
+        return row[0], row[1], row[2]
 
     def all_shards(self) -> list[Shard]:
         """The rows of all shards."""
-        rows = self._run(
-            "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %(crawl)b order by n"
-        )
-        return [Shard(*row) for row in rows]
+        return [Shard(*row) for row in self._run(f"{SHARDS} order by n")]
 
     def shard(self, n: int) -> Shard:
         """The row of shard *n*, as it is now."""
-        row = self._run(
-            "select n, owner, copy, sent, idle, totals from frontier_shard "
-            "where crawl = %(crawl)b and n = %(n)b",
-            n=n,
-        ).fetchone()
-        if row is None:
-            raise SharedCrawlError(f"the shared crawl {self.crawl!r} has no shard {n}")
+        row = self._run(f"{SHARDS} and n = %(n)b", n=n).fetchone()
+        assert row is not None
         return Shard(*row)
 
     def letters_waiting(self) -> dict[int, int]:
@@ -348,13 +334,12 @@ class Database:
             return False
         return bool(done.rowcount)
 
-    def hand_over(self, n: int, process: UUID, totals: str) -> None:
-        """Free a shard of *process*, whose batches have all been sent, with its *totals*; its copy stays the
-        one that may write."""
+    def hand_over(self, n: int, process: UUID) -> None:
+        """Free a shard of *process*, whose batches have all been sent; its copy stays the one that may
+        write."""
         self._run(
-            "update frontier_shard set owner = null, totals = %(totals)b "
-            "where crawl = %(crawl)b and n = %(n)b and owner = %(owner)b",
-            totals=totals,
+            "update frontier_shard set owner = null where crawl = %(crawl)b and n = %(n)b "
+            "and owner = %(owner)b",
             n=n,
             owner=process,
         )
@@ -371,13 +356,7 @@ class Database:
         taken = [(flush.n, letter) for flush in flushes for letter in flush.taken]
         rows = self._run(
             FLUSH,
-            n=[flush.n for flush in flushes],
-            copy=[flush.copy for flush in flushes],
-            since=[flush.since for flush in flushes],
-            upto=[flush.upto for flush in flushes],
-            idle=[flush.idle for flush in flushes],
-            totals=[flush.totals for flush in flushes],
-            rows=[flush.rows for flush in flushes],
+            **{name: [getattr(flush, name) for flush in flushes] for name in COLUMNS},
             from_shard=[n for n, _, _ in posted],
             to_shard=[to_shard for _, to_shard, _ in posted],
             mail=[rows for _, _, rows in posted],
@@ -421,13 +400,8 @@ class Database:
                 n=n,
                 upto=upto,
             )
-            with (
-                self._connect()
-                .cursor()
-                .copy(
-                    "copy frontier_journal (crawl, n, upto, part, rows) from stdin (format binary)"
-                ) as lines
-            ):
+            copying = "copy frontier_journal (crawl, n, upto, part, rows) from stdin (format binary)"
+            with self._connect().cursor() as cursor, cursor.copy(copying) as lines:
                 lines.set_types(["text", "int4", "int8", "int4", "bytea"])
                 for part, chunk in enumerate(chunks, 1):
                     lines.write_row((self.crawl, n, upto, part, chunk))

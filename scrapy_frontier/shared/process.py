@@ -13,8 +13,7 @@ import shutil
 import socket
 import threading
 import time
-from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +22,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from ..core.errors import FrontierError, FrontierLocked, FrontierUnreadable
+from ..core.hosts.host import FOREVER
 from ..core.store.keys import LAST_BATCH, OUTBOX
 from .copies import AGAIN
 from .database import AWAY, Database, Flush, Look, Mail, Shard, SharedCrawlError
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks
 BATCHES, BYTES = 400, 8 << 20  # most of one statement
 PAGES = 100  # batches that wait, until they are sent before the second is over
-KEPT = 60.0  # seconds that acknowledged batches stay in the outbox: a replica may be behind
+KEPT = 60.0  # seconds that acknowledged batches stay in the outbox at least: a replica may be behind
 LEAST_JOURNAL = 32 << 20  # bytes that came since a journal was compacted, until it is compacted again
 CHUNK = 1 << 20  # bytes of rows in one entry of a compacted journal
 LAST_FLUSH = 10.0  # seconds that a crawl that ends waits for the database
@@ -58,31 +58,26 @@ class Gained(NamedTuple):
 
 @dataclass
 class Held:
-    """A shard of this process: its copy, how far the database has it, and what the crawl says of it."""
+    """A shard of this process: its copy, and how far the database has it."""
 
     copy: UUID
     outbox: Outbox
     sent: int
-    totals: str
     compacted: int  # bytes of its journal: what that was compacted to,
     since: int  # and what came since
-    is_open: bool = False  # the crawl works on it
-    idle: tuple[int, bool] = (0, False)  # as of a batch
     told_idle: bool = False
-    is_finished: bool = False  # its last batch is in the outbox: to be handed over
     given: set[int] = field(default_factory=set)  # letters that the crawl has
     repeats: int = 0  # batches up to this one may name letters of before the database was set back
-    acknowledged: deque[tuple[float, int]] = field(default_factory=deque)
+    droppable: int = 0  # batches up to this one were sent when batches were dropped last
 
 
 class Process(threading.Thread):
     """Takes part in the crawl of *database*; *boot_time* reads seconds that go on during a suspend.
 
     *lease* and *patience* are seconds. ``deadline``: requests may be handed out until then, by *boot_time*.
-    ``gained`` has shards for the crawl, ``lost`` those it must let go of, ``letters`` mail that came;
-    the crawl puts those that it cannot read into ``unreadable``.
-    ``handing_over`` are shards that others are to have: the crawl says `finished` when it is done with one.
-    ``error`` is what ended the thread, and ``is_away`` that the database does not answer.
+    ``gained`` has shards for the crawl, ``letters`` mail that came; the crawl puts those that it cannot read
+    into ``unreadable``. ``handing_over`` are shards that others are to have. The rest the two threads tell
+    each other on the `Outbox` of a shard. ``error`` is what ended the thread.
     """
 
     def __init__(
@@ -98,20 +93,19 @@ class Process(threading.Thread):
         self._database, self._dsn, self._copies = database, dsn, copies
         self._boot_time, self._lease, self._patience = boot_time, lease, patience
         self.gained: SimpleQueue[Gained] = SimpleQueue()
-        self.lost: SimpleQueue[int] = SimpleQueue()
         self.letters: SimpleQueue[Mail] = SimpleQueue()
         self.unreadable: SimpleQueue[Mail] = SimpleQueue()
         self.handing_over: set[int] = set()
         self.held: dict[int, Held] = {}
         self.look: Look  # the last one, from when the crawl was joined
         self.error: Exception | None = None
-        self.is_away = False
+        self._is_away = False  # the database does not answer
         self._loading: dict[int, tuple[subprocess.Popen[bytes], UUID]] = {}
-        self._closing: SimpleQueue[Store] = SimpleQueue()
+        self._lost: list[Outbox] = []  # the crawl may still write them
         self._closed: set[Path] = set()  # copies of lost shards, until the database names others
         self._seeds: dict[int, int] | None = None  # by shard, the last batch that has seeds
-        self._is_leaving = False
-        self._stopped = threading.Event()
+        self._dropped_at = time.monotonic()
+        self._leave_by = FOREVER
 
     # -- for the crawl's thread ------------------------------------------------------------------------
 
@@ -141,100 +135,67 @@ class Process(threading.Thread):
         logger.info(words, self._database.crawl, look.run, len(look.shards), where or "none")
         self.start()
 
-    def works_on(self, n: int, outbox: Outbox) -> bool:
-        """Say that the crawl works on shard *n*: mail for it may come. False if it was lost since it was
-        gained, with *outbox*."""
-        held = self.held.get(n)
-        if held is None or held.outbox is not outbox:
-            return False
-        held.is_open = True
-        return True
-
-    def may_write(self, n: int, outbox: Outbox) -> bool:
-        """Return whether shard *n* is still this process's, with the copy that *outbox* is of."""
-        held = self.held.get(n)
-        return held is not None and held.outbox is outbox
-
-    def is_idle(self, n: int, batch: int, idle: bool, totals: str) -> None:
-        """Say of shard *n* whether it is idle as of *batch*, and its totals."""
-        held = self.held.get(n)
-        if held is not None:
-            held.idle, held.totals = (batch, idle), totals
-
     def seeds_in(self, batches: dict[int, int]) -> None:
         """Say that all seeds are known, or posted, as of these *batches*, by shard."""
         self._seeds = batches
 
-    def finished(self, n: int, totals: str) -> bool:
-        """Say that the crawl writes shard *n* no more: it is handed over when all is sent, with its *totals*.
-        False if it was lost: then the crawl says `close_store`."""
-        held = self.held.get(n)
-        if held is None:
-            return False
-        held.totals, held.is_finished = totals, True
-        return True
-
-    def close_store(self, store: Store) -> None:
-        """Close the copy of a lost shard, which the crawl has let go of."""
-        self._closing.put(store)
-
     def leave(self) -> bool:
         """Send what there is, hand over all shards, and end the thread; whether all was sent in time. The
-        crawl has said of each shard that it is finished."""
-        self._is_leaving = True
-        until = time.monotonic() + LAST_FLUSH
-        while self.held and self.is_alive() and time.monotonic() < until:
-            time.sleep(0.05)
-        self._stopped.set()
-        self.join(LAST_FLUSH)
+        crawl writes no shard any more."""
+        self._leave_by = time.monotonic() + LAST_FLUSH
+        self.join(2 * LAST_FLUSH)
         if self.is_alive():  # it waits for an answer: the copies are closed with the process
             return False
-        for held in self.held.values():
-            held.outbox.store.close()
-        self._close_stores()
+        for outbox in [*self._lost, *(held.outbox for held in self.held.values())]:
+            outbox.store.close()
         return not self.held
 
     # -- the thread ------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Go round once a second, and when much waits to be sent, until stopped."""
+        """Go round once a second, and when much waits to be sent, until all is sent at the end."""
         looked_at = 0.0
-        while not self._stopped.is_set():
+        while time.monotonic() < self._leave_by and (self.held or not self._is_leaving):
             try:
                 self._send()  # before the look: it may find that the crawl ends with this
                 if time.monotonic() - looked_at >= EVERY:
                     looked_at = time.monotonic()
                     self._look()
-                if self.is_away:
+                if self._is_away:
                     logger.info("The database of the shared crawl answers again")
-                self.is_away = False
+                self._is_away = False
             except AWAY as error:
                 self._database.close()
-                if not self.is_away:
+                if not self._is_away:
                     words = (
                         "The shared crawl's database is away (%s): tried each second; pages go on for %d s"
                     )
                     logger.error(words, str(error).strip(), self._patience)
-                self.is_away = True
+                self._is_away = True
                 looked_at = time.monotonic()
             except Exception as error:  # a thread that died without a word would leave the crawl hanging
                 self.error = error
                 return
-            self._close_stores()
+            self._close_lost()
             self._wait(looked_at + EVERY)
         self._end()
 
-    def _close_stores(self) -> None:
-        while not self._closing.empty():
-            store = self._closing.get()
-            store.close()
-            self._closed.add(store.directory)
+    @property
+    def _is_leaving(self) -> bool:
+        return self._leave_by < FOREVER
+
+    def _close_lost(self) -> None:
+        for outbox in [outbox for outbox in self._lost if outbox.is_finished]:
+            outbox.store.close()
+            self._lost.remove(outbox)
+            self._closed.add(outbox.store.directory)
 
     def _wait(self, until: float) -> None:
         """Wait until the next look, or until enough batches wait, or all that do are to be sent."""
-        while time.monotonic() < until and not self._stopped.wait(0.1):
-            waiting = [held.outbox.last - held.sent for held in list(self.held.values())]
-            if not self.is_away and (self._is_leaving or max(waiting, default=0) >= PAGES):
+        while time.monotonic() < until:
+            time.sleep(0.1)
+            waiting = [held.outbox.last - held.sent for held in self.held.values()]
+            if not self._is_away and (self._is_leaving or max(waiting, default=0) >= PAGES):
                 return
 
     def _join(self, again: int | None = None) -> None:
@@ -254,13 +215,13 @@ class Process(threading.Thread):
             self._was_declared_dead()
             return
         self.look = look
+        self._fetch_mail()  # before shards are taken: the database has to know first which letters they have
         self._own(look, asked_at)
         if self._seeds is not None and not look.seeded and self._are_sent(self._seeds):
             self._database.mark_seeded(look.run)
         if look.seeded and not look.ended and all(shard.idle for shard in look.shards):
             has_ended = self._database.end(look.run)
             self.look = look._replace(ended=has_ended)
-        self._fetch_mail()
         self._maintain()
 
     def _are_sent(self, batches: dict[int, int]) -> bool:
@@ -302,33 +263,44 @@ class Process(threading.Thread):
 
     def _take(self, shard: Shard) -> None:
         """Take a shard: with its copy, if that is here and goes on where the database ends; else load it."""
-        if shard.copy is not None and self._copies.path(shard.n, shard.copy).is_dir():
+        n, copy, new = shard.n, shard.copy, uuid4()
+        if copy is not None and self._copies.path(n, copy).is_dir() and self._gain(n, copy):
+            return
+        if not self._database.take(shard, self.id, new):
+            return
+        if copy is None:  # there is no journal yet
+            self._gain(n, new)
+        else:
+            self._loading[n] = self._copies.load(self._dsn, self._database.crawl, n, new), new
+
+    def _gain(self, n: int, copy: UUID, was_of_another: bool = False) -> bool:
+        """Open a copy that is here, and work on shard *n* if the database still names that copy. False if it
+        is of no use, and removed: the shard has to be loaded."""
+        with ExitStack() as undo:
             try:
-                store = self._copies.open(shard.n, shard.copy)
-            except FrontierLocked:
-                return  # another process was faster
+                store = self._copies.open(n, copy)
+            except FrontierLocked:  # another process was faster
+                return True
             except FrontierError as error:
-                logger.warning("Cannot use a copy of shard %d (%s): it is loaded anew", shard.n, error)
-                self._copies.remove(shard.n, shard.copy)
-            else:
-                with ExitStack() as undo:
-                    undo.callback(store.close)  # or this process itself would keep it from being taken again
-                    row, outbox = self._database.shard(shard.n), Outbox(store)
-                    if outbox.follows(row.sent):
-                        if self._database.take(shard, self.id, shard.copy):
-                            size = self._database.journal_size(shard.n)
-                            undo.pop_all()
-                            held = Held(shard.copy, outbox, row.sent, row.totals, *size)
-                            self._begin(shard.n, held, was_of_another=False)
-                        return
-                self._copies.remove(shard.n, shard.copy)
-        copy = uuid4()
-        if not self._database.take(shard, self.id, copy):
-            return
-        if shard.copy is None:  # there is no journal yet
-            self._gain(shard.n, copy, was_of_another=False)
-            return
-        self._loading[shard.n] = self._copies.load(self._dsn, self._database.crawl, shard.n, copy), copy
+                logger.warning("Cannot use a copy of shard %d (%s): it is loaded anew", n, error)
+                self._copies.remove(n, copy)
+                return False
+            undo.callback(store.close)  # else this process itself would keep it from being taken again
+            outbox, row = Outbox(store), self._database.shard(n)
+            if not outbox.follows(row.sent):
+                self._copies.remove(n, copy)
+                return False
+            if row.copy != copy or not self._database.take(row, self.id, copy):
+                return True
+            held = Held(copy, outbox, row.sent, *self._database.journal_size(n))
+            undo.pop_all()
+        if store.directory in self._closed:  # this process lost it: perhaps the database was set back
+            self._closed.discard(store.directory)
+            held.repeats = outbox.last
+        outbox.totals = row.totals
+        self.held[n] = held
+        self.gained.put(Gained(n, outbox, was_of_another))
+        return True
 
     def _finish_loads(self) -> None:
         for n, (process, copy) in list(self._loading.items()):
@@ -338,29 +310,10 @@ class Process(threading.Thread):
             del self._loading[n]
             with process:
                 said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
-            if code and code != AGAIN and self._database.shard(n).copy == copy:
-                raise FrontierUnreadable(f"shard {n} of the shared crawl cannot be loaded: {said}")
             if not code:
                 self._gain(n, copy, was_of_another=True)
-
-    def _gain(self, n: int, copy: UUID, was_of_another: bool) -> None:
-        """Open a copy that is whole. A process of the same directory may have found it before: then it is
-        lost, as the next look shows. One that is not what the database has is loaded once more."""
-        row, size = self._database.shard(n), self._database.journal_size(n)
-        with suppress(FrontierLocked):
-            outbox = Outbox(self._copies.open(n, copy))
-            if outbox.follows(row.sent):
-                self._begin(n, Held(copy, outbox, row.sent, row.totals, *size), was_of_another)
-            else:
-                outbox.store.close()
-                self._copies.remove(n, copy)
-
-    def _begin(self, n: int, held: Held, was_of_another: bool) -> None:
-        self.held[n], directory = held, held.outbox.store.directory
-        if directory in self._closed:  # this process lost it: perhaps the database was set back
-            self._closed.discard(directory)
-            held.repeats = held.outbox.last
-        self.gained.put(Gained(n, held.outbox, was_of_another))
+            elif code != AGAIN and self._database.shard(n).copy == copy:
+                raise FrontierUnreadable(f"shard {n} of the shared crawl cannot be loaded: {said}")
 
     def _lose(self, n: int) -> None:
         """Another process has the shard: what this one wrote since is not to be."""
@@ -368,12 +321,10 @@ class Process(threading.Thread):
             with self._loading.pop(n)[0] as process:
                 process.kill()
             return
-        held = self.held.pop(n)
+        outbox = self.held.pop(n).outbox
         logger.warning("Another process has shard %d now: what was not sent of it is fetched again", n)
-        if held.is_finished:
-            self.close_store(held.outbox.store)
-        else:
-            self.lost.put(n)
+        outbox.is_lost = True
+        self._lost.append(outbox)
 
     # -- batches out, mail in
 
@@ -381,14 +332,15 @@ class Process(threading.Thread):
         """Send what the outboxes have now, in statements of a limited size; hand over what is finished."""
         last = {n: held.outbox.last for n, held in self.held.items()}
         self._send_some()
-        while any(held.sent < last[n] for n, held in self.held.items()) and not self._stopped.is_set():
+        while any(held.sent < last[n] for n, held in self.held.items()) and time.monotonic() < self._leave_by:
             self._send_some()
         for n, held in list(self.held.items()):
-            is_finished = held.is_finished or (self._is_leaving and not held.is_open)
-            if is_finished and held.sent >= held.outbox.last:
+            outbox = held.outbox
+            is_finished = outbox.is_finished or (self._is_leaving and not outbox.is_open)
+            if is_finished and held.sent >= outbox.last:
                 del self.held[n]
-                held.outbox.store.close()
-                self._database.hand_over(n, self.id, held.totals)
+                outbox.store.close()
+                self._database.hand_over(n, self.id)
 
     def _send_some(self) -> None:
         """Send a statement, if anything waits."""
@@ -405,7 +357,6 @@ class Process(threading.Thread):
                 continue
             held.sent, held.told_idle = flush.upto, flush.idle
             held.since += len(flush.rows)
-            held.acknowledged.append((time.monotonic(), flush.upto))
             held.given.difference_update(flush.taken)
 
     def _agree(self, row: Shard, held: Held) -> None:
@@ -419,7 +370,7 @@ class Process(threading.Thread):
             # Letters may have got the numbers of others, which these batches took in.
             held.repeats = held.outbox.last
             held.given.clear()
-            held.acknowledged.clear()
+            held.droppable = 0
         held.sent = row.sent
 
     def _flushes(self) -> Iterator[Flush]:
@@ -427,8 +378,7 @@ class Process(threading.Thread):
         for n, held in self.held.items():
             batches = held.outbox.batches(held.sent, most, size)
             upto = batches[-1][0] if batches else held.sent
-            batch, idle = held.idle
-            is_idle = idle and batch == upto
+            is_idle = held.outbox.idle_as_of == upto
             if not batches and is_idle == held.told_idle:
                 continue
             packed = [each for _, each in batches]
@@ -438,7 +388,7 @@ class Process(threading.Thread):
                 held.sent,
                 upto,
                 is_idle,
-                held.totals,
+                held.outbox.totals,
                 compress(each.rows for each in packed) if packed else b"",
                 [letter for each in packed for letter in each.mail],
                 [letter for number, each in batches if number > held.repeats for letter in each.taken],
@@ -447,7 +397,8 @@ class Process(threading.Thread):
     def _fetch_mail(self) -> None:
         while not self.unreadable.empty():
             self._database.set_aside(self.unreadable.get())
-        working = [n for n, held in self.held.items() if held.is_open and not held.is_finished]
+        boxes = {n: held.outbox for n, held in self.held.items()}
+        working = [n for n, outbox in boxes.items() if outbox.is_open and not outbox.is_finished]
         for letter in self._database.mail(working) if working else ():
             given = self.held[letter.to_shard].given
             if letter.id not in given:
@@ -457,13 +408,13 @@ class Process(threading.Thread):
     # -- upkeep
 
     def _maintain(self) -> None:
-        now = time.monotonic()
-        for n, held in list(self.held.items()):
-            upto = 0
-            while held.acknowledged and held.acknowledged[0][0] <= now - KEPT:
-                upto = held.acknowledged.popleft()[1]
-            if upto:
-                held.outbox.drop(upto)
+        drops = time.monotonic() - self._dropped_at >= KEPT
+        if drops:
+            self._dropped_at = time.monotonic()
+        for n, held in self.held.items():
+            if drops:
+                held.outbox.drop(held.droppable)
+                held.droppable = held.sent
             if held.since >= max(LEAST_JOURNAL, 2 * held.compacted):
                 self._compact(n, held)
 

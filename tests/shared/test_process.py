@@ -54,7 +54,7 @@ class Machine:
         while len(self.outboxes) < SHARDS:
             gained: Gained = self.process.gained.get(timeout=15)
             self.outboxes[gained.n] = gained.outbox
-            self.process.works_on(gained.n, gained.outbox)
+            gained.outbox.is_open = True
 
     def write(self, n: int, value: bytes) -> None:
         """Write a batch of shard *n*."""
@@ -72,8 +72,8 @@ class Machine:
             time.sleep(0.05)
 
     def leave(self) -> None:
-        for n in self.outboxes:
-            self.process.finished(n, "{}")
+        for outbox in self.outboxes.values():
+            outbox.is_finished = True
         assert self.process.leave()
 
 
@@ -119,7 +119,7 @@ def test_batches_that_went_out_without_an_answer_are_not_sent_again(machine: Mac
     machine.write(0, b"last")
     machine.wait_until_sent()
     assert machine.database.breaks_at == ""
-    assert machine.process.lost.empty()
+    assert not outbox.is_lost
     assert outbox.last == 5
 
 
@@ -127,13 +127,11 @@ def test_a_shard_that_is_lost_before_it_could_be_handed_over_is_closed(dsn: str,
     """Else no process on this machine could use its copy."""
     machine.join()
     machine.gain()
-    process = machine.process
     with psycopg.connect(dsn, autocommit=True) as database:
         database.execute("update frontier_shard set copy = gen_random_uuid() where n = 0")
     outbox = machine.outboxes[0]
     machine.write(0, b"1")
-    if not process.finished(0, "{}"):
-        process.close_store(outbox.store)
+    outbox.is_finished = True
     until = time.monotonic() + 15
     while outbox.store.directory.exists():  # it is removed once it is closed
         assert time.monotonic() < until

@@ -283,7 +283,7 @@ class PageIndex:
         return Discovered(LinkVerdict.POSTED if link.only_seen == reasons.FOREIGN() else LinkVerdict.SEEN, page_id)
 
     def _see_foreign(self, link: Link, page_id: PageId) -> Discovered:
-        """Answer whether a known page of another shard is to be posted: it was only seen, and is now wanted."""
+        """Say of a known page of another shard whether to post it: it was only seen, and is wanted now."""
         page = self._batch.read_page(page_id)
         if page is None or not page.is_only_seen or page.reason == link.only_seen:
             return Discovered(LinkVerdict.KNOWN, page_id)
