@@ -66,7 +66,7 @@ class Growing:
             self.shards.add(0, Open(frontier, Outbox(store)))
         else:
             copies = Copies(directory, "scheme", SHARDS)
-            self.process = Process(Database(dsn, "cost"), dsn, copies, time.monotonic, LEASE, 60.0)
+            self.process = Process(Database(dsn, "cost"), copies, time.monotonic, LEASE, 60.0)
             self.process.join_crawl({"shards": SHARDS, "key scheme": "scheme"})
             while len(self.shards.open) < SHARDS:
                 self._gain(self.process.gained.get())

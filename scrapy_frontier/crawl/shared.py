@@ -79,7 +79,6 @@ class SharedCrawl:
         self._timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self._process = Process(
             Database(settings.shared, crawl),
-            settings.shared,
             Copies(directory / "shards", scheme, settings.shards),
             boot_time,
             lease=self._timeout + settings.patience,
@@ -264,7 +263,7 @@ class SharedCrawl:
         """Say that all seeds have been passed on."""
         if 0 in self.shards.open:
             self.shards.commit()
-            self._process.seeds_in({n: outbox.last for n, (_, outbox) in self.shards.open.items()})
+            self._process.seeds_in = {n: outbox.last for n, (_, outbox) in self.shards.open.items()}
 
     # -- the end ---------------------------------------------------------------------------------------
 

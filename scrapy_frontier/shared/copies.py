@@ -68,13 +68,13 @@ class Copies:
             if _is_free(path):
                 shutil.rmtree(path, ignore_errors=True)
 
-    def load(self, dsn: str, crawl: str, n: int, copy: UUID) -> subprocess.Popen[bytes]:
-        """Start a process that loads shard *n* of *crawl*, whose fence has turned to *copy*.
+    def load(self, database: Database, n: int, copy: UUID) -> subprocess.Popen[bytes]:
+        """Start a process that loads shard *n* of a crawl, whose fence has turned to *copy*.
 
         Its exit code is 0 once the copy has its name, `AGAIN` if the database was away.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        what = {"dsn": dsn, "crawl": crawl, "n": n, "path": str(self.path(n, copy)), "scheme": self.scheme}
+        what = database.dsn, database.crawl, n, str(self.path(n, copy)), self.scheme
         process = subprocess.Popen(
             [sys.executable, "-m", "scrapy_frontier.shared.copies"],
             stdin=subprocess.PIPE,
@@ -145,7 +145,7 @@ def follow(database: Database, n: int, store: Store) -> bool:
 
 if __name__ == "__main__":
     try:
-        load(**json.load(sys.stdin))
+        load(*json.load(sys.stdin))
     except (FrontierUnreadable, FrontierUnwritable) as error:
         sys.exit(str(error))
     except AWAY:

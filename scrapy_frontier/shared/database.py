@@ -148,8 +148,7 @@ class Database:
     """
 
     def __init__(self, dsn: str, crawl: str, wait: int = 10) -> None:
-        self.crawl = crawl
-        self._dsn, self._wait = dsn, wait
+        self.dsn, self.crawl, self._wait = dsn, crawl, wait
         self._connection: psycopg.Connection | None = None
 
     def close(self) -> None:
@@ -161,7 +160,7 @@ class Database:
     def _connect(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(
-                self._dsn,
+                self.dsn,
                 autocommit=True,
                 prepare_threshold=None,
                 connect_timeout=self._wait,

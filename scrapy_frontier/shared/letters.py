@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from ..core.errors import FrontierUnreadable, UnreadableRow
 from ..core.pages.leases import Link, page_of_link
 from ..core.store import records
+from .outbox import pack_rows, unpack_rows
 
 _LINK, _RANKS, _ORDER = b"l", b"r", b"o"
-# Flags; lengths of fingerprint, host and anchor; bucket; flags of the edge; what is paid
-_HEAD = struct.Struct("<BBHHHId")
+_NUMBERS = struct.Struct("<BHId")  # flags, bucket, flags of the edge, what is paid
 _LONGEST_ANCHOR = 1000  # bytes
 _AGAIN, _NAMED = 1, 2
 
@@ -44,11 +44,11 @@ def pack_order(order: Order) -> bytes:
 def pack_link(link: Link, paid: float, now: float) -> bytes:
     """Pack *link*, whose page is *paid* so much by the page it is on."""
     flags = _AGAIN * link.again | _NAMED * link.is_named
-    host, anchor = link.host.encode(), link.anchor.encode(errors="replace")[:_LONGEST_ANCHOR]
-    sizes = len(link.fingerprint), len(host), len(anchor)
-    head = _HEAD.pack(flags, *sizes, link.bucket or 0, link.flags, paid)
+    numbers = _NUMBERS.pack(flags, link.bucket or 0, link.flags, paid)
+    anchor = link.anchor.encode(errors="replace")[:_LONGEST_ANCHOR]
     page = records.encode_page(page_of_link(link, None, now))
-    return b"".join((_LINK, head, link.fingerprint, host, anchor, page))
+    parts = numbers, link.fingerprint, link.host.encode(), anchor, page
+    return _LINK + pack_rows((part, None) for part in parts)
 
 
 def unpack(letter: bytes) -> Link | Ranks | Order:
@@ -67,20 +67,17 @@ def unpack(letter: bytes) -> Link | Ranks | Order:
 
 
 def _unpack_link(letter: bytes) -> Link:
-    flags, name_size, host_size, anchor_size, bucket, edge, paid = _HEAD.unpack_from(letter, 1)
-    at = 1 + _HEAD.size
-    fingerprint, at = letter[at : at + name_size], at + name_size
-    host, at = letter[at : at + host_size].decode(), at + host_size
-    anchor, at = letter[at : at + anchor_size].decode(errors="replace"), at + anchor_size
-    page = records.decode_page(letter[at:])
+    numbers, fingerprint, host, anchor, row = (part for part, _ in unpack_rows(letter[1:]))
+    flags, bucket, edge, paid = _NUMBERS.unpack(numbers)
+    page = records.decode_page(row)
     return Link(
         fingerprint=fingerprint,
         url=page.url,
-        host=host,
+        host=host.decode(),
         priority=page.priority,
         payload=page.payload,
         flags=edge,
-        anchor=anchor,
+        anchor=anchor.decode(errors="replace"),
         again=bool(flags & _AGAIN),
         is_named=bool(flags & _NAMED),
         bucket=bucket or None,

@@ -76,21 +76,21 @@ class Process(threading.Thread):
 
     *lease* and *patience* are seconds. ``deadline``: requests may be handed out until then, by *boot_time*.
     ``gained`` has shards for the crawl, ``letters`` mail that came; the crawl puts those that it cannot read
-    into ``unreadable``. ``handing_over`` are shards that others are to have. The rest the two threads tell
-    each other on the `Outbox` of a shard. ``error`` is what ended the thread.
+    into ``unreadable``. ``handing_over`` are shards that others are to have. ``seeds_in``, set by the crawl:
+    as of these batches, by shard, all seeds are known, or posted. The rest the two threads tell each other on
+    the `Outbox` of a shard. ``error`` is what ended the thread.
     """
 
     def __init__(
         self,
         database: Database,
-        dsn: str,
         copies: Copies,
         boot_time: Callable[[], float],
         lease: float,
         patience: float,
     ) -> None:
         super().__init__(name="frontier-shared", daemon=True)
-        self._database, self._dsn, self._copies = database, dsn, copies
+        self._database, self._copies = database, copies
         self._boot_time, self._lease, self._patience = boot_time, lease, patience
         self.gained: SimpleQueue[Gained] = SimpleQueue()
         self.letters: SimpleQueue[Mail] = SimpleQueue()
@@ -103,7 +103,7 @@ class Process(threading.Thread):
         self._loading: dict[int, tuple[subprocess.Popen[bytes], UUID]] = {}
         self._lost: list[Outbox] = []  # the crawl may still write them
         self._closed: set[Path] = set()  # copies of lost shards, until the database names others
-        self._seeds: dict[int, int] | None = None  # by shard, the last batch that has seeds
+        self.seeds_in: dict[int, int] | None = None
         self._dropped_at = time.monotonic()
         self._leave_by = FOREVER
 
@@ -134,10 +134,6 @@ class Process(threading.Thread):
         words = "Joined the shared crawl %r, run %d, of %d shards; other processes: %s"
         logger.info(words, self._database.crawl, look.run, len(look.shards), where or "none")
         self.start()
-
-    def seeds_in(self, batches: dict[int, int]) -> None:
-        """Say that all seeds are known, or posted, as of these *batches*, by shard."""
-        self._seeds = batches
 
     def leave(self) -> bool:
         """Send what there is, hand over all shards, and end the thread; whether all was sent in time. The
@@ -217,7 +213,7 @@ class Process(threading.Thread):
         self.look = look
         self._fetch_mail()  # before shards are taken: the database has to know first which letters they have
         self._own(look, asked_at)
-        if self._seeds is not None and not look.seeded and self._are_sent(self._seeds):
+        if self.seeds_in is not None and not look.seeded and self._are_sent(self.seeds_in):
             self._database.mark_seeded(look.run)
         if look.seeded and not look.ended and all(shard.idle for shard in look.shards):
             has_ended = self._database.end(look.run)
@@ -271,7 +267,7 @@ class Process(threading.Thread):
         if copy is None:  # there is no journal yet
             self._gain(n, new)
         else:
-            self._loading[n] = self._copies.load(self._dsn, self._database.crawl, n, new), new
+            self._loading[n] = self._copies.load(self._database, n, new), new
 
     def _gain(self, n: int, copy: UUID, was_of_another: bool = False) -> bool:
         """Open a copy that is here, and work on shard *n* if the database still names that copy. False if it
@@ -408,13 +404,12 @@ class Process(threading.Thread):
     # -- upkeep
 
     def _maintain(self) -> None:
-        drops = time.monotonic() - self._dropped_at >= KEPT
-        if drops:
+        if time.monotonic() - self._dropped_at >= KEPT:
             self._dropped_at = time.monotonic()
-        for n, held in self.held.items():
-            if drops:
+            for held in self.held.values():
                 held.outbox.drop(held.droppable)
                 held.droppable = held.sent
+        for n, held in self.held.items():
             if held.since >= max(LEAST_JOURNAL, 2 * held.compacted):
                 self._compact(n, held)
 
@@ -444,14 +439,14 @@ class Process(threading.Thread):
 
 def packed_rows(store: Store, snapshot: object) -> Iterator[bytes]:
     """Yield the rows of a *snapshot* of a copy, but those of its outbox, packed in pieces."""
-    rows: dict[bytes, bytes | None] = {}
+    rows: list[tuple[bytes, bytes]] = []
     size = 0
     for key, value in store.scan(b"", snapshot=snapshot):  # type: ignore[arg-type]
         if key[:1] == OUTBOX or key == LAST_BATCH:
             continue
-        rows[key] = value
+        rows.append((key, value))
         size += len(key) + len(value)
         if size >= CHUNK:
             yield compress([pack_rows(rows)])
-            rows, size = {}, 0
+            rows, size = [], 0
     yield compress([pack_rows(rows)])

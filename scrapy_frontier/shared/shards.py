@@ -286,15 +286,15 @@ class Shards:
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
         """`discover` for a single link."""
-        n, origin = self.shard_of(link.host), None
+        n = self.shard_of(link.host)
         if source is not None:
             origin = source.shard
         elif link.parent is not None:
             origin = link.parent >> ID_BITS
-        if origin is None:
-            origin = n if n in self.open else min(self.open, default=None)
-        shard = None if origin is None else self.open.get(origin)
-        if shard is None or origin is None:
+        else:
+            origin = n if n in self.open else min(self.open, default=NOWHERE)
+        shard = self.open.get(origin)
+        if shard is None:
             return Discovered(LinkVerdict.REFUSED, kind="foreign", reason=NO_OWNER)
         link.parent = (
             None if link.parent is None or link.parent >> ID_BITS != origin else link.parent & MAX_ID
@@ -320,7 +320,7 @@ class Shards:
         page_id = answer.page_id
         if page_id is None:
             return answer
-        is_posted = answer.fate is Fate.POSTED or link.again or link.is_named or link.facts.force is not None
+        is_posted = answer.verdict is LinkVerdict.POSTED or link.again or link.is_named or link.facts.force is not None
         if is_posted:
             outbox.post(n, lambda: pack_link(link, frontier.owed(page_id), now))
         return Discovered(LinkVerdict.POSTED if is_posted else LinkVerdict.KNOWN, _in_shard(origin, page_id))
@@ -434,10 +434,6 @@ class Shards:
             page_id = frontier.find(fingerprint)
             if page_id is not None and frontier.scorer is not None:
                 frontier.scorer.paid_more(page_id, change)
-
-    # -- hosts -----------------------------------------------------------------------------------------
-
-    # -- what sites said -------------------------------------------------------------------------------
 
 
 def _in_shard(n: int, local: PageId | None) -> PageId | None:

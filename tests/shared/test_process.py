@@ -43,7 +43,7 @@ class Machine:
     def __init__(self, dsn: str, directory: Path) -> None:
         self.database = Breaking(dsn, "web")
         copies = Copies(directory / "shards", "scheme", SHARDS)
-        self.process = Process(self.database, dsn, copies, time.monotonic, lease=60.0, patience=30.0)
+        self.process = Process(self.database, copies, time.monotonic, lease=60.0, patience=30.0)
         self.outboxes: dict[int, Outbox] = {}
 
     def join(self) -> None:
