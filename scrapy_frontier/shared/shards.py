@@ -320,7 +320,8 @@ class Shards:
         page_id = answer.page_id
         if page_id is None:
             return answer
-        is_posted = answer.verdict is LinkVerdict.POSTED or link.again or link.is_named or link.facts.force is not None
+        is_wanted_again = link.again or link.is_named or link.facts.force is not None
+        is_posted = is_wanted_again or answer.verdict is LinkVerdict.POSTED
         if is_posted:
             outbox.post(n, lambda: pack_link(link, frontier.owed(page_id), now))
         return Discovered(LinkVerdict.POSTED if is_posted else LinkVerdict.KNOWN, _in_shard(origin, page_id))

@@ -280,7 +280,8 @@ class PageIndex:
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
         self._scores.closed(page_id)
-        return Discovered(LinkVerdict.POSTED if link.only_seen == reasons.FOREIGN() else LinkVerdict.SEEN, page_id)
+        is_foreign = link.only_seen == reasons.FOREIGN()
+        return Discovered(LinkVerdict.POSTED if is_foreign else LinkVerdict.SEEN, page_id)
 
     def _see_foreign(self, link: Link, page_id: PageId) -> Discovered:
         """Say of a known page of another shard whether to post it: it was only seen, and is wanted now."""
