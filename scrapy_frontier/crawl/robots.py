@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 SITES_KEPT = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 BYTES_KEPT = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
-LARGE_FILE = 20_000  # bytes: a larger one is parsed in a thread, 1 us a byte would hold up the event loop
+LARGE_FILE = 2_000  # bytes: a larger copy is parsed in a thread, since 1 us a byte holds up the event loop
 
 
 class Site(NamedTuple):
@@ -318,10 +318,9 @@ class RobotsFetcher:
             await self._keep_in_memory(fetch, copy)
 
     async def _keep_in_memory(self, fetch: RobotsFetch, copy: RobotsCopy) -> None:
-        origin, agent, read = fetch.origin, agent_of(fetch.page, self._crawler.settings), self._sites.read
-        is_large = len(copy.body) > LARGE_FILE
-        about = copy, origin, agent
-        status = await scrapy_internals.in_thread(read, *about) if is_large else read(*about)
+        """Parse a file in a thread: dozens may come in one turn of the event loop."""
+        origin, agent = fetch.origin, agent_of(fetch.page, self._crawler.settings)
+        status = await scrapy_internals.in_thread(self._sites.read, copy, origin, agent)
         if not self.is_closed:
             self._sites.learn(origin, agent, status, copy, fetch.failure)
 

@@ -16,7 +16,7 @@ from ..core import reasons
 from ..core.errors import decode_or_none
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sites
-from ..core.hosts.sites import MAX_LEVELS, MAX_SITEMAPS, SitemapScope, SitemapsToRead, is_hint_of_change
+from ..core.hosts.sites import MAX_LEVELS, MAX_SITEMAPS, SitemapScope, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, escaped_fragment, host_of, is_private_url, origin_of
 from ..core.store.keys import State
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
 _LONGEST_WAY = 30  # pages by which a sitemap was found: indexes and redirects
 ENTRIES_AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
+FILES_AT_A_TIME = 25  # sitemaps of a site, on first contact; many sites may be met in one turn
 
 
 @dataclass(eq=False, repr=False)
@@ -57,21 +58,26 @@ class Sitemaps:
     _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
-    def contact(self, request: Request, active: ActiveRequest | None) -> None:
+    async def contact(self, request: Request, active: ActiveRequest | None) -> None:
         """Queue the sitemaps of a site, or the first guess, before its first page is fetched; they use the
         proxy of that page. One lookup for a site not met lately."""
         parts = urlparse_cached(request)
         site = parts.scheme, parts.netloc
         if site in self._contacted:
             return
-        origin = origin_of(request.url)
-        if origin is not None:
-            sitemaps = self.frontier.sitemaps_of(origin)
-            if not sitemaps.is_contacted:
-                self._follow(origin, sites.contact(sitemaps, origin), _proxy_of(active))
         if len(self._contacted) >= CONTACTED:
             self._contacted.clear()
         self._contacted.add(site)
+        origin = origin_of(request.url)
+        sitemaps = None if origin is None else self.frontier.sitemaps_of(origin)
+        if origin is None or sitemaps is None or sitemaps.is_contacted:
+            return
+        queue, sitemaps = sites.contact(sitemaps, origin)
+        for first in range(0, len(queue), FILES_AT_A_TIME):
+            if first:
+                await scrapy_internals.sleep(0)
+            self._queue(origin, queue[first : first + FILES_AT_A_TIME], _proxy_of(active))
+        self.frontier.keep_sitemaps(origin, sitemaps)  # last: known sitemaps are not queued twice
 
     def named_by_robots(self, origin: str, urls: tuple[str, ...]) -> None:
         """Note the sitemaps, maybe none, that the robots.txt of *origin* (`urls.origin_of`) names, before the
@@ -79,25 +85,25 @@ class Sitemaps:
         sitemaps = self.frontier.sitemaps_of(origin)
         found = sites.named_by_robots(sitemaps, urls)
         if found.sitemaps != sitemaps:
-            self._follow(origin, found, {})
+            self._queue(origin, found.queue, {})
+            self.frontier.keep_sitemaps(origin, found.sitemaps)
 
     def offsite(self) -> Offsite:
         """Return Scrapy's offsite check: it would drop the requests at the download."""
         middleware = self.crawler.get_downloader_middleware(OffsiteMiddleware)
         return Offsite(self.crawler.spider, [] if middleware is None else [middleware.request_scheduled])
 
-    def _follow(self, origin: str, found: SitemapsToRead, meta: dict[str, Any]) -> None:
+    def _queue(self, origin: str, urls: tuple[str, ...], meta: dict[str, Any]) -> None:
         """Queue the sitemaps of *origin* with this *meta*, without those that are offsite, known, or no
         URL."""
         offsite = self.offsite()
         files = (
             _file(url, origin, meta)
-            for url in found.queue
+            for url in urls
             if absolute(url) is not None and offsite.passes(url)  # a row may hold anything
         )
         self.enqueuer.enqueue_listed(files, None)
         offsite.count_refused(self.crawler.stats)
-        self.frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
 
     async def read(self, request: Request, response: Response, active: ActiveRequest | None) -> Response:
         """Read a sitemap unless it is unchanged, and raise `Consumed`; a page behind a redirect that is no

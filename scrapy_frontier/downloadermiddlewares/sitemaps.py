@@ -31,7 +31,7 @@ class SitemapsMiddleware(Component):
         """With ``FRONTIER_SITEMAPS``."""
         return self.settings.sitemaps
 
-    def process_request(self, request: Request) -> None:
+    async def process_request(self, request: Request) -> None:
         """Queue the sitemaps of a site before its first page; limit a sitemap to the size that the protocol
         allows."""
         if request.meta.get(SITEMAP) not in UNSET:
@@ -41,7 +41,7 @@ class SitemapsMiddleware(Component):
             crawl = self.crawl
             if crawl is not None and crawl.sitemaps is not None:
                 with self.left_to_scheduler():
-                    crawl.sitemaps.contact(request, self.active_requests.get(request))
+                    await crawl.sitemaps.contact(request, self.active_requests.get(request))
                     return
                 raise IgnoreRequest(_UNUSABLE)
 

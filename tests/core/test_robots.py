@@ -199,6 +199,13 @@ def test_2_5_five_hundred_kibibytes_are_read_and_no_line_is_halved(shift: int, e
     assert parse(counted_part(body), "mybot").disallowed == rules.disallowed
 
 
+def test_broken_utf_16_counts_up_to_its_first_error() -> None:
+    """To read on takes .2 us an error: 124 ms for a megabyte of halves of characters."""
+    body = "\ufeffUser-agent: *\nDisallow: /x\n\ud800\nDisallow: /y\n".encode("utf-16-le", "surrogatepass")
+    rules = parse(body, "mybot")
+    assert [rules.allowed(f"http://h/{name}") for name in "xy"] == [False, True]
+
+
 def test_half_a_line_at_the_end_of_what_was_read_is_no_rule() -> None:
     body = b"User-agent: *\n".ljust(BODY_LIMIT - 5, b"#") + b"\nDisallow: /private-no"
     assert counted_part(body) == body[: BODY_LIMIT - 4]

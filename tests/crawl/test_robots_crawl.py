@@ -7,6 +7,7 @@ import json
 import logging
 import signal
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse
 from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import Verdict
 from scrapy_frontier.crawl import robots as robots_module
-from scrapy_frontier.crawl.robots import Site, SiteCache
+from scrapy_frontier.crawl.robots import KnownSites, Site, SiteCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -517,6 +518,33 @@ def test_behind_a_proxy_nothing_is_looked_up(
     assert "Asked for" not in crawl.log
     assert {f"{site}/", f"{site}/yes", f"{other}/refreshed"} <= set(web.paths())
     assert f"{site}/no" not in web.paths()
+
+
+class ThreadSpider(LinkSpider):
+    """Counts the files that are parsed in the thread of the event loop."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        read = KnownSites.read
+
+        def counting(*about: Any) -> RobotsStatus:
+            is_loop = threading.current_thread() is threading.main_thread()
+            self.crawler.stats.inc_value("test/in_loop" if is_loop else "test/beside")
+            return read(*about)
+
+        KnownSites.read = counting  # type: ignore[method-assign]
+
+
+def test_files_are_parsed_beside_the_event_loop_but_for_small_copies(web: Web, run: Run) -> None:
+    """Twenty of 20 KB that come in one turn would hold it up for .4 s."""
+    web.on(ROBOTS, robots("Disallow: /no"))
+    web.on(ROBOTS, robots(*(f"Disallow: /{number}*x" for number in range(200))), host=1)
+    seeds = [web.url("/", 0), web.url("/", 1)]
+    crawl = run(ThreadSpider, OBEY, start_urls=seeds)
+    assert (crawl.stats["test/beside"], crawl.stats.get("test/in_loop")) == (2, None)
+    crawl = run(ThreadSpider, OBEY, start_urls=[web.url("/2", 0), web.url("/2", 1)])
+    assert (crawl.stats["test/beside"], crawl.stats["test/in_loop"]) == (1, 1)
+    assert [web.paths(host).count(ROBOTS) for host in range(2)] == [1, 1]
 
 
 # -- memory --------------------------------------------------------------------------------------------

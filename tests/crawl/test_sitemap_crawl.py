@@ -113,6 +113,35 @@ def test_the_well_known_path_is_tried_where_robots_txt_lists_none(
     assert parsed(crawl) == {"/", "/a"}
 
 
+class TickingSpider(SiteSpider):
+    """Counts the turns of the event loop in which some of 1,000 sitemaps were queued, and not all."""
+
+    turns = 0
+
+    async def start(self) -> Any:
+        self.tick()
+        yield Request(self.start_urls[0])
+
+    def tick(self) -> None:
+        slot = scrapy_internals.slot_of(self.crawler)
+        if slot is not None:
+            self.turns += 1 < len(slot.scheduler) < 1_000
+            scrapy_internals.call_later(0, self.tick)
+
+    def closed(self, reason: str) -> None:
+        assert self.crawler.stats
+        self.crawler.stats.set_value("test/turns", self.turns)
+
+
+def test_the_first_page_of_a_site_with_very_many_sitemaps_gives_way(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    web.on("/robots.txt", body="".join(f"Sitemap: {web.url(f'/{number}.xml')}\n" for number in range(1_001)))
+    crawl = run(TickingSpider, {**WITH_ROBOTS, "CLOSESPIDER_PAGECOUNT": 2}, start_urls=[web.url("/")])
+    assert crawl.stats["scheduler/enqueued"] == 1_001
+    assert crawl.stats["test/turns"] >= 30
+
+
 def test_a_site_without_sitemaps_is_asked_once_and_quietly(web: Web, run: Callable[..., Crawl]) -> None:
     """An empty page with status 200, as many sites answer to everything."""
     crawl = crawl_site(run, web, CONCURRENT_REQUESTS=1)

@@ -121,16 +121,20 @@ def counted_part(body: bytes) -> bytes:
     """Return the part of *body* that counts, as UTF-8 without its mark: whole lines up to `BODY_LIMIT`.
 
     The line that crosses the limit is read to its end; without one it is left out, since half a rule is
-    another rule. UTF-16 is accepted with its mark.
+    another rule. UTF-16 is accepted with its mark, up to its first error. 2 ms at most.
     """
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        body = body[: 2 * BODY_LIMIT].decode("utf-16", "replace").encode()
+        body = body[: 2 * BODY_LIMIT]
+        try:
+            body = body.decode("utf-16").encode()
+        except UnicodeDecodeError as error:  # to replace each takes .2 us
+            body = body[: error.start].decode("utf-16").encode()
     body = body.removeprefix(b"\xef\xbb\xbf")
     if len(body) <= BODY_LIMIT:
         return body
-    end = re.compile(rb"[\r\n]").search(body, BODY_LIMIT, 2 * BODY_LIMIT)
-    if end is not None:
-        return body[: end.end()]
+    ends = [body.find(mark, BODY_LIMIT, 2 * BODY_LIMIT) for mark in (b"\n", b"\r")]
+    if max(ends) >= 0:
+        return body[: min(end for end in ends if end >= 0) + 1]
     return body[: max(body.rfind(mark, 0, BODY_LIMIT) for mark in (b"\n", b"\r")) + 1]
 
 
