@@ -1,4 +1,4 @@
-"""Errors of a frontier, and sizes and times as texts.
+"""Errors of a frontier; sizes and times as text for messages.
 
 The message of each error names the thing, its state and the remedy.
 """
@@ -22,15 +22,13 @@ class FrontierError(Exception):
 
 
 class FrontierLocked(FrontierError):
-    """The database is open already, in another process or by another crawl of this one; nothing was
-    opened."""
+    """The database is already open, in another process or in another crawl of this one."""
 
     reason = "frontier_locked"
 
 
 class FrontierVersion(FrontierError):
-    """The database was written by another format version or with another key scheme, or is no frontier at
-    all; it was not changed."""
+    """The database has another format version or key scheme, or is no frontier; it was not changed."""
 
     reason = "frontier_version"
 
@@ -51,26 +49,25 @@ class FrontierDamaged(FrontierUnreadable):
 
 
 class FrontierUnwritable(FrontierError):
-    """A write failed (disk full, I/O error), or the directory is lost; all written before it is kept there.
+    """A write failed (disk full, I/O error), or the directory is gone. What was written before is kept.
 
-    Nothing is written after it in this run: every verb that would write raises it again.
+    Nothing more is written in this run: every method that would write raises it again.
     """
 
     reason = "frontier_unwritable"
 
 
 class IllegalTransition(Exception):
-    """An event that makes no sense in a page's state: a defect of ours, never of a site."""
+    """An event that cannot happen in the state of the page: a defect of this package, never of a site."""
 
 
 class UnreadableRow(ValueError):
-    """A row whose bytes do not decode. The page of one is set aside and the crawl goes on; `check` finds
-    it."""
+    """The bytes of a row do not decode. The page of such a row is set aside, and the crawl goes on; `check`
+    reports it."""
 
 
 def decode_or_none(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | None:
-    """Return what *read* makes of a row; None where *stored* is None, or *read* raises `UnreadableRow`.
-    Others pass."""
+    """Return what *read* makes of a row; None if *stored* is None or *read* raises `UnreadableRow`."""
     try:
         return None if stored is None else read(stored)
     except UnreadableRow:
@@ -78,7 +75,7 @@ def decode_or_none(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _
 
 
 def size(count: float) -> str:
-    """Return a number of bytes as people read it, three digits: ``1.25 MB`` for 1,250,000."""
+    """Return a number of bytes as text, in three digits: ``1.25 MB`` for 1,250,000."""
     units = ["bytes", "KB", "MB", "GB", "TB"]
     while count >= 1000 and len(units) > 1:
         count /= 1000
@@ -87,7 +84,7 @@ def size(count: float) -> str:
 
 
 def moment(when: float) -> str:
-    """Return a time as people write it, in UTC; the number itself where no calendar reaches."""
+    """Return a time as text in UTC; the number of the second if it is beyond the calendar."""
     try:
         return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
@@ -95,7 +92,7 @@ def moment(when: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a length of time in one unit as people write it: "12.5 s", "40 min", "30 h", "5 days"."""
+    """Return a length of time as text in one unit: "12.5 s", "40 min", "30 h", "5 days"."""
     if seconds < 100:
         return f"{seconds:.3g} s"
     if seconds < 100 * 60:

@@ -1,13 +1,13 @@
-"""The frontier: everything known but not finished, and the verbs on it.
+"""The frontier of a crawl: all known pages and their order, and every operation on them.
 
-Every verb takes plain data and *now* (POSIX seconds), reads, decides, and puts its rows into one batch,
-which is written atomically; a page's links no later than its own end. Nothing is written at hand-out: the
-queue row goes when the lease ends, and whatever a crash interrupts is still queued.
+Each method takes plain data and *now* (POSIX seconds), reads, decides, and puts its rows into the open batch,
+which is written atomically. The links of a page are written no later than its end. Nothing is written at
+hand-out: the queue row is deleted when the lease ends, so a page that a crash interrupts is still queued.
 
-`Frontier` makes its parts, each of which owns its state and calls only parts made before it. Discovering a
-known page, or releasing a lease that has ended, does nothing.
+`Frontier` makes its parts. Each part owns its state and calls only parts made before it. To discover a known
+page, or to release a lease that has ended, does nothing.
 
-`Frontier.load` brings back what earlier runs left, in slices beside the crawl: hosts, scores, fingerprints,
+`Frontier.load` restores the state of earlier runs in slices, beside the crawl: hosts, scores, fingerprints,
 due times.
 """
 
@@ -69,14 +69,14 @@ DEFAULTS = FrontierOptions()
 
 
 class FrontierEvents(NamedTuple):
-    """Ids of pages that were set aside because their rows cannot be read, and what was given up."""
+    """Ids of pages that were set aside because their rows cannot be read, and the hosts given up."""
 
     set_aside: tuple[PageId, ...]
     given_up: tuple[GivenUpPages, ...]
 
 
 class Frontier:
-    """The pages of *store* and their order at *now* (POSIX seconds): all verbs. *options*: `FrontierOptions`.
+    """A frontier over the pages in *store*, opened at *now* (POSIX seconds).
 
     ``was_clean``: the run before ended by `close`, or there was none.
     """
@@ -114,17 +114,18 @@ class Frontier:
     # -- what there is ---------------------------------------------------------------------------------
 
     def totals(self) -> Totals:
-        """Return what all runs together hold, open ends too, by kept counters: as `scrapy frontier stats`."""
+        """Return the counts of pages, attempts and hosts over all runs, the open batch included. O(1)."""
         return self._batch.counts.totals()
 
     @property
     def is_temporary(self) -> bool:
-        """Whether nothing of it is kept after the crawl: there is no next run."""
+        """Whether the store is removed after the crawl, so that there is no next run."""
         return self._troubles.give_up_rule is not None
 
     @property
     def pending(self) -> int:
-        """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
+        """How many requests wait to be leased: ready, delayed, or in a backoff; those of blocked hosts do not
+        count."""
         counts = self._batch.counts
         due = counts.queued_again if self._revisits.revisits_pages else 0
         waiting = counts.states[State.QUEUED] + due - self.withheld
@@ -132,7 +133,7 @@ class Frontier:
 
     @property
     def withheld(self) -> int:
-        """Queued pages of hosts in memory that the operator blocked: `lease` brings none of them."""
+        """How many queued pages belong to hosts in memory that the operator blocked."""
         return sum(host.pages for host in self._hosts.blocked.values())
 
     @property
@@ -142,52 +143,54 @@ class Frontier:
 
     @property
     def hosts(self) -> int:
-        """Hosts in memory: with queued pages, requests under way, or a delay to keep."""
+        """How many hosts are in memory: with queued pages, requests under way, or a delay to keep."""
         return len(self._hosts)
 
     def awake_hosts(self) -> Collection[Host]:
-        """Return all hosts in memory but compact ones, which have pages and no trouble; not to be changed."""
+        """Return all hosts in memory but compact ones, which have pages and no trouble. Do not change
+        them."""
         return self._hosts.by_name.values()
 
     def leases(self) -> Collection[Lease]:
-        """Return the leases that are out, the one whose deadline comes first in front; not to be changed."""
+        """Return the leases that are out, earliest deadline first. Do not change them."""
         return self._leases.out()
 
     def next_page(self, host: Host) -> Page | None:
-        """Return the page that is first in the queue of *host*, as far as it is in memory. One lookup."""
+        """Return the first page in the queue of *host*; None if its queue, as far as it is in memory, is
+        empty. One lookup."""
         head = host.head
         return None if head is None else self._batch.read_page(queue_keys.sort_key_id(head))
 
     @property
     def is_refilling(self) -> bool:
-        """Whether queues may fill by themselves: with pages deferred, of hosts not loaded, or due."""
+        """Whether more pages may be queued without a new link: deferred, due, or of hosts not loaded yet."""
         revisits = self._revisits
         is_due = revisits.is_filling or not revisits.recompute.is_done
         return is_due or not self.is_loaded or bool(self._waiting.with_room)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether what `load` reads of earlier runs is there: hosts, deferred units, scores."""
+        """Whether `load` has restored hosts, deferred pages and scores; rankings wait for it."""
         return self._hosts.is_loaded and self._waiting.is_loaded and self._scores.is_loaded
 
     def left_over(self, now: float) -> Left:
-        """Return what stays queued if the crawl ends at *now*, blocked hosts left out. O(hosts), no store
-        read."""
+        """Return the pages that stay queued if the crawl ends at *now*, without those of blocked hosts.
+        O(hosts), no store read."""
         return self._end.left_over(
             now, self._waiting.next, self._batch.counts.states[State.QUEUED] - self.withheld
         )
 
     def clock(self, name: str, now: float) -> HostClock | None:
-        """Return the clock of a host in memory whose rows may not tell it: it waits at *now*, or not only the
-        settings ask for its delay. None for any other."""
+        """Return the clock of a host in memory that waits at *now*, or whose delay has changed in this run;
+        None for any other host, whose rows tell its clock."""
         host = self._hosts.by_name.get(name)
-        if host is None or (max(host.ready_at, host.held_until) <= now and host.is_slowed_by_settings_only):
+        if host is None or (max(host.ready_at, host.held_until) <= now and host.has_first_delay):
             return None
         return host.clock(now)
 
     def best_head(self, now: float) -> bytes | None:
-        """Return how good the page is that `lease` would hand out, as bytes that sort best first; None: none.
-        O(log hosts)."""
+        """Return priority and score of the page that `lease` would hand out, as bytes that sort best first;
+        None if there is none. O(log hosts)."""
         host = self._hosts.best(now)
         return None if host is None or host.head is None else host.head[:SCORE_BYTES]
 
@@ -209,16 +212,17 @@ class Frontier:
 
     @property
     def scorer(self) -> Scorer | None:
-        """What says how much pages are worth; None: first in, first out."""
+        """The scorer that orders the pages; None: first in, first out."""
         return self._scores.scorer
 
     @property
     def focus(self) -> Focus | None:
-        """What has learned from content scores; None without any, or a scorer that does."""
+        """The model that learns from content scores; None before the first score, and if the scorer uses
+        none."""
         return None if self.scorer is None else self.scorer.focus
 
     def begin_focus(self) -> None:
-        """Keep the words of links from now on: a page that is read is about to get a content score."""
+        """Keep the words of links from now on, because a page is about to get a content score."""
         if self.scorer is not None and self.scorer.focus is None:
             from .ranking.focus import Focus
 
@@ -233,11 +237,11 @@ class Frontier:
         return self._waiting.waiting_for_room(most)
 
     def load(self, now: float, limit: int = 100) -> bool:
-        """Load a slice of what earlier runs left; true when all is loaded.
+        """Restore a slice of the state of earlier runs; returns true when all is restored.
 
-        First *limit* more hosts, 20 to 80 us each with queued pages: their pages wait until then. Then what
-        the scorer knew, 1 us a queued page; with that the frontier ``is_loaded``. At last the fingerprints of
-        all pages, .3 ms a slice, and under another revisit rule than before when each page is due.
+        First *limit* more hosts, 20 to 80 us each with queued pages, which cannot be leased before. Then the
+        state of the scorer, 1 us a queued page; after that the frontier ``is_loaded``. Last the fingerprints
+        of all pages, .3 ms a slice, and if the revisit rule has changed, when each page is due.
         """
         if not self._hosts.is_loaded:
             self._hosts.load(now, limit)
@@ -273,7 +277,8 @@ class Frontier:
         return self._page_index.recognize(url, source, flags, weight, only_seen)
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
-        """Take in links found on the page of *source*; see `PageIndex.discover`."""
+        """Make the pages of *links* known, which were found on the page of *source*; see
+        `PageIndex.discover`."""
         return self._page_index.discover(links, now, source)
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
@@ -293,11 +298,11 @@ class Frontier:
         return self._edits.replace_request(page_id, link, is_lost)
 
     def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
-        """Keep when a sitemap says that a page changed last; see `Edits.note_lastmod`."""
+        """Store the ``lastmod`` that a sitemap gives for a page; see `Edits.note_lastmod`."""
         self._edits.note_lastmod(page_id, lastmod)
 
     def make_due(self, page_id: PageId, now: float) -> bool:
-        """Make a page due that is said to have changed; see `Edits.make_due`."""
+        """Make a page due because a sitemap says that it has changed; see `Edits.make_due`."""
         return self._edits.make_due(page_id, now)
 
     def forget(
@@ -311,7 +316,7 @@ class Frontier:
         return self._edits.forget_host(name, fingerprint_of, now)
 
     def block(self, name: str, now: float) -> None:
-        """Keep the pages of a host queued, and hand out none of them; commits."""
+        """Hand out no page of a host, in this and later runs; its pages stay queued. Commits."""
         self._politeness.block(name, now)
 
     def unblock(self, name: str, now: float) -> bool:
@@ -323,7 +328,8 @@ class Frontier:
         self._politeness.order_delay(name, seconds, now)
 
     def drain_events(self) -> FrontierEvents:
-        """Return what happened beside the answers since this was asked last; each is told once."""
+        """Return the events since the last call that no method has returned: pages set aside, hosts given
+        up."""
         return FrontierEvents(self._waiting.drain_unreadable(), self._troubles.drain_given_up())
 
     # -- pages out -------------------------------------------------------------------------------------
@@ -344,15 +350,15 @@ class Frontier:
     def on_response(
         self, lease: Lease, now: float, has_answered: bool = False, was_asked: bool = True
     ) -> None:
-        """Free the place of a request that has left the network; see `HostPoliteness.on_response`."""
+        """Free the slot of a request that has been answered; see `HostPoliteness.on_response`."""
         self._politeness.on_response(lease, now, has_answered, was_asked)
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
-        """Take back the lease granted last; see `Leases.put_back`."""
+        """Undo the lease granted last; see `Leases.put_back`."""
         self._leases.put_back(lease, now, is_replaced)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
-        """Take back clock and turn of the lease granted last: nothing is asked of the host under it."""
+        """Undo what the lease granted last did to clock and turn of its host; see `Leases.skip_visit`."""
         self._leases.skip_visit(lease, now)
 
     def wake_at(self) -> float | None:
@@ -369,9 +375,12 @@ class Frontier:
         return min((when for when in times if when is not None), default=None)
 
     def bind_lease(self, lease: Lease, fingerprint: bytes) -> int:
-        """Say which page a lease without a ``node`` is for, a further visit: its links gather on that page,
-        or are not kept if it is unknown. Returns when that was visited last (POSIX seconds), as
-        far as it came to an end; 0: never, or nothing comes back. One lookup, two where pages come back."""
+        """Bind the lease of a further visit to the known page with *fingerprint*, which gets the links that
+        are found; of an unknown page links are not kept.
+
+        Returns when that page was visited last (POSIX seconds); 0 if its first visit has not ended, or no
+        page comes back in this run. One lookup, two if pages come back.
+        """
         lease.node = node = self.find(fingerprint)
         if node is None or not self._revisits.revisits_pages:
             return 0
@@ -395,7 +404,7 @@ class Frontier:
     def rank_steps(
         self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
     ) -> Iterator[float]:
-        """Take over what *run* computed, in steps that yield seconds to wait; see `Scores.rank_steps`."""
+        """Apply what *run* computed, in steps that yield the seconds to wait; see `Scores.rank_steps`."""
         return self._scores.rank_steps(run, computed, clock, rows)
 
     # -- hosts -----------------------------------------------------------------------------------------
@@ -405,7 +414,8 @@ class Frontier:
         self._politeness.set_delay(name, delay, now)
 
     def site_delay(self, name: str, seconds: float, now: float, source: str = ROBOTS_TXT) -> bool:
-        """Set the delay that a site asks for; false if the operator ordered one. One request at a time."""
+        """Set the delay that a site asks for; returns whether that changes anything. See
+        `HostPoliteness.site_delay`."""
         return self._politeness.site_delay(name, seconds, now, source)
 
     def record_cooldown(self, name: str, trouble: Trouble, now: float) -> Cooled:
@@ -417,18 +427,19 @@ class Frontier:
         return self._politeness.is_cooling(name, now)
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
-        """Hand out no page of a host before *until*."""
+        """Hand out no page of a host before *until*; see `HostPoliteness.hold`."""
         self._politeness.hold(name, now, until, trouble)
 
     def begin_side_request(self, name: str, now: float) -> float:
-        """Begin a request beside the pages of a host; returns the seconds to wait before, 0: it has begun."""
+        """Begin a request that is no page of the queue, for robots.txt say; see
+        `HostPoliteness.begin_side_request`."""
         return self._politeness.begin_side_request(name, now)
 
     def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
         """End a request that `begin_side_request` began; see `HostPoliteness.end_side_request`."""
         self._politeness.end_side_request(name, now, was_asked)
 
-    # -- what sites said -------------------------------------------------------------------------------
+    # -- robots.txt and sitemaps -----------------------------------------------------------------------
 
     def robots_copy(self, origin: str) -> RobotsCopy | None:
         """Return the stored robots.txt of *origin*, None if there is none. One lookup."""
@@ -439,7 +450,7 @@ class Frontier:
         self._sites.keep_robots_copy(origin, copy)
 
     def sitemaps_of(self, origin: str) -> SiteSitemaps:
-        """Return what is known of the sitemaps of *origin*; commits. One lookup."""
+        """Return what is known of the sitemaps of *origin*. One lookup."""
         return self._sites.sitemaps_of(origin)
 
     def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
@@ -449,12 +460,12 @@ class Frontier:
     # -- the end ---------------------------------------------------------------------------------------
 
     def ends_at(self, now: float, patience: float) -> float | None:
-        """Return when the crawl ends: *now* if it is over; None: it stays open for what can be had.
+        """Return when the crawl ends: *now* if it is over, None while there are pages to fetch.
 
-        It waits for hosts that do not answer, or want to be asked later (`trouble`), *patience* seconds
-        since a page last came to an end; and is over at once where none of them opens by then. With a rule
-        for giving up no page is left: hosts are asked sooner, or given up (`trouble`). To be asked when
-        nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
+        The crawl waits for hosts that rest or are held until *patience* seconds after the last page ended; it
+        is over at once if none of them opens by then. A temporary frontier has no next run: instead of
+        leaving pages it gives hosts up (`trouble`). Call it when nothing is under way; afterwards `wake_at`
+        may return another time. O(hosts) while all are shut.
         """
         if self.is_refilling or self._revisits.awaits(now):
             return None
@@ -472,14 +483,14 @@ class Frontier:
         return None
 
     def end_run(self) -> None:
-        """Commit, and mark the end as clean; nothing but `close` may follow. Leases that are out stay queued.
-        Raises `FrontierUnwritable`."""
+        """Commit, and mark the run as ended cleanly; call nothing but `close` after it. Leased pages stay
+        queued. Raises `FrontierUnwritable`."""
         self._leases.touch_hosts()
         self._scores.save()
         self._batch.end_run()
 
     def close(self) -> None:
-        """`end_run`, and close the store, also where that raises `FrontierUnwritable`."""
+        """`end_run`, and close the store, even if that raises `FrontierUnwritable`."""
         try:
             self.end_run()
         finally:

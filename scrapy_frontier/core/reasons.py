@@ -1,6 +1,6 @@
-"""Why a page is as it is: each reason has a code, and a template by which its text is written and read back.
+"""Reasons for the state of a page: each has a code, and a template that writes its text and reads it back.
 
-The text is kept in the record of the page. What reads as none of these reasons was written by others, an
+The text is kept in the record of the page. A text that no template reads was written by something else, an
 extension that drops a request say, and is shown as it is.
 """
 
@@ -16,7 +16,7 @@ LONGEST_URL = 200  # characters of a URL in a reason
 
 
 class Reason:
-    """A *template* with ``{names}`` of what is to be told, ``{name:d}`` of a number."""
+    """A *template* with the ``{names}`` of its values, ``{name:d}`` for a number."""
 
     def __init__(self, code: str, template: str) -> None:
         self.code = code
@@ -25,13 +25,12 @@ class Reason:
         self._match = re.compile(pattern, re.DOTALL).fullmatch
 
     def __call__(self, **values: object) -> str:
-        """Return the text for the record, of all *values* that the template names. Raises `KeyError` where
-        one is missing."""
+        """Return the text for the record. Raises `KeyError` unless *values* has all that the template
+        names."""
         return self.template.format_map(values)
 
     def read(self, text: str) -> dict[str, str] | None:
-        """Return the values in a *text* that was written by this reason; None for any other. All are texts,
-        numbers too."""
+        """Return the values in a *text* that this reason wrote, as strings; None for any other text."""
         found = self._match(text)
         return None if found is None else found.groupdict()
 
@@ -55,14 +54,14 @@ RETRIED = Reason("retried", "to be retried")
 HANDED_BACK = Reason("handed_back", "handed back by a middleware")
 DAMAGED = Reason("damaged", "its record was damaged; what it was is set aside")
 
-# Where it led
+# Redirects
 LED_TO_DROPPED = Reason("led_to_dropped", "led to a request that was dropped")
 LED = Reason("led", "led to {url}")
 TO_ITSELF = Reason("to_itself", "redirected to itself")
 NOT_FOLLOWED = Reason("redirect_refused", "redirect refused: {why} ({url})")
 PRIVATE = Reason("private", "a public page led to it, and its address is private ({address})")
 
-# What robots.txt and the host say
+# robots.txt, and trouble of the host
 FORBIDDEN = Reason("robots", "robots.txt of {origin}: {rule}")
 ROBOTS_UNREADABLE = Reason("robots_unreadable", "robots.txt of {origin} cannot be read")
 ROBOTS_HOURS = Reason("robots_hours", "robots.txt of {origin} asks for other hours")
@@ -71,7 +70,7 @@ RESTS_AFTER = Reason("rests_after", "{host} rests: {trouble}")
 RESTS = Reason("rests", "{host} rests")
 ADDRESS = Reason("address", "{host} has the address {address}")
 
-# What was found on a page that was fetched, one after the other
+# Notes on a page that was fetched; one may have several
 SKIPPED = Reason("noindex_skip", "noindex: the page asks to be kept nowhere")
 NOINDEX = Reason("noindex", "noindex: its items were dropped")
 NOFOLLOW = Reason("nofollow", "nofollow: its links were not followed")
@@ -87,7 +86,7 @@ NOFOLLOW_LINK = Reason("nofollow_link", "linked with rel={rels} by {url}")
 OUTSIDE = Reason("pattern", "outside the pattern {pattern} of {url}")
 BUDGET = Reason("budget", "over the budget of {most} for host {host}")
 
-# Why a host is shut, which is told of its pages where they are given up
+# Why a host is shut; its pages get this reason if they are given up
 BLOCKED = Reason("blocked", "{host} is blocked")
 DELAY = Reason("delay", "{source} asks for {span} between two pages")
 PAUSE_TOO_LONG = Reason("pause_too_long", "the pause before another attempt is longer than the crawl lasts")
@@ -106,13 +105,12 @@ REASONS = tuple(each for each in list(globals().values()) if isinstance(each, Re
 
 
 def reason_of(text: str) -> Reason | None:
-    """Return the reason that *text* was written by; None for what others wrote. Tries them all, a pattern
-    each."""
+    """Return the reason that wrote *text*; None if none did. Matches one pattern after the other."""
     return next((reason for reason in REASONS if reason.read(text) is not None), None)
 
 
 def codes_in(text: str) -> list[str]:
-    """Return the codes of the notes in *text*; ``other`` for what others wrote. 20 us."""
+    """Return the codes of the notes in *text*; ``other`` if no reason wrote any of them. 20 us."""
     found = [reason.code for note in text.split(BETWEEN) if (reason := reason_of(note)) is not None]
     return found or [OTHER]
 

@@ -69,7 +69,7 @@ NOWHERE = Place(b"", "")
 
 
 def place_of(page: Page) -> Place:
-    """Returns the place that a page has by its own row; `NOWHERE` for most finished pages."""
+    """Return the place that a page has by its own row; `NOWHERE` for most finished pages."""
     if page.state is State.QUEUED:
         return Place(keys.QUEUE, host_of_page(page))
     if page.is_deferred:
@@ -82,7 +82,7 @@ def place_of(page: Page) -> Place:
 
 
 def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes]:
-    """Returns key and value of the row that gives a page its place, if it has lost it; *bucket* is its score.
+    """Return key and value of the row that gives a page its place, if it has lost it; *bucket* is its score.
 
     A backoff is not known any more.
     """
@@ -99,7 +99,7 @@ def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes
 
 
 def salvage(stored: bytes) -> Page:
-    """Returns what can be read of a damaged page row: its URL, and its state if that is a finished one, else
+    """Return what can be read of a damaged page row: its URL, and its state if that is a finished one, else
     ``FAILED``. Its request and its visits are lost. Raises nothing."""
     plain = bytes(flags & 0x07 for flags in stored[:1]) + stored[1:]  # without the flags of optional parts
     page = decode_or_none(read_page, plain) or records.Page("")
@@ -111,7 +111,7 @@ def salvage(stored: bytes) -> Page:
 
 
 def read_page(stored: bytes) -> Page:
-    """Decodes a page row. Raises `UnreadableRow`, also for a host that no key can hold."""
+    """Decode a page row. Raises `UnreadableRow`, also for a host that no key can hold."""
     page = records.decode_page(stored)
     host = host_of_page(page)
     if "\0" in host or host.encode(errors="replace").decode() != host:
@@ -143,7 +143,7 @@ READERS: Readers = {
 
 
 def is_key(key: bytes) -> bool:
-    """Tells whether a key is well-formed: an id, the name of a column, or text."""
+    """Return whether a key is well-formed: an id, the name of a column, or text."""
     if key[:1] in (keys.PAGE, keys.CONTENT):
         return len(key) == 1 + keys.ID_BYTES
     if key[:1] == keys.COLUMN:
@@ -152,7 +152,7 @@ def is_key(key: bytes) -> bool:
 
 
 def unreadable(key: bytes, value: bytes, readers: Readers = READERS) -> str:
-    """Returns why a row of a kind that *readers* read cannot be read; empty if it can."""
+    """Return why a row of a kind that *readers* read cannot be read; empty if it can."""
     name, read = readers.get(key if key in readers else key[:1], ("", None))
     if read is None or not is_key(key):
         return f"the key is none of {name or 'any row'}"
@@ -188,7 +188,7 @@ class PageNotes:
         self._pieces[page_id // _PIECE][page_id % _PIECE] = note
 
     def items(self) -> Iterator[tuple[PageId, int]]:
-        """Yields the known pages with their notes, ascending."""
+        """Yield the known pages with their notes, ascending."""
         for number in sorted(self._pieces):
             for offset, note in enumerate(self._pieces[number]):
                 if note:
@@ -220,7 +220,7 @@ class Check:
         self._written: dict[bytes, bytes | None] = {}  # not on disk yet
 
     def run(self) -> Iterator[Finding]:
-        """Yields a `Finding` for each thing that is wrong, as it is found; every row is read.
+        """Yield a `Finding` for each thing that is wrong, as it is found; every row is read.
 
         A repair writes a thousand rows at a time, and the counts last. Raises `FrontierUnreadable` for
         damaged files, and `FrontierUnwritable`.
@@ -260,7 +260,7 @@ class Check:
         return self._written[key] if key in self._written else self._store.get(key)
 
     def _page(self, page_id: PageId) -> Page | None:
-        """Returns a page as it is once the repair is written."""
+        """Return a page as it is once the repair is written."""
         stored = self._get(keys.page_key(page_id))
         return None if stored is None else decode_or_none(read_page, stored) or salvage(stored)
 
@@ -321,7 +321,7 @@ class Check:
         self._count(page, 1)
 
     def _count(self, page: Page, change: int) -> None:
-        """Adds a page to the counts of its host and of all, or with -1 takes it out."""
+        """Add a page to the counts of its host and of all, or with -1 takes it out."""
         counts, name = self._counts, host_of_page(page)
         counts.attempts += change * page.attempts
         counts.states[page.state] += change
@@ -378,7 +378,7 @@ class Check:
             self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_marked))
 
     def _remove_page(self, page_id: PageId, page: Page) -> None:
-        """Removes a page and what stands on it; its place follows as a row that leads nowhere."""
+        """Remove a page and what stands on it; its place follows as a row that leads nowhere."""
         if self._repair:
             self._count(page, -1)
             self._notes[page_id] = 0
@@ -434,7 +434,7 @@ class Check:
                 self._put(key, None)
 
     def _compare_hosts(self) -> Iterator[Finding]:
-        """Keeps of a host row what only that knows, the last visit: a host without one was visited now."""
+        """Keep of a host row what only that knows, the last visit: a host without one was visited now."""
         known = set()
         for key, value in self._scan(keys.HOST):
             subject = f"host row of {key[1:].decode(errors='backslashreplace')}"
@@ -474,7 +474,7 @@ class Check:
 
 
 def unreadable_links(key: bytes, value: bytes, next_page: int) -> str:
-    """Returns why a row of links cannot be read, or leads to a page from *next_page* on; empty if it can."""
+    """Return why a row of links cannot be read, or leads to a page from *next_page* on; empty if it can."""
     try:
         highest = graph.highest_id(key, value)
     except (ValueError, IndexError, OverflowError) as error:
@@ -483,13 +483,13 @@ def unreadable_links(key: bytes, value: bytes, next_page: int) -> str:
 
 
 def _differences(row: object, expected: object, names: Iterable[str]) -> str:
-    """Returns in words which of the numbers *names* are not as expected."""
+    """Return in words which of the numbers *names* are not as expected."""
     pairs = ((name, getattr(row, name), getattr(expected, name)) for name in names)
     return "; ".join(f"{name} {was}, in truth {now}" for name, was, now in pairs if was != now)
 
 
 def subject_of(page_id: PageId, page: Page) -> str:
-    """Names a page by its id, and by its URL if that can be read."""
+    """Name a page by its id, and by its URL if that can be read."""
     return f"page {page_id} {page.url}".rstrip()
 
 
@@ -503,7 +503,7 @@ _PLACE_NAMES = {
 
 
 def _place_in(key: bytes, value: bytes) -> tuple[PageId, Place]:
-    """Returns the page of a queue, waiting, due or deferred row and its place; -1 if it makes no sense."""
+    """Return the page of a queue, waiting, due or deferred row and its place; -1 if it makes no sense."""
     prefix = key[:1]
     if prefix == keys.DUE and records.is_due_key(key):
         return records.due_page(key), Place(keys.DUE, str(records.due_time(key)))

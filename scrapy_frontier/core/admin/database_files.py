@@ -29,7 +29,7 @@ _LEVELDB_FILE = re.compile(r"CURRENT|LOCK|LOG|LOG\.old|MANIFEST-\d+|\d+\.(ldb|ss
 
 @contextmanager
 def filling(directory: Path) -> Iterator[Path]:
-    """Yields a directory for a new database, which moves into *directory* when the block ends well.
+    """Yield a directory for a new database, which moves into *directory* when the block ends well.
 
     If the block raises, it is removed, and *directory* is as before. Raises `FrontierLocked` while another
     import is at work, `FrontierUnwritable` for a full disk, and `OSError` if a database is there already.
@@ -54,7 +54,7 @@ def filling(directory: Path) -> Iterator[Path]:
 
 
 def copy(directory: Path) -> Path:
-    """Makes a copy of the database in *directory* that this process has open, as a kill would leave it at one
+    """Make a copy of the database in *directory* that this process has open, as a kill would leave it at one
     instant, in a new directory in there; returns that. Takes no space but for logs, up to 30 MB: tables,
     which LevelDB never changes, are linked. For a thread of its own. Raises `OSError`.
 
@@ -88,7 +88,7 @@ def _link_or_copy(file: Path, target: Path) -> None:
 
 
 def remove_copies(directory: Path) -> None:
-    """Removes the copies in *directory* that no process has open any more."""
+    """Remove the copies in *directory* that no process has open any more."""
     for path in directory.glob(f"{_COPY}*"):
         with suppress(FrontierError):  # a command reads it
             Lock(path).close()
@@ -96,12 +96,12 @@ def remove_copies(directory: Path) -> None:
 
 
 def refuse_held(directory: Path, user: str) -> None:
-    """Raises `FrontierLocked` if a process has the frontier in *directory* open."""
+    """Raise `FrontierLocked` if a process has the frontier in *directory* open."""
     Lock(directory, user).close()
 
 
 def repair(directory: Path, user: str, now: float) -> Path | None:
-    """Puts in place of a damaged database what LevelDB's own repair makes of a copy; returns where the
+    """Put in place of a damaged database what LevelDB's own repair makes of a copy; returns where the
     damaged one is kept. None: an interrupted repair was finished.
 
     The copy needs as much space as the database. Raises `FrontierLocked`, `FrontierUnwritable` and
@@ -144,7 +144,7 @@ def _free_name(directory: Path, now: float) -> Path:
 
 
 def remove(directory: Path, user: str) -> None:
-    """Removes the database, also one that cannot be opened, and what an interrupted repair left.
+    """Remove the database, also one that cannot be opened, and what an interrupted repair left.
 
     Raises `FrontierLocked`, `PermissionError`, and `FrontierUnreadable` for a directory that holds files of
     others; then nothing was removed.

@@ -59,7 +59,7 @@ def gather(
     agent: str,
     far: int,
 ) -> Facts:
-    """Reads the facts on a page; walks the queue of its host as far as *far*. *agent* is the user agent that
+    """Read the facts on a page; walks the queue of its host as far as *far*. *agent* is the user agent that
     obeys robots.txt, empty if it is not obeyed."""
     name = host_of_page(page)
     is_queued = page.state is State.QUEUED or page.is_due
@@ -72,7 +72,7 @@ def gather(
 
 
 def why(facts: Facts) -> str:
-    """Returns a sentence on the state of the page, and another if it comes back."""
+    """Return a sentence on the state of the page, and another if it comes back."""
     if facts.leased_at is not None:
         for_how_long, attempt = span(max(facts.now - facts.leased_at, 0.0)), facts.page.attempts + 1
         return f"It is being fetched, for {for_how_long} now: attempt {attempt} of {facts.max_attempts}."
@@ -88,7 +88,7 @@ def why(facts: Facts) -> str:
 
 
 def why_unknown(url: str, limits: TrapLimits) -> str:
-    """Returns a sentence on a *url* that is not known: it looks like a trap, or no link to it was
+    """Return a sentence on a *url* that is not known: it looks like a trap, or no link to it was
     accepted."""
     traps = {
         LONG_URL: f"it is longer than URLLENGTH_LIMIT = {limits.length}",
@@ -101,7 +101,7 @@ def why_unknown(url: str, limits: TrapLimits) -> str:
 
 
 def why_unreadable(page_id: PageId) -> str:
-    """Returns a sentence on a page whose row does not decode."""
+    """Return a sentence on a page whose row does not decode."""
     return f"Its record (page {page_id}) cannot be read: `scrapy frontier check --repair` mends it."
 
 
@@ -128,7 +128,7 @@ def _queued(facts: Facts) -> str:
 
 
 def _held(facts: Facts) -> str:
-    """Says what keeps the page from being fetched although its turn comes; empty if nothing does."""
+    """Return what keeps the page from being fetched although its turn comes; empty if nothing does."""
     host = facts.host
     if host.blocked is not None:
         return (
@@ -141,7 +141,7 @@ def _held(facts: Facts) -> str:
 
 
 def _asked(facts: Facts, copy: records.RobotsCopy) -> str:
-    """Says what robots.txt has against a queued page; empty if it has nothing."""
+    """Return what robots.txt has against a queued page; empty if it has nothing."""
     now = facts.now
     found = robots_status(copy, now, facts.agent)
     if found.verdict is records.Verdict.POSTPONE:
@@ -171,7 +171,7 @@ def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
 
 
 def _backoff_end(facts: Facts, place: queue_keys.QueuePlace) -> float:
-    """Returns the end of its backoff (POSIX seconds); 0 if it has none, or that has passed."""
+    """Return the end of its backoff (POSIX seconds); 0 if it has none, or that has passed."""
     until, now = place.waits_until or 0.0, facts.now
     return until if now < until else 0.0
 
@@ -262,7 +262,7 @@ def _when(page: Page) -> str:
 
 
 def _how_often(visits: records.Visits) -> str:
-    """Says how often a page changes, from its second visit on: ``changes about every 9 days, seen 4 of 31
+    """Return how often a page changes, from its second visit on: ``changes about every 9 days, seen 4 of 31
     visits``."""
     if not visits.history.changes:
         return f"no change seen in {visits.visits:,} visits"
@@ -271,7 +271,7 @@ def _how_often(visits: records.Visits) -> str:
 
 
 def _when_due(visits: records.Visits | None, now: float) -> str:
-    """Says in a sentence when a page comes back, seen from *now* (POSIX seconds); empty if it does not."""
+    """Return in a sentence when a page comes back, seen from *now* (POSIX seconds); empty if it does not."""
     if visits is None or not visits.due:
         return ""
     if visits.is_queued:

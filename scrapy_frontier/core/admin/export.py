@@ -74,7 +74,7 @@ class Header(NamedTuple):
 
 
 def export_lines(store: Store, now: float, host: str | None = None) -> Iterator[Line]:
-    """Returns the lines of an export at *now* (POSIX seconds): a header, the rows, and the number of lines.
+    """Return the lines of an export at *now* (POSIX seconds): a header, the rows, and the number of lines.
 
     With *host* only pages in its queue or with that host in their URL, and what is kept of it; links keep
     targets that are not exported. Raises `UnreadableRow` for a row that cannot be read: a repair comes first.
@@ -108,7 +108,7 @@ def _with_end(header: Header, *lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _rows(store: Store, host: str | None, pages: set[int], kinds: Readers = _ROWS) -> Iterator[Line]:
-    """Yields rows of *kinds*; adds the ids of exported pages to *pages* if only those of a *host* are."""
+    """Yield rows of *kinds*; adds the ids of exported pages to *pages* if only those of a *host* are."""
     for prefix, (kind, read) in kinds.items():
         for key, value in store.scan(prefix):
             if why := unreadable(key, value, _ROWS):
@@ -165,7 +165,7 @@ def _links(store: Store, host: str | None, pages: set[int], numbers: Numbers | N
 
 
 def joined_lines(shards: Sequence[Store], shard_of: Callable[[str], int], now: float) -> Iterator[Line]:
-    """Returns the lines of an export at *now* of all the *shards* of a crawl, as of one frontier; *shard_of*
+    """Return the lines of an export at *now* of all the *shards* of a crawl, as of one frontier; *shard_of*
     names the shard of a host. Raises `UnreadableRow`.
 
     Pages are numbered anew, so the scores by their numbers do not travel. A page that other shards lead to
@@ -187,7 +187,7 @@ def joined_lines(shards: Sequence[Store], shard_of: Callable[[str], int], now: f
 
 
 def _numbered(shards: Sequence[Store], shard_of: Callable[[str], int]) -> tuple[list[Numbers], int, int]:
-    """Returns the number of each page of each shard, -1 for none; how many pages have rows of their own in
+    """Return the number of each page of each shard, -1 for none; how many pages have rows of their own in
     their own shard, which are numbered first; and how many there are in all."""
     numbers, count = [np.full(facts.known(store), -1, np.int64) for store in shards], 0
     for store, of_shard in zip(shards, numbers, strict=True):
@@ -210,7 +210,7 @@ def _numbered(shards: Sequence[Store], shard_of: Callable[[str], int]) -> tuple[
 
 
 def _renumbered(store: Store, numbers: Numbers, own: int, visits: int) -> Iterator[Line]:
-    """Yields the pages of a shard, but those that another has, and their content scores."""
+    """Yield the pages of a shard, but those that another has, and their content scores."""
 
     def number_of(page_id: int | None) -> int | None:
         is_known = page_id is not None and page_id < len(numbers) and numbers[page_id] >= 0
@@ -243,7 +243,7 @@ class Imported(NamedTuple):
 
 
 def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: FingerprintOf, now: float) -> Imported:
-    """Fills an empty *store* with the *lines* of an export; a thousand rows in a batch.
+    """Fill an empty *store* with the *lines* of an export; a thousand rows in a batch.
 
     *fingerprint_of* says how this project identifies the request of a page, None where it cannot. Raises
     `BadExport` for a line that is not what an export writes, and `FrontierUnwritable`; then *store* is half
@@ -280,7 +280,7 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
 
 
 def _generate(store: Store, fingerprint_of: FingerprintOf, now: float, header: Header) -> Imported:
-    """Makes the rows that follow from the pages, as a repair does."""
+    """Make the rows that follow from the pages, as a repair does."""
     merged = not_rebuilt = 0
     for finding in Check(store, fingerprint_of, now, repair=True).run():
         if finding.kind == "unreadable row":
@@ -314,7 +314,7 @@ def _read_header(line: Line) -> Header:
 
 
 def _refusal(key: bytes, value: bytes, header: Header) -> str:
-    """Returns why a row is none that an export has; empty if it is one."""
+    """Return why a row is none that an export has; empty if it is one."""
     page_id = keys.key_id(key) if key[:1] in (keys.PAGE, keys.LINK_ROW) else 0
     is_visit = key[:1] == keys.PAGE and 0 <= page_id - keys.FIRST_VISIT < header.next_visit
     if not (page_id < header.next_page or is_visit):

@@ -71,12 +71,12 @@ class Summary(NamedTuple):
 
 
 def known(store: Store) -> int:
-    """Returns how many pages ever got an id, forgotten ones too. Raises `UnreadableRow`."""
+    """Return how many pages ever got an id, forgotten ones too. Raises `UnreadableRow`."""
     return records.read_counts(store).next_page
 
 
 def summary(stores: Sequence[Store]) -> Summary:
-    """Returns the kept counters of a frontier, or of all shards together: some lookups, and a stat for each
+    """Return the kept counters of a frontier, or of all shards together: some lookups, and a stat for each
     file. Raises `UnreadableRow`."""
     totals = records.sum_of(records.read_counts(store).totals() for store in stores)
     rankings = [found for found in map(records.last_ranking, stores) if found is not None]
@@ -136,12 +136,12 @@ class HostView(NamedTuple):
     queued_again: int
 
     def is_in_trouble(self, now: float) -> bool:
-        """Tells whether its last trouble is not forgiven yet at *now*."""
+        """Return whether its last trouble is not forgiven yet at *now*."""
         return now < self.cooling_until + records.FORGIVEN
 
 
 def find_host(store: Store, name: str, pause_of: PauseOf, now: float) -> HostView:
-    """Returns what is kept of a host, zeros if nothing is, for a crawl that starts at *now*. Three lookups.
+    """Return what is kept of a host, zeros if nothing is, for a crawl that starts at *now*. Three lookups.
 
     The one answer to when a host may be visited: `hosts`, the preview of the queue and `why` have it from
     here. A row that cannot be read counts as none, unreadable orders as a block.
@@ -177,7 +177,7 @@ def find_host(store: Store, name: str, pause_of: PauseOf, now: float) -> HostVie
 
 
 def hosts(store: Store, pause_of: PauseOf, now: float) -> Iterator[HostView]:
-    """Yields `find_host` of every host with a row or orders, by name."""
+    """Yield `find_host` of every host with a row or orders, by name."""
     names = merge(*((key[1:] for key, _ in store.scan(prefix)) for prefix in (keys.HOST, keys.ORDERS)))
     for name, _ in groupby(names):
         yield find_host(store, name.decode(errors="replace"), pause_of, now)
@@ -186,7 +186,7 @@ def hosts(store: Store, pause_of: PauseOf, now: float) -> Iterator[HostView]:
 def pauses(
     store: Store, delay_of: DelayOf, agent: str, now: float, clock_of: ClockOf | None = None
 ) -> PauseOf:
-    """Returns a function that gives the pause of a host: by the settings (*delay_of*), by what its kept
+    """Return a function that gives the pause of a host: by the settings (*delay_of*), by what its kept
     robots.txt asks of *agent* (empty: it is not obeyed), and by its clock in a running crawl (*clock_of*).
 
     A host is held while each robots.txt that is kept of it, one for each scheme and port, holds its pages: it
@@ -220,17 +220,17 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[records.RobotsCopy, st
 
 
 def robots_copy(store: Store, url: str) -> records.RobotsCopy | None:
-    """Returns what is kept of the robots.txt for *url*; None if nothing can be read. One lookup."""
+    """Return what is kept of the robots.txt for *url*; None if nothing can be read. One lookup."""
     return records.ROBOTS.read(store.get(keys.robots_key(origin_of(url) or "")))
 
 
 def host_row(store: Store, name: str) -> records.HostRow:
-    """Returns the row of a host; zeros if there is none, or none that can be read. One lookup."""
+    """Return the row of a host; zeros if there is none, or none that can be read. One lookup."""
     return records.HOST.read(store.get(keys.host_key(name))) or records.HostRow()
 
 
 def has_queue(store: Store, name: str) -> bool:
-    """Tells whether a queue of that *name* has or had pages, or there are orders for it. Two lookups."""
+    """Return whether a queue of that *name* has or had pages, or there are orders for it. Two lookups."""
     row = host_row(store, name)
     pages = row.queued, row.done, row.failed, row.deferred
     return any(pages) or store.get(keys.orders_key(name)) is not None
@@ -240,29 +240,29 @@ def has_queue(store: Store, name: str) -> bool:
 
 
 def has_row(store: Store, page_id: PageId) -> bool:
-    """Tells whether a page has a row; an index row may lead to one that has none. One lookup."""
+    """Return whether a page has a row; an index row may lead to one that has none. One lookup."""
     return store.get(keys.page_key(page_id)) is not None
 
 
 def read_page(store: Store, page_id: PageId) -> records.Page | None:
-    """Returns what is kept of a page; None if there is no row. One lookup. Raises `UnreadableRow`."""
+    """Return what is kept of a page; None if there is no row. One lookup. Raises `UnreadableRow`."""
     stored = store.get(keys.page_key(page_id))
     return None if stored is None else records.decode_page(stored)
 
 
 def legible_page(store: Store, page_id: PageId) -> records.Page | None:
-    """Returns what is kept of a page; None if there is no row, or none that can be read. One lookup."""
+    """Return what is kept of a page; None if there is no row, or none that can be read. One lookup."""
     return decode_or_none(records.decode_page, store.get(keys.page_key(page_id)))
 
 
 def find_page(store: Store, fingerprint: bytes) -> PageId | None:
-    """Returns the id of the page with *fingerprint*, or None; one lookup."""
+    """Return the id of the page with *fingerprint*, or None; one lookup."""
     stored = store.get(keys.INDEX + fingerprint)
     return None if stored is None else keys.id_in(stored)
 
 
 def queue_place(store: Store, page_id: PageId) -> QueuePlace | None:
-    """Returns the place of a page in a queue, or None; takes time with the queue of its host."""
+    """Return the place of a page in a queue, or None; takes time with the queue of its host."""
     page = legible_page(store, page_id)
     if page is None or not (page.state is State.QUEUED or page.is_due):
         return None
@@ -270,7 +270,7 @@ def queue_place(store: Store, page_id: PageId) -> QueuePlace | None:
 
 
 def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, records.Page]]:
-    """Yields every page that can be read, oldest first; further visits come last, or not at all."""
+    """Yield every page that can be read, oldest first; further visits come last, or not at all."""
     for key, value in store.scan(keys.PAGE):
         page_id = keys.key_id(key)
         if page_id >= keys.FIRST_VISIT and not with_visits:
@@ -280,7 +280,7 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, reco
 
 
 def is_elsewhere(page: records.Page) -> bool:
-    """Tells whether a page of a shard is one that another shard has, and this one only leads to."""
+    """Return whether a page of a shard is one that another shard has, and this one only leads to."""
     return page.reason == reasons.FOREIGN()
 
 
@@ -290,7 +290,7 @@ def matching(
     host: str | None = None,
     states: frozenset[State] | None = None,
 ) -> Iterator[tuple[PageId, records.Page]]:
-    """Yields those *pages* whose URL *pattern* is found in, of *host*, in one of *states*; None stands for
+    """Yield those *pages* whose URL *pattern* is found in, of *host*, in one of *states*; None stands for
     all. Pages of other shards never match."""
     for page_id, page in pages:
         if is_elsewhere(page):
@@ -304,12 +304,12 @@ def matching(
 
 
 def path_to(store: Store, page: records.Page) -> Trail:
-    """Returns the pages that lead from a seed to *page*, seed first; each linked the next one first."""
+    """Return the pages that lead from a seed to *page*, seed first; each linked the next one first."""
     return _trail(store, page, attrgetter("parent"))[::-1]
 
 
 def redirects_of(store: Store, page: records.Page) -> Trail:
-    """Returns the pages that *page* led to, in order, until one that led nowhere or was met before."""
+    """Return the pages that *page* led to, in order, until one that led nowhere or was met before."""
     return _trail(store, page, attrgetter("target"))
 
 
@@ -323,7 +323,7 @@ def _trail(store: Store, page: records.Page, onward: Callable[[records.Page], in
 
 
 def describe(page_id: PageId, page: records.Page) -> dict[str, object]:
-    """Returns a page as named values, times in POSIX seconds; the same names in every command. None
+    """Return a page as named values, times in POSIX seconds; the same names in every command. None
     stands for what is not known."""
     visits = page.visits or records.NO_VISITS
     etag, last_modified = (each.decode("latin-1") or None for each in visits.validators)
@@ -361,7 +361,7 @@ _FLAG_NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect"}
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Raises `UnreadableRow` for what decoding of links raises in the block."""
+    """Raise `UnreadableRow` for what decoding of links raises in the block."""
     try:
         yield
     except (ValueError, IndexError, OverflowError) as error:
@@ -369,20 +369,20 @@ def _decoding() -> Iterator[None]:
 
 
 def flag_names(flags: int) -> list[str]:
-    """Returns the flags of a link in words: its kind, if it is known (``a``, ``css``, ``img`` ...), then
+    """Return the flags of a link in words: its kind, if it is known (``a``, ``css``, ``img`` ...), then
     ``nofollow``, ``internal``, ``redirect``."""
     kind = [name for name, bits in KINDS.items() if flags & KIND == bits]
     return kind + [name for flag, name in _FLAG_NAMES.items() if flags & flag]
 
 
 def count_kinds(edges: Iterable[Edge]) -> dict[str, int]:
-    """Returns how many links there are of each kind (``a``, ``css``, ``img`` ...); others are left out."""
+    """Return how many links there are of each kind (``a``, ``css``, ``img`` ...); others are left out."""
     counts = Counter(edge.flags & KIND for edge in edges)
     return {name: counts[bits] for name, bits in KINDS.items() if counts[bits]}
 
 
 def every_link(store: Store) -> Iterator[graph.Links]:
-    """Yields all links, those of up to 4096 pages at a time, ascending; 5 to 10 million a second.
+    """Yield all links, those of up to 4096 pages at a time, ascending; 5 to 10 million a second.
 
     Raises `UnreadableRow`, also for a link to a page that never was.
     """
@@ -394,13 +394,13 @@ def every_link(store: Store) -> Iterator[graph.Links]:
 
 
 def links_out(store: Store, page_id: PageId) -> list[Edge]:
-    """Returns the links on a page, ascending; one or two lookups, 1 ms. Raises `UnreadableRow`."""
+    """Return the links on a page, ascending; one or two lookups, 1 ms. Raises `UnreadableRow`."""
     with _decoding():
         return graph.find_row(page_id, store.get)
 
 
 def links_to(store: Store, page_id: PageId) -> Iterator[Edge]:
-    """Yields the links to a page, with the page they are on as ``target``; reads all links. Raises
+    """Yield the links to a page, with the page they are on as ``target``; reads all links. Raises
     `UnreadableRow`."""
     for links in every_link(store):
         for place in np.flatnonzero(links.targets == page_id).tolist():
@@ -409,7 +409,7 @@ def links_to(store: Store, page_id: PageId) -> Iterator[Edge]:
 
 
 def count_links_to(store: Store, page_id: PageId, most: int) -> int | None:
-    """Returns how many pages link to a page; None in a graph of more than *most* links. Raises
+    """Return how many pages link to a page; None in a graph of more than *most* links. Raises
     `UnreadableRow`."""
     count = walked = 0
     for links in every_link(store):
@@ -421,7 +421,7 @@ def count_links_to(store: Store, page_id: PageId, most: int) -> int | None:
 
 
 def whole_graph(store: Store) -> graph.Graph:
-    """Returns all links as arrays, at most 13 bytes a link and 8 a page. Raises `UnreadableRow`."""
+    """Return all links as arrays, at most 13 bytes a link and 8 a page. Raises `UnreadableRow`."""
     loose, packed = store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW)
     with _decoding():
         return graph.read_graph(loose, packed, known(store))

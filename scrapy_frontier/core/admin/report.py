@@ -53,7 +53,7 @@ class _Pages:
         self._places = {name: place for place, name in enumerate(hosts)}
 
     def add(self, page_id: PageId, page: Page) -> None:
-        """Counts a page; to be called in the order of the ids."""
+        """Count a page; to be called in the order of the ids."""
         if page_id >= len(self.found):
             return
         self.found[page_id] = page.discovered
@@ -76,7 +76,7 @@ class _Pages:
 def report(
     store: Store, pause_of: facts.PauseOf, now: float, clock: Callable[[], float], passing: Passing
 ) -> dict[str, object]:
-    """Returns what the crawl did until *now* as a JSON document; *passing* sees every page that is read.
+    """Return what the crawl did until *now* as a JSON document; *passing* sees every page that is read.
 
     A ranking takes seconds for millions of links, timed by *clock*. Without links there is no order and no
     graph. Raises `UnreadableRow`.
@@ -114,7 +114,7 @@ def report(
 
 
 def _growth(pages: _Pages) -> dict[str, list[float]]:
-    """Returns how many pages were known, and how many had ended, at times between the first and the last."""
+    """Return how many pages were known, and how many had ended, at times between the first and the last."""
     found, ended = pages.found[pages.found > 0], pages.ended[pages.ended > 0]
     if not len(found):
         return {"times": [], "known": [], "ended": []}
@@ -136,7 +136,7 @@ def _depths(pages: _Pages) -> list[dict[str, int]]:
 
 
 def _order(pages: _Pages, values: NDArray[np.floating]) -> dict[str, list[float]]:
-    """Returns how much of the PageRank of the pages that were read came with which share of them: in the
+    """Return how much of the PageRank of the pages that were read came with which share of them: in the
     order of the crawl, in the order in which they were found, and in the best one.
 
     Times are whole seconds: between two of them the curve of the crawl is straight.
@@ -166,7 +166,7 @@ def _order(pages: _Pages, values: NDArray[np.floating]) -> dict[str, list[float]
 
 
 def _links_between(store: Store, pages: _Pages, hosts: int) -> list[tuple[int, int, int]]:
-    """Returns for pairs of hosts how many links lead from the first to the second; none within a host."""
+    """Return for pairs of hosts how many links lead from the first to the second; none within a host."""
     counts = np.zeros((hosts, hosts), np.int64)
     for links in facts.every_link(store):
         sources, targets = pages.host[links.sources], pages.host[links.targets]

@@ -55,7 +55,7 @@ class Leader(NamedTuple):
 
 
 def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
-    """Returns the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they were kept
+    """Return the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they were kept
     at the last ranking or clean stop; ``pagerank``, ``authority`` or ``hub`` computed now, in seconds for
     millions of links, timed by *clock*. Zeros for what is not kept. Raises `UnreadableRow`."""
     if by not in KEPT:
@@ -66,7 +66,7 @@ def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
 
 
 def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[Leader]:
-    """Yields the pages of *host*, or all, that have a score, best first; a lookup each."""
+    """Yield the pages of *host*, or all, that have a score, best first; a lookup each."""
     for page_id in map(int, np.argsort(-values, kind="stable")):
         score = float(values[page_id])
         if not score > 0:
@@ -82,7 +82,7 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
 
 
 def column(store: Store, name: str, pages: int) -> Codes | None:
-    """Returns the column *name* of the scorer as buckets, 0 for pages found since; None if there is none."""
+    """Return the column *name* of the scorer as buckets, 0 for pages found since; None if there is none."""
     found: Codes | None = None
     for key, value in store.scan(records.column_prefix(name)):
         _, first = records.split_column_key(key) or ("", pages)
@@ -94,7 +94,7 @@ def column(store: Store, name: str, pages: int) -> Codes | None:
 
 
 def kept_score(store: Store, page_id: PageId) -> float | None:
-    """Returns the score of a page that the scorer kept last, or None; one lookup."""
+    """Return the score of a page that the scorer kept last, or None; one lookup."""
     first = page_id // BLOCK * BLOCK
     row = store.get(records.column_key("score", first)) or b""
     code = records.decode_codes(row)[page_id - first : page_id - first + 1]
@@ -102,7 +102,7 @@ def kept_score(store: Store, page_id: PageId) -> float | None:
 
 
 def content_scores(store: Store, pages: int) -> Floats | None:
-    """Returns the content scores of the first *pages*, 1 by default; None if all are 1."""
+    """Return the content scores of the first *pages*, 1 by default; None if all are 1."""
     found = np.ones(pages, np.float32)
     for key, value in store.scan(keys.CONTENT):
         page_id, score = keys.key_id(key), records.CONTENT.read(value)
@@ -141,7 +141,7 @@ class Turn(NamedTuple):
 
 
 def _sort_keys(store: Store, host: str) -> Iterator[bytes]:
-    """Yields the sort keys of the queued pages of a host, best first, then of those that come back."""
+    """Yield the sort keys of the queued pages of a host, best first, then of those that come back."""
     for prefix in (queue_keys.queue_prefix(host), queue_keys.due_prefix(host)):
         cursor = b""
         while some := store.keys_of(prefix, cursor, _ROWS_AT_A_TIME):
@@ -150,7 +150,7 @@ def _sort_keys(store: Store, host: str) -> Iterator[bytes]:
 
 
 def upcoming(store: Store, now: float, pause_of: PauseOf) -> Iterator[Turn]:
-    """Yields the pages in the order in which a crawl that starts *now* hands them out; a lookup each.
+    """Yield the pages in the order in which a crawl that starts *now* hands them out; a lookup each.
 
     The best page of the hosts that may be visited comes first; then its host waits for its delay. Pages of
     blocked hosts do not come.

@@ -1,6 +1,6 @@
 """The state of one host: its queue, its requests under way, its clock and its trouble.
 
-Nothing here reads the disk or a clock: *now* is passed, and `Hosts` fills the queue from the disk.
+Nothing here reads the disk or a clock: *now* is an argument, and `Hosts` fills the queue from the disk.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ..store.keys import PageId
     from ..store.records import Cooldown, Page
 
-HEADS = 8  # sort keys read from the disk at a time; two such runs are kept a host at most
-# A request leaves some time after its hand-out: it may have to connect first. If no hook reports when it
-# left, the delay counts from its answer, but from no later than this after the hand-out.
+HEADS = 8  # sort keys that are read from the disk at a time; a host keeps at most twice as many
+# A request is sent some time after its hand-out: it may have to connect first. If no hook reports when it was
+# sent, the delay counts from its answer, but from no later than this after the hand-out.
 SENDING = 0.03  # seconds
 FOREVER = float("inf")
 _BEHIND_NEW = b"\xff\xff\xff\xff"  # no priority has this code
-RETRY_EVERY = 4  # every such turn of a host goes to a page that was handed out before
+RETRY_EVERY = 4  # one in so many turns of a host goes to a page that was handed out before
 _MOST_RETRIED = 1000  # pages of one host
 NO_ROW = HostRow()  # of a host that is new
 
@@ -49,17 +49,17 @@ class HostState(Enum):
     READY = "ready"
     DELAYED = "delayed"  # by its delay, or a rest after trouble
     BLOCKED = "blocked"  # by the operator
-    HELD = "held"  # until its robots.txt is known, or as long as that asks for
-    BUSY = "busy"  # as many requests under way as allowed
+    HELD = "held"  # until its robots.txt is known, or until the hours that it allows
+    BUSY = "busy"  # with as many requests under way as allowed
 
 
-# Names of the module: Python 3.11 takes 0.2 us to find a member in its class.
+# As names of the module: Python 3.11 takes 0.2 us to find a member in its class.
 IDLE, READY, DELAYED, BLOCKED, HELD, BUSY = HostState
 
 
 class Politeness(NamedTuple):
-    """Least seconds between two requests to a host, requests under way at once, and how much longer than
-    ``delay`` a pause may be drawn (0.5: up to half as long again; never shorter)."""
+    """The limits of a host: least seconds between two requests, requests under way at once, and ``jitter``,
+    the part of ``delay`` by which a pause may be longer (0.5: up to half as long again; never shorter)."""
 
     delay: float
     concurrency: int
@@ -67,15 +67,15 @@ class Politeness(NamedTuple):
 
 
 class Delay(NamedTuple):
-    """Least ``seconds`` between two requests to a host, and the ``source`` that asks for them."""
+    """The least ``seconds`` between two requests to a host, and the ``source`` that asks for them."""
 
     seconds: float
     source: str
 
 
 class HostClock(NamedTuple):
-    """The ``delay`` between two requests to a host in seconds and its ``source``, the operator's left out,
-    and ``until`` when the host waits (POSIX seconds; 0: it does not)."""
+    """The ``delay`` of a host in seconds and its ``source``, apart from an order of the operator; and
+    ``until`` when the host waits (POSIX seconds; 0: it does not)."""
 
     delay: float
     source: str
@@ -83,34 +83,35 @@ class HostClock(NamedTuple):
 
 
 def deciding(asked: Mapping[str, float]) -> Delay:
-    """Return the delay that holds, of those *asked* for in seconds by source: the operator's, else the
-    largest; of equals the one that was named first. There must be one."""
+    """Return which of the delays *asked* for, in seconds by source, is used: the operator's, else the
+    largest; the first of equals. At least one has to be given."""
     source = OPERATOR if OPERATOR in asked else max(asked, key=asked.__getitem__)
     return Delay(asked[source], source)
 
 
 def is_new(asked: Mapping[str, float], site: str, seconds: float) -> bool:
-    """Return whether *site* asks for other *seconds* (0: none) than it did, and no order of the operator
-    holds."""
+    """Return whether *site* asks for other *seconds* (0: none) than before, and the operator ordered no
+    delay."""
     return asked.get(site, 0.0) != seconds and OPERATOR not in asked
 
 
 @lru_cache(maxsize=64)
 def by_settings(seconds: float) -> Mapping[str, float]:
-    """Return the delays of a host for which only the settings ask: one mapping for all hosts; do not change
+    """Return the delays of a host for which only the settings ask, one mapping for all hosts. Do not change
     it."""
     return {FROM_SETTINGS: seconds}
 
 
 class Trouble(NamedTuple):
-    """What went wrong, in words.
+    """A failed request that may be the fault of its host: the ``reason`` in words, and what is known of it.
 
-    ``asked`` is the host's Retry-After in seconds. ``sent`` is when the request was handed out, and
-    ``page_id`` its page, for a request of the frontier. ``may_be_page``: the page alone may be the cause (a
-    timeout, a reset, a bare 503). ``may_be_connection``: so may a connection that was kept open for too long.
-    ``origin`` is the scheme, host and port that were asked; if there was no answer, it ``is_silent``.
-    ``failure`` is the error for other pages of that origin, if they are given up. It has happened so many
-    ``times``, if a host is held for it.
+    - ``asked``: the Retry-After of the host in seconds.
+    - ``sent``: when the request was handed out, and ``page_id``: its page, if it was for a page of the queue.
+    - ``may_be_page``: the page alone may be the cause (a timeout, a reset, a 503 without Retry-After).
+      ``may_be_connection``: a connection that was kept open for too long may be the cause.
+    - ``origin``: scheme, host and port that were asked. ``is_silent``: they did not answer.
+    - ``failure``: the error that other pages of the origin get if they are given up.
+    - ``times``: how often it happened in a row, for trouble that a host is held for.
     """
 
     reason: str
@@ -126,30 +127,29 @@ class Trouble(NamedTuple):
 
 
 class GivenUpOrigin(NamedTuple):
-    """Pages of an origin are not asked for before ``until`` (POSIX seconds), because of ``trouble``."""
+    """An origin whose pages are not requested before ``until`` (POSIX seconds), because of ``trouble``."""
 
     trouble: Trouble
     until: float
 
 
-_OF_OTHERS: tuple[str, ...] = ()  # its subclasses have slots of their own
+_NO_SLOTS: tuple[str, ...] = ()  # the subclasses have the slots; mypy would take an empty literal at its word
 
 
 class QueueHeads:
-    """The best of a queue on disk, as far as it is in memory.
+    """The head of a queue, in memory: the sort keys of its best pages.
 
-    ``heads`` are the sort keys of the best pages, sorted. If ``more`` is true, those behind ``cursor`` are on
-    disk only.
+    ``heads`` are sorted. If ``more`` is true, the sort keys after ``cursor`` are on the disk only.
     """
 
-    __slots__ = _OF_OTHERS
+    __slots__ = _NO_SLOTS
 
     heads: list[bytes]
     more: bool
     cursor: bytes
 
     def add(self, sort_key: bytes) -> bool:
-        """Take in the sort key of a queued page; true if it is the new head."""
+        """Add the sort key of a queued page; returns whether it is the new head."""
         if self.more and sort_key > self.cursor:
             return False
         heads = self.heads
@@ -164,12 +164,12 @@ class QueueHeads:
         return heads[0] is sort_key
 
     def needs_sort_keys(self) -> bool:
-        """Return whether pages on disk could come before the first head in memory: `Hosts.fill` has to
-        read."""
+        """Return whether pages on the disk may come before the first head in memory, so that `Hosts.fill` has
+        to read."""
         return self.more and (not self.heads or self.heads[0] > self.cursor)
 
     def filled(self, sort_keys: list[bytes], limit: int, leased: Collection[bytes]) -> None:
-        """Take in what was read behind the cursor when *limit* sort keys were asked for; not those that are
+        """Add the *sort_keys* that were read after the cursor, of at most *limit*, but those that are
         *leased*."""
         self.more = len(sort_keys) == limit
         if sort_keys:
@@ -179,7 +179,7 @@ class QueueHeads:
 
 
 class DueQueue(QueueHeads):
-    """The finished pages of a host whose time to come back has come."""
+    """The head of the due queue of a host: of its finished pages that are due."""
 
     __slots__ = ("cursor", "heads", "more", "prefix")
 
@@ -191,34 +191,33 @@ class DueQueue(QueueHeads):
 
 
 class Host(KeptHost, QueueHeads):
-    """A host with queued pages or requests under way: its row, and its clock. Times in POSIX seconds.
+    """A host in memory: its row, its queue, its clock and its trouble. Times in POSIX seconds.
 
     Its queue, a sort key a page:
 
-    - ``heads``: of the best queued pages, sorted. If ``more`` is true, those behind ``cursor`` are on disk
-      only.
-    - ``leased``: of pages under way, whose rows stay on disk until their lease ends.
-    - ``retried``: by page id, of queued pages that were handed out before, oldest first. One in
-      `RETRY_EVERY` of its ``turns`` goes to one of these.
+    - ``heads``, ``more``, ``cursor``: see `QueueHeads`. ``due``: the same of its due queue, if it has one.
+    - ``leased``: of leased pages, whose queue rows stay on the disk until their lease ends.
+    - ``retried``: by page id, of queued pages that were handed out before, oldest first; one in
+      `RETRY_EVERY` of its ``turns`` goes to these.
 
     When it may be asked:
 
     - ``state``: set by `FairHostQueue.update`; ``ready_at``: when delay and cooldown have passed, 0 for now;
       ``wakes_at``: the time of its newest entry in the heap of hosts that wait.
     - ``visited``: its last request.
-    - ``delay`` (seconds), ``concurrency``: what holds; ``usual``: the concurrency of the settings; ``asked``:
-      delays by source; ``jitter``: see `Politeness`.
-    - ``in_flight``: requests under way, of which ``sending`` have not left yet: the delay counts from when
-      they do. ``beside`` of them fetch no page of its queue. ``in_flight_before``: as `FairHostQueue` last
+    - ``delay`` (seconds), ``concurrency``: those that are used; ``usual``: the concurrency of the settings;
+      ``asked``: delays by source; ``jitter``: see `Politeness`.
+    - ``in_flight``: requests under way, of which ``sending`` are not sent yet: the delay counts from when
+      they are. ``beside`` of them fetch no page of its queue. ``in_flight_before``: as `FairHostQueue` last
       saw it.
     - ``held_until``, ``held_for``: how long it is held, and why. ``is_blocked``: by the operator; its pages
-      stay queued, but withheld.
+      stay queued.
 
     Its trouble (`trouble`):
 
-    - ``cooldown``: its rest; ``trouble``: the last it met since it answered.
-    - ``is_doubted``: it met trouble and has not answered since; then one page at a time is asked for.
-    - ``given_up``: origins whose pages are not asked for any more, "" for all of them.
+    - ``cooldown``: its rest; ``trouble``: the last one since it answered.
+    - ``is_doubted``: it had trouble and has not answered since: one page at a time is requested.
+    - ``given_up``: origins whose pages are not requested any more, "" for all of them.
     """
 
     __slots__ = (
@@ -280,31 +279,31 @@ class Host(KeptHost, QueueHeads):
 
     def __repr__(self) -> str:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
-        return f"<Host {self.name} {self.state.value}, {heads}, {self.in_flight} in active>"
+        return f"<Host {self.name} {self.state.value}, {heads}, {self.in_flight} in flight>"
 
     # -- its clock -------------------------------------------------------------------------------------
 
     @property
     def has_room(self) -> bool:
-        """Whether another request may begin: fewer than its concurrency are under way, one if it is doubted,
-        none is about to leave, and none is beside its pages if it has a delay."""
+        """Whether another request may begin: fewer than its concurrency (1 if it is doubted) are under way,
+        none is about to be sent, and if it has a delay, no side request is under way."""
         if self.sending or (self.beside and self.delay):
             return False
         return self.in_flight < (1 if self.is_doubted else self.concurrency)
 
     @property
     def is_slowed_by_site(self) -> bool:
-        """Whether a site asks for a delay: then one request is under way at once."""
+        """Whether a site asks for a delay; then only one request is under way at once."""
         return len(self.asked) > 1 and not NO_SITES.issuperset(self.asked)
 
     @property
-    def is_slowed_by_settings_only(self) -> bool:
-        """Whether nothing but the settings asks for its delay."""
+    def has_first_delay(self) -> bool:
+        """Whether its delay is still the one that it was loaded with: `ask` has changed none."""
         return self.asked is by_settings(self.delay)
 
     def clock(self, now: float) -> HostClock:
-        """Return its clock at *now*. While its robots.txt is on its way it does not count as held: that takes
-        seconds, and nothing says how many."""
+        """Return its clock at *now*. A hold without an end, while its robots.txt is fetched, does not
+        count."""
         asked = {source: seconds for source, seconds in self.asked.items() if source != OPERATOR}
         held_until = self.held_until if now < self.held_until < FOREVER else 0.0
         return HostClock(*deciding(asked or by_settings(0.0)), max(self.ready_at, held_until))
@@ -317,8 +316,8 @@ class Host(KeptHost, QueueHeads):
             self.ready_at = self.cooldown.until
 
     def ask(self, source: str, seconds: float | None) -> bool:
-        """Set the delay in seconds that *source* asks for from now on (None, or of a site 0: none any more);
-        returns whether that changes anything. While a site asks, one request is under way at once."""
+        """Set the delay in seconds that *source* asks for; None, or 0 from a site, removes it. Returns
+        whether the delay or the concurrency changes. While a site asks for a delay, the concurrency is 1."""
         asked = dict(self.asked)
         if seconds is None or not (seconds or source in NO_SITES):
             asked.pop(source, None)
@@ -336,39 +335,38 @@ class Host(KeptHost, QueueHeads):
 
     @property
     def pages(self) -> int:
-        """How many of its pages this run can hand out, or has handed out."""
+        """How many of its pages are queued or leased, apart from due ones if none comes back in this run."""
         return self.queued if self.due is None else self.queued + self.queued_again
 
     @property
     def head(self) -> bytes | None:
-        """The sort key of its best page, None if it has none. One that comes back is behind all new ones, of
-        other hosts too."""
+        """The sort key of its best page, None if it has none. That of a page that comes back sorts after all
+        new pages, also of other hosts."""
         if self.heads:
             return self.heads[0]
         due = self.due
         return _BEHIND_NEW + due.heads[0] if due is not None and due.heads else None
 
     def take_due(self) -> bytes:
-        """Remove the head of its due queue for a lease, and return it: it is ``leased`` from now on. There
-        must be one."""
+        """Remove the head of its due queue for a lease, and return it: it is ``leased`` from now on. The
+        queue must not be empty."""
         assert self.due is not None
         sort_key = self.due.heads.pop(0)
         self.leased |= {sort_key}
         return sort_key
 
     def add_due(self, sort_key: bytes) -> None:
-        """Take in the sort key of a page in its due queue, which counts it already."""
+        """Add the sort key of a page in its due queue, which its row counts already."""
         if self.due is None:
             self.due = DueQueue(self.name)
             self.due.more = self.queued_again > 1  # others are on the disk
         self.due.add(sort_key)
 
     def next_sort_key(self) -> bytes:
-        """Return the sort key that `take` removes next; there must be a head.
+        """Return the sort key that `take` removes next; there has to be a head.
 
-        The best page, but in one of `RETRY_EVERY` turns the oldest of those that were handed out before,
-        however good the others are. A doubted host is asked for a page that did not meet its trouble, if one
-        is in memory.
+        It is the best page; in one of `RETRY_EVERY` turns the oldest that was handed out before, however good
+        the others are. Of a doubted host it is a page that was not handed out before, if one is in memory.
         """
         if not self.retried:
             return self.heads[0]
@@ -381,7 +379,7 @@ class Host(KeptHost, QueueHeads):
         return next(candidates, self.heads[0])
 
     def take(self) -> bytes:
-        """Remove `next_sort_key` for a lease, and return it: it is ``leased`` from now on. There must be a
+        """Remove `next_sort_key` for a lease, and return it: it is ``leased`` from now on. There has to be a
         head."""
         sort_key = self.next_sort_key()
         self.turns = (self.turns + 1) % RETRY_EVERY
@@ -391,8 +389,8 @@ class Host(KeptHost, QueueHeads):
         return sort_key
 
     def put_back(self, sort_key: bytes) -> None:
-        """Undo the last `take` or `take_due`, of *sort_key*: its page is queued as before, and the turn is
-        not counted."""
+        """Undo the last `take` or `take_due`, of *sort_key*: its page is queued as before, and the turn does
+        not count."""
         self.leased -= {sort_key}
         if queue_keys.is_due_sort_key(sort_key):
             self.add_due(sort_key)
@@ -408,7 +406,7 @@ class Host(KeptHost, QueueHeads):
             self.retried[queue_keys.sort_key_id(sort_key)] = sort_key
 
     def drop(self, sort_key: bytes) -> None:
-        """Forget a page that is queued no more: it is neither leased, nor a retry, nor a head."""
+        """Forget a page that is no longer queued: it is neither leased, nor a retry, nor a head."""
         self.drop_leased(sort_key)
         heads = self.heads
         if queue_keys.is_due_sort_key(sort_key):
@@ -417,14 +415,14 @@ class Host(KeptHost, QueueHeads):
             heads.remove(sort_key)
 
     def drop_leased(self, sort_key: bytes) -> None:
-        """Forget that a page is leased or a retry: its queue row goes."""
+        """Forget that a page is leased or a retry, because its queue row is deleted."""
         self.leased -= {sort_key}
         if self.retried:
             self.retried.pop(queue_keys.sort_key_id(sort_key), None)
 
     def rekey(self, moved: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Note that rows of queued pages moved, each from an old sort key to a new one; returns whether the
-        head is another now, or not known any more."""
+        """Note that queue rows *moved*, each from an old sort key to a new one; returns whether the head has
+        changed, or has to be read from the disk."""
         heads = self.heads
         head = heads[0] if heads else None
         for old, new in moved:
@@ -440,7 +438,7 @@ class Host(KeptHost, QueueHeads):
 
 
 def host_of_page(page: Page) -> str:
-    """Return the name of the host whose queue *page* belongs to: the one it was given, else that of its
+    """Return the name of the host whose queue *page* belongs to: the host in its record, else that of its
     URL."""
     return page.host or host_of(page.url)
 

@@ -5,24 +5,24 @@ be asked again. Ready hosts are grouped by registered domain: domains take turns
 hosts. The domain that is longest overdue is next. If none is due, domains are compared by these, in order:
 
 1. whether they exceed their rate: a domain above its soft rate comes after all others, one above its hard
-   rate is not asked at all;
+   rate gets no turn at all;
 2. priority and score of the best page of their hosts;
-3. whether they must yield: after its turn, a domain of several hosts yields for as many hand-outs as there
-   are other domains. In one crawl without this rule, a domain that kept producing new hosts took 3,506 of
-   3,973 requests;
+3. whether they yield: after its turn, a domain of several hosts yields for as many hand-outs as there are
+   other domains. In one crawl without this rule, a domain that kept producing new hosts took 3,506 of 3,973
+   requests;
 4. the number of requests to them under way, fewest first;
 5. the best page that was found first.
 
-By these alone, a host with poor pages would wait for ever beside one that always has something better to
-offer. So waiting counts too, measured in rounds instead of seconds, as in fair queueing (Demers, Keshav and
-Shenker, "Analysis and simulation of a fair queueing algorithm", 1989). A *round* is as many hand-outs as
-there are domains that may be asked. After its turn, or once it may be asked, a domain is due in
-`FIRST_ROUNDS` x (1 + its pages handed out so far) rounds, `MOST_ROUNDS` at most, and has its turn within
-one more. In a domain of n hosts in memory, a host that was passed over for `WITHIN` x n turns is next.
+By these rules alone, a host with poor pages would wait for ever beside one that always has better ones. So
+waiting counts too, measured in rounds instead of seconds, as in fair queueing (Demers, Keshav and Shenker,
+"Analysis and simulation of a fair queueing algorithm", 1989). A *round* is as many hand-outs as there are
+domains that may be asked. After its turn, or once it may be asked, a domain is due in `FIRST_ROUNDS` x (1 +
+its pages handed out so far) rounds, `MOST_ROUNDS` at most, and gets its turn within one more. In a domain of
+n hosts in memory, a host that was passed over for `WITHIN` x n turns is next.
 
-For example, of two domains one always has the better page: a round is two hand-outs. The other is due after 2
-rounds and has the 5th hand-out, is due 4 rounds later and has the 14th, then the 27th, the 44th, and in the
-end, due after 32 rounds, one in 65.
+Example: one of two domains always has the better page. A round is two hand-outs. The other domain is due
+after 2 rounds and gets the 5th hand-out, is due 4 rounds later and gets the 14th, then the 27th, the 44th,
+and in the end, due after 32 rounds, one in 65.
 
 Stale entries are left in the heaps, and skipped when they reach the top.
 """
@@ -41,57 +41,57 @@ if TYPE_CHECKING:
 
     from .host import Host
 
-FIRST_ROUNDS = 2  # rounds until a domain is due, for each page it was asked for
-MOST_ROUNDS = 32  # rounds until a domain is due, however many these were
+FIRST_ROUNDS = 2  # rounds until a domain is due, for each of its pages handed out so far
+MOST_ROUNDS = 32  # rounds until a domain is due at the latest
 WITHIN = 16  # turns of a domain until a host of it is due, for each host in memory
 
-NORMAL, OVER_SOFT, OVER_HARD = range(3)  # levels: the pages of a domain come as all, last, not at all
+NORMAL, OVER_SOFT, OVER_HARD = range(3)  # levels of a domain: its pages come in turn, last, not at all
 
 
 # -- rates of domains --------------------------------------------------------------------------------------
 
-BURST = 10  # pages that may come at once before the rate holds
-# Half a page less: a float of today's POSIX seconds is not exact enough to tell the last of them apart.
+BURST = 10  # pages that may come at once before the rate applies
+# Half a page less, because a float of POSIX seconds is not exact enough to tell the last of them apart.
 _LIMIT = BURST - 0.5
 
 
 class DomainRates(NamedTuple):
-    """Pages a second of one registered domain, 0 for no limit. Above ``soft`` its pages come after those of
-    others, above ``hard`` none comes."""
+    """Pages a second of one registered domain, 0 for no limit: above ``soft`` its pages come after those of
+    other domains, above ``hard`` none comes."""
 
     soft: float = 0.0
     hard: float = 0.0
 
 
 class DomainRateLimiter:
-    """The recent pages of registered domains by name, in memory only: a leaky bucket for each of *rates*.
+    """Counts the recent pages of registered domains, in memory only: a leaky bucket for each of *rates*.
 
-    A bucket is kept as the time until which the pages handed out so far take at exactly the rate; a page may
-    come while `BURST` pages at most would be left of them. Each run begins with empty buckets.
+    A bucket is kept as the time at which the pages handed out so far would end at exactly the rate; a page
+    may come while at most `BURST` of them are left. Each run begins with empty buckets.
     """
 
     def __init__(self, rates: DomainRates) -> None:
         self._soft, self._hard = (1 / rate if rate else 0.0 for rate in rates)  # seconds a page
         self._taken_until: dict[str, tuple[float, float]] = {}  # soft, hard
-        # Domains above a rate, and no later than when each may be of a lower level.
+        # Domains above a rate, and the earliest time at which each may have a lower level.
         self._over: dict[str, float] = {}
-        self._changes: list[tuple[float, str]] = []  # the same as a heap; others in it are of the past
-        self._most = 64  # domains, before those with no recent page are dropped
+        self._changes: list[tuple[float, str]] = []  # the same as a heap, with stale entries
+        self._most = 64  # domains, before those without recent pages are dropped
 
     def level(self, name: str, now: float) -> int:
-        """`NORMAL`, `OVER_SOFT` or `OVER_HARD` at *now*."""
+        """Return the level of a domain at *now*: `NORMAL`, `OVER_SOFT` or `OVER_HARD`."""
         soft, hard = self._free_at(name)
         return OVER_HARD if hard > now else OVER_SOFT if soft > now else NORMAL
 
     def _free_at(self, name: str) -> tuple[float, float]:
-        """Return when the rates of a domain are no longer exceeded if no page is handed out; in the past:
-        now."""
+        """Return when a domain falls below its soft and its hard rate if no page is handed out; times in the
+        past if it is below."""
         soft, hard = self._taken_until.get(name, (0.0, 0.0))
         return soft - _LIMIT * self._soft, hard - _LIMIT * self._hard
 
     def count(self, name: str, now: float, pages: float = 1.0) -> int:
-        """Count a page of the domain that is handed out, or with -1 one that was not after all; its level
-        from now on. O(log domains)."""
+        """Count a page of the domain that is handed out, or with -1 undo that; returns its level from now on.
+        O(log domains)."""
         soft, hard = self._taken_until.get(name, (0.0, 0.0))
         if len(self._taken_until) >= self._most:
             self._taken_until = {key: until for key, until in self._taken_until.items() if max(until) > now}
@@ -110,7 +110,7 @@ class DomainRateLimiter:
         return level
 
     def eased(self, now: float) -> list[tuple[str, int]]:
-        """Return domains whose level may be lower by *now*, and that level; O(1) if there is none."""
+        """Return the domains whose level may be lower by *now*, with their levels. O(1) if there is none."""
         found = []
         while self._changes and self._changes[0][0] <= now:
             at, name = heapq.heappop(self._changes)
@@ -120,26 +120,28 @@ class DomainRateLimiter:
         return found
 
     def next_change(self) -> float | None:
-        """Return when the first domain may be of a lower level (POSIX seconds); None: all are normal."""
+        """Return when the first domain may have a lower level (POSIX seconds); None if all are normal."""
         return self._changes[0][0] if self._over else None
 
 
 # -- domains -----------------------------------------------------------------------------------------------
 
-# Plain tuples of bytes and names, not of hosts: the garbage collector then has no reason to walk the heaps.
+# Plain tuples of bytes and names, not of hosts, which the garbage collector does not walk.
 _Offer = tuple[bytes, bytes, str]  # rank (`_rank`), head, name of the domain
 _HostOffer = tuple[bytes, int, bytes, str]  # score, requests of the host under way, head, name
 _CompactHost = tuple[_Offer, str, float]  # its offer, its name, the round in which its domain is due
 
 
 class Domain:
-    """A registered domain with so many ``hosts`` in memory, of which ``ready`` is a heap.
+    """A registered domain in the order of hosts.
 
-    ``offered`` is what it offers now; None if no host of it may be asked. Other domains come first
-    (``yields_until``) until so many hand-outs have been made in all; ``handed`` pages were handed out, of
-    earlier runs too; in ``due_round`` it comes next whatever others offer, if it ``is_listed``. ``line``, for
-    a domain of several hosts, has its ready hosts in the order of their last turns, with what ``handed`` was
-    then.
+    - ``hosts``: how many of its hosts are in memory; ``ready``: a heap of what its ready hosts offer.
+    - ``offered``: its offer to `FairHostQueue`; None if none of its hosts may be asked.
+    - ``yields_until``: the number of hand-outs in all until which it yields to other domains.
+    - ``handed``: its pages handed out, in earlier runs too. ``due_round``: the round in which it is due, if
+      it ``is_listed`` in the heap of due domains.
+    - ``line``: if it has several hosts, the ready ones in the order of their last turns, with the value that
+      ``handed`` had then.
     """
 
     __slots__ = (
@@ -158,7 +160,7 @@ class Domain:
         self.offered: _Offer | None = None
 
     def update(self, host: Host, by_name: Mapping[str, Host], had_turn: bool) -> None:
-        """Take note of a host that has changed, or *had_turn* just now. O(log hosts)."""
+        """Note that a host has changed, or *had_turn* just now. O(log hosts)."""
         offer = _host_offer(host) if host.state is READY else None
         line = self.line = self.line or {}
         if had_turn or offer is None:
@@ -171,20 +173,20 @@ class Domain:
             self.clean(by_name)
 
     def clean(self, by_name: Mapping[str, Host]) -> None:
-        """Remove the offers that have become wrong. O(offers)."""
+        """Remove stale offers. O(offers)."""
         self.ready = [each for each in set(self.ready) if _holds(each, by_name)]
         heapq.heapify(self.ready)
 
     def best(self, by_name: Mapping[str, Host]) -> _HostOffer | None:
-        """Return what the best ready host offers, None if none is ready. It stays."""
+        """Return the offer of the best ready host, None if none is ready."""
         ready = self.ready
         while self.hosts > 1 and ready and not _holds(ready[0], by_name):
             heapq.heappop(ready)
         return ready[0] if ready else None
 
     def next_host(self) -> str:
-        """Return the name of the host whose turn it is: one that was passed over for long, or the best; what
-        is ``offered`` must be that of now."""
+        """Return the name of the host whose turn it is: one that was passed over for long, or the best. Its
+        offer has to be up to date."""
         if self.line:
             name, handed = next(iter(self.line.items()))
             if self.handed - handed >= WITHIN * self.hosts:
@@ -205,7 +207,7 @@ def _holds(offer: _HostOffer, by_name: Mapping[str, Host]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _rank(level: int, score: bytes, is_yielding: bool, in_flight: int) -> bytes:
-    """Return what decides between two domains, in this order, as bytes that sort like it."""
+    """Return rules 1 to 4 of this module for a domain, as bytes that sort by them."""
     return b"%c%b%c%b" % (level, score, is_yielding, min(in_flight, 0xFFFF).to_bytes(2, "big"))
 
 
@@ -213,31 +215,31 @@ def _rank(level: int, score: bytes, is_yielding: bool, in_flight: int) -> bytes:
 
 
 def itself(name: str) -> str:
-    """Return the registered domain of a host, as far as its name says: the name."""
+    """Return the name of a host as its domain: each host is a domain of its own."""
     return name
 
 
 class FairHostQueue:
-    """Knows which of the ``hosts`` in memory may be asked now, and which of these is next.
+    """Keeps the ``hosts`` in memory in order, and tells which one is next.
 
-    *domain_of* gives the registered domain of a host, for which the *rates* hold. A host that may be asked
-    and is far from its turn may be kept in ``compact`` form, by its domain: no more than its place in the
-    order. Reads neither disk nor clock.
+    *domain_of* returns the registered domain of a host, to which *rates* apply. Of a host that may be asked
+    and is far from its turn, only its place in the order may be kept: ``compact``, by its domain. Reads
+    neither disk nor clock.
     """
 
     def __init__(self, domain_of: Callable[[str], str] = itself, rates: DomainRates | None = None) -> None:
         self.hosts: dict[str, Host] = {}
         self.compact: dict[str, _CompactHost] = {}
-        self.idle: list[Host] = []  # whose delay has passed: `Hosts` lets go of them
+        self.idle: list[Host] = []  # whose delay has passed, for `Hosts` to forget them
         self._domain_of = domain_of
         self._limiter = None if rates is None or not any(rates) else DomainRateLimiter(rates)
         self._domains: dict[str, Domain] = {}
         self._domain_by_host: dict[str, Domain] = {}
-        self._waiting: list[tuple[float, str]] = []  # hosts, and when each may be asked or forgotten
+        self._waiting: list[tuple[float, str]] = []  # when hosts may be asked or forgotten, and their names
         self._offers: list[_Offer] = []
-        self._most_offers = 64  # before those that have become wrong are removed
+        self._most_offers = 64  # before stale ones are removed
         self._yielding: list[tuple[int, str]] = []
-        # Domains, and no later than when each is due; an entry that is too early is put right at the top.
+        # The rounds in which domains are due, and their names; an early entry is corrected at the top.
         self._due: list[tuple[float, str]] = []
         self._handed_out = 0
         self._active = 0  # domains with an offer
@@ -246,7 +248,7 @@ class FairHostQueue:
     # -- a host has changed ----------------------------------------------------------------------------
 
     def update(self, host: Host, now: float) -> None:
-        """Give *host* the place it deserves at *now*; to be called after every change of it. One request more
+        """Update the place of *host* in the order; call it after each change of the host. One more request
         under way counts as a turn of its domain. O(log hosts)."""
         until, head = 0.0, host.head
         if head is None:
@@ -284,7 +286,8 @@ class FairHostQueue:
             self._offer_nothing(domain)
 
     def _wait(self, host: Host, until: float) -> None:
-        """Look at *host* again *until* then (POSIX seconds); 0 and infinite: at no known time."""
+        """Let *host* wait *until* then (POSIX seconds), when it is updated; 0 and infinite: at no known
+        time."""
         host.wakes_at = until
         if 0.0 < until < FOREVER:
             heapq.heappush(self._waiting, (until, host.name))
@@ -305,8 +308,8 @@ class FairHostQueue:
         return domain
 
     def drop(self, host: Host, now: float) -> None:
-        """Forget a host with nothing queued and nothing under way, as soon as its delay has passed. Its row
-        on disk, or in the open batch, must say all there is to know."""
+        """Forget a host with nothing queued and nothing under way, as soon as its delay has passed. Its row,
+        on the disk or in the open batch, has to be up to date."""
         host.state = IDLE
         if host.ready_at > now:
             self._wait(host, host.ready_at)
@@ -334,7 +337,7 @@ class FairHostQueue:
             self._set_level(domain.name, self._limiter.count(domain.name, now))
 
     def undo_turn(self, host: Host, now: float) -> None:
-        """Take back the turn that *host* had just now: nothing was asked of it, and no rate counts it."""
+        """Undo the turn that *host* had just now, because nothing was sent to it."""
         domain = self._domain_by_host[host.name]
         domain.handed -= 1
         if self._limiter is not None:
@@ -343,7 +346,7 @@ class FairHostQueue:
     # -- levels ----------------------------------------------------------------------------------------
 
     def _set_level(self, name: str, level: int) -> None:
-        domain = self._domains.get(name)  # one without is asked for its level when it gets a host
+        domain = self._domains.get(name)  # a domain without hosts gets its level in `_join`
         if domain is None or domain.level == level:
             return
         domain.level = level
@@ -352,7 +355,7 @@ class FairHostQueue:
         self._offer(domain)
 
     def is_over_hard_rate(self, host: Host) -> bool:
-        """Return whether the domain of *host* is above its hard rate: then none of its pages comes."""
+        """Return whether the domain of *host* is above its hard rate, so that none of its pages comes."""
         domain = self._domain_by_host.get(host.name)
         return domain is not None and domain.level == OVER_HARD
 
@@ -364,8 +367,8 @@ class FairHostQueue:
     # -- the next turn ---------------------------------------------------------------------------------
 
     def best(self, now: float) -> str | None:
-        """Return the name of the host whose turn it is, in memory or `compact`, or None; O(log hosts), O(1)
-        if there is none."""
+        """Return the name of the host whose turn it is, which may be ``compact``; None if no host may be
+        asked. O(log hosts), O(1) if there is none."""
         if self._waiting and self._waiting[0][0] <= now:
             self._wake(now)
         if self._limiter is not None:
@@ -386,8 +389,8 @@ class FairHostQueue:
                 self.idle.append(host)
 
     def next_time(self) -> float | None:
-        """Return when the first host that waits, or that is of a domain over its rate, may be asked (POSIX
-        seconds); None: none waits for a time."""
+        """Return when the first host may be asked that waits, also for the rate of its domain (POSIX
+        seconds); None if no host waits for a known time."""
         waiting = self._waiting
         while waiting and not self._waits(*waiting[0]):
             heapq.heappop(waiting)
@@ -415,7 +418,7 @@ class FairHostQueue:
         return None
 
     def _offer(self, domain: Domain) -> None:
-        """Offer the best of *domain* as it is now."""
+        """Update the offer of *domain*."""
         best = domain.best(self.hosts)
         if best is None:
             self._offer_nothing(domain)
@@ -448,7 +451,7 @@ class FairHostQueue:
             self._most_offers = 64 + 4 * len(self._offers)
 
     def _stands(self, offer: _Offer) -> bool:
-        """Return whether *offer* is the one of now, not one that is equal to it."""
+        """Return whether *offer* is not stale; a former offer that is equal to the present one is."""
         domain = self._domains.get(offer[2])
         if domain is None:
             return offer[2] in self.compact and self.compact[offer[2]][0] is offer
@@ -470,7 +473,7 @@ class FairHostQueue:
             heapq.heapify(self._due)
 
     def _overdue(self) -> str | None:
-        """Return the next host of the domain that is due for the longest time; O(1) if none is due."""
+        """Return the next host of the domain that is due for longest; None if none is due. O(1) then."""
         due = self._due
         while due and due[0][0] <= self._round:
             name = due[0][1]
@@ -492,8 +495,8 @@ class FairHostQueue:
     # -- compact hosts ---------------------------------------------------------------------------------
 
     def make_compact(self, host: Host) -> None:
-        """Keep of *host* no more than its place in the order, if it is ready and alone in its domain: its
-        name comes from `best` all the same, and `Hosts` loads it again. A third of the memory."""
+        """Keep only the place of *host* in the order, in a third of the memory, if it is ready and alone in
+        its domain. `best` still returns its name; then `Hosts` loads it again."""
         domain = self._domain_by_host.get(host.name)
         if domain is None or domain.hosts > 1 or domain.offered is None or domain.level != NORMAL:
             return
@@ -503,14 +506,13 @@ class FairHostQueue:
         del self._domains[domain.name], self._domain_by_host[host.name], self.hosts[host.name]
 
     def compact_beside(self, name: str) -> str | None:
-        """Return the host of the same domain as *name* that is compact, perhaps that itself; None if there is
-        none."""
+        """Return the compact host of the domain of *name*, perhaps *name* itself; None if there is none."""
         place = self.compact.get(self._domain_of(name)) if self.compact else None
         return None if place is None else place[1]
 
     def rekey_compact(self, name: str, sort_keys: Iterable[bytes]) -> None:
-        """Note that pages of a host that is not in memory have these *sort_keys* now: if it is compact it may
-        come sooner. A place that is too good is put right when its turn comes and it is loaded."""
+        """Note new *sort_keys* of a host that is not in memory: if it is compact, its turn may come sooner. A
+        place that is too good is corrected when its turn comes and it is loaded."""
         domain, best = self._domain_of(name), min(sort_keys)
         place = self.compact.get(domain)
         if place is not None and place[1] == name and best < place[0][1]:

@@ -22,7 +22,6 @@ from .host import (
     DueQueue,
     Host,
     QueueHeads,
-    by_settings,
     host_of_page,
 )
 
@@ -43,9 +42,9 @@ _LOOKED_AT_ONCE = 64  # hosts looked at by one call, 1 us each
 class Hosts:
     """Loads hosts from their rows in the store of *batch* into *host_queue*.
 
-    After a kill (not *was_clean*) a host may have been visited until then without its row saying so.
-    If pages come back in this run (*serves_due*), their hosts are ``with_due``, in the order of their turns.
-    ``blocked``: by the operator, by name; one that left the memory since has nothing queued.
+    After a kill (not *was_clean*) every host counts as visited just before, since its row may be too old.
+    If pages come back in this run (*serves_due*), ``with_due`` has the hosts with due pages, in the order of
+    their turns. ``blocked`` has the hosts that the operator blocked, by name.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Hosts:
         self._politeness_of = politeness_of
         self._opened_at = opened_at = batch.opened_at
         self._was_clean = was_clean
-        # Of a host without a row: after a kill it may have been visited all the same, just before.
+        # Of a host without a row, which may have been visited just before a kill.
         self._no_row = NO_ROW if was_clean else HostRow(visited=opened_at)
         self._serves_due = serves_due
         self.with_due: dict[str, None] = {}
@@ -71,9 +70,9 @@ class Hosts:
         self.blocked: dict[str, Host] = {}
         self._orders = dict(all_orders(batch.store))
         self._to_load: bytes | None = b""
-        self._latest = opened_at  # when a host left the memory last: no row of this run is newer
-        self._most = AWAKE  # hosts, before some are looked at to be made compact
-        self._to_look_at: list[str] = []
+        self._latest = opened_at  # when a host was forgotten last: no row of this run is newer
+        self._most = AWAKE  # hosts in memory, before some are made compact
+        self._to_look_at: list[str] = []  # names of hosts that may be made compact
 
     def __len__(self) -> int:
         return len(self.by_name) + len(self._host_queue.compact)
@@ -90,7 +89,7 @@ class Hosts:
         return self._to_load is None
 
     def load(self, now: float, limit: int) -> None:
-        """Look at *limit* more rows: about 20 us for a host with queued pages, 1 us for another one."""
+        """Load the hosts of *limit* more rows: about 20 us for one with queued pages, 1 us for another."""
         assert self._to_load is not None
         self._batch.commit()
         self.compact_some()
@@ -106,8 +105,8 @@ class Hosts:
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
 
     def get(self, name: str) -> Host:
-        """Return the host, loaded if need be: some lookups, or none for a host that is surely new. May
-        commit, so call it before rows are staged."""
+        """Return the host, loaded if need be: some lookups, none for a host that is surely new. May commit,
+        so call it before rows are staged."""
         host = self.by_name.get(name)
         if host is not None:
             return host
@@ -125,7 +124,7 @@ class Hosts:
         return self.get(host_of_page(page))
 
     def find(self, name: str) -> Host | None:
-        """Return the host if it is in memory, loaded if it is compact; else None."""
+        """Return the host if it is in memory, made whole if it is compact; else None."""
         host = self.by_name.get(name)
         return self._load_compact(name) if host is None and self._is_compact(name) else host
 
@@ -138,8 +137,8 @@ class Hosts:
         return host
 
     def row_of(self, name: str) -> HostRow | None:
-        """Return what is known of a host, which is not loaded for that; None: nothing. A lookup for one that
-        is not in memory."""
+        """Return the row of a host without loading it; None if there is none. A lookup if it is not in
+        memory."""
         host = self.by_name.get(name)
         stored = self._batch.store.get(keys.host_key(name)) if host is None else None
         return host if stored is None else self._row(name, stored)
@@ -179,8 +178,8 @@ class Hosts:
         return host
 
     def fill(self, host: Host) -> None:
-        """Read the best of its queues from the disk, if pages there could come before those in memory;
-        commits first what it changed. One seek for eight pages, none if nothing is missing."""
+        """Read the heads of its queues from the disk, if pages there may come before those in memory; commits
+        before if its rows have changed. One seek for `HEADS` pages."""
         self._fill(host, host, host.prefix)
         if host.due is not None:
             self._fill(host, host.due, host.due.prefix)
@@ -193,16 +192,15 @@ class Hosts:
             queue.filled(self._batch.store.keys_of(prefix, queue.cursor, HEADS), HEADS, host.leased)
 
     def put_due(self, host: Host, sort_key: bytes) -> None:
-        """Take in the sort key of a page that is in the due queue of *host*, if due pages are served."""
+        """Add the sort key of a page in the due queue of *host*, if pages come back in this run."""
         if self._serves_due:
             host.add_due(sort_key)
             self.with_due.setdefault(host.name)
 
-    # -- what the operator ordered ---------------------------------------------------------------------
+    # -- orders of the operator ------------------------------------------------------------------------
 
     def order(self, name: str, orders: Orders, now: float) -> None:
-        """Obey these orders of the operator from now on; written before this returns. Raises
-        `FrontierUnwritable`."""
+        """Store and obey *orders* of the operator; commits. Raises `FrontierUnwritable`."""
         row = None if orders == Orders() else records.ORDERS.encode(orders)
         self._batch.rows[keys.orders_key(name)] = row
         self._batch.commit()
@@ -213,7 +211,7 @@ class Hosts:
             self._host_queue.update(host, now)
 
     def orders(self, name: str) -> Orders:
-        """Return what the operator ordered for a host, nothing if there is nothing; no store read."""
+        """Return the orders of the operator for a host, empty ones if there are none. No store read."""
         return self._orders.get(name, Orders())
 
     def _obey(self, host: Host, orders: Orders) -> None:
@@ -225,33 +223,33 @@ class Hosts:
         host.ask(OPERATOR, orders.delay)
         host.reset_clock()
 
-    # -- their place in the order, and the end of their stay -------------------------------------------
+    # -- the order of hosts, and idle ones -------------------------------------------------------------
 
     def best(self, now: float) -> Host | None:
         """Return the ready host whose turn it is, or None; O(log hosts), O(1) if there is none."""
         while (name := self._host_queue.best(now)) is not None and name not in self.by_name:
-            self._host_queue.update(self.get(name), now)  # it was compact, and may come later than that said
+            self._host_queue.update(self.get(name), now)  # it was compact, and may have lost its turn
         while self._host_queue.idle:
             self.forget_if_idle(self._host_queue.idle.pop(), now)
         return None if name is None else self.by_name[name]
 
     def is_over_rate(self, host: Host) -> bool:
-        """Return whether no page of *host* may come, for its domain is above its hard rate."""
+        """Return whether the domain of *host* is above its hard rate, so that no page of it may come."""
         return self._host_queue.is_over_hard_rate(host)
 
     def update(self, host: Host, now: float) -> None:
-        """Give *host* the place it deserves, after every change of its queue or its clock."""
+        """Update the place of *host* in the order; call it after each change of its queue or its clock."""
         self._host_queue.update(host, now)
 
     def update_or_forget(self, host: Host, now: float) -> None:
-        """`fill` and `put` a host, and `forget_if_idle`."""
+        """`fill` and `update` a host, and `forget_if_idle`."""
         self.fill(host)
         self._host_queue.update(host, now)
         self.forget_if_idle(host, now)
 
     def forget_if_idle(self, host: Host, now: float) -> None:
-        """Let go of a host with nothing queued and nothing under way, once its delay has passed; its row, in
-        the open batch, says what there is to know. Nothing for any other."""
+        """Forget a host with nothing queued and nothing under way, once its delay has passed; its row goes
+        into the open batch. Does nothing for any other host."""
         self._latest = max(self._latest, now)
         if host.state is IDLE and not host.in_flight and not host.pages:
             self._batch.write_host(host)
@@ -260,16 +258,16 @@ class Hosts:
     # -- compact hosts ---------------------------------------------------------------------------------
 
     def compact_some(self) -> None:
-        """Look at some hosts, if there are many, and keep those compact that are far from their turn; to be
-        called while nothing else refers to a host.
+        """Make some hosts compact that are far from their turn, if there are many. Call it while nothing else
+        refers to a host.
 
-        A full pass of the garbage collector stops the loop for .5 us an object, and a host has three: what is
-        compact it does not walk, and it takes a third of the memory.
+        A compact host takes a third of the memory, and is no object that a full garbage collection walks: one
+        takes .5 us an object, and a host has three.
         """
         if len(self.by_name) <= self._most:
             return
         names = self._to_look_at
-        if not names:  # the first to come stay: most links are to hosts that were met early
+        if not names:  # the first hosts stay whole: most links lead to hosts that were found early
             names.extend(islice(self.by_name, AWAKE * 3 // 4, None))
         for _ in range(min(_LOOKED_AT_ONCE, len(names))):
             host = self.by_name.get(names.pop())
@@ -278,8 +276,8 @@ class Hosts:
         self._most = 0 if names else max(AWAKE, int(_GROWTH * len(self.by_name)))
 
     def to_rekey(self, name: str, moved: Sequence[tuple[bytes, bytes]]) -> Host | None:
-        """Return the host in memory that has to know that queue rows *moved*, from one sort key to another;
-        None for any other."""
+        """Note that queue rows of a host *moved*, from one sort key to another; returns the host if it is in
+        memory: call `Host.rekey` on it."""
         host = self.by_name.get(name)
         self._batch.left.add(name)  # what is read of its queue has to show the moved rows
         if host is None:
@@ -288,13 +286,13 @@ class Hosts:
 
 
 def _may_be_compact(host: Host) -> bool:
-    """Return whether there is no more to know of a ready *host* than its row and its queue."""
+    """Return whether row and queue tell all there is to know of a ready *host*."""
     return (
         host.state is READY
         and host.is_kept
         and not (host.in_flight or host.leased or host.retried or host.queued_again)
         and not host.needs_sort_keys()
-        and host.asked is by_settings(host.delay)
+        and host.has_first_delay
         and not (host.cooldown or host.trouble or host.held_for)
         and not (host.is_doubted or host.given_up)
     )

@@ -1,6 +1,7 @@
-"""The clock of each host: when it may be asked, and what takes up its places.
+"""The clock of each host: when it may be asked, and how many requests are under way.
 
-A request takes a place of its host from its hand-out until it has left the network. Times are POSIX seconds.
+A request takes a slot of its host from its hand-out until it has been answered or has failed. Times are POSIX
+seconds.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
     from .hosts import Hosts
     from .trouble import Cooled, HostTroubles
 
-_BUSY = 0.25  # seconds until a side request asks again for a place of a host that has none free
+_BUSY = 0.25  # seconds until a side request asks again for a slot of a busy host
 
 
 @dataclass(eq=False, slots=True)
 class HostSlot:
-    """The place that a request takes up: what a lease knows of its request, begun at ``leased_at``. Only
-    `HostPoliteness` changes it.
+    """The slot of its host that a request takes; it began at ``leased_at``. Only `HostPoliteness` changes it.
 
-    While it takes up the place it ``is_on_wire``; ``was_sent`` says whether it has left, None if no hook
-    reports it. One that ``is_alone`` found no other of its host under way. ``before``: the clock of its host.
+    ``is_on_wire``: it takes the slot. ``was_sent``: whether it has been sent, None if no hook reports that.
+    ``is_alone``: no other request of its host was under way when it began. ``before``: last request and
+    ``ready_at`` of its host before it.
     """
 
     host: str
@@ -60,11 +61,10 @@ class HostPoliteness:
         # By host: when its newest side request began, and its clock before; see `end_side_request`.
         self._side_requests: dict[str, tuple[float, float]] = {}
 
-    # -- pages -----------------------------------------------------------------------------------------
+    # -- requests for pages ----------------------------------------------------------------------------
 
     def visit(self, host: Host, now: float) -> None:
-        """Begin a request of *host*: its clock starts anew at *now*, with a pause that may be drawn longer
-        (its jitter)."""
+        """Begin a request of *host*: its delay starts at *now*, and is longer by its random jitter."""
         host.in_flight += 1
         host.visited = now
         if host.delay:
@@ -73,9 +73,9 @@ class HostPoliteness:
         self._host_queue.update(host, now)
 
     def will_send(self, slot: HostSlot, now: float) -> bool:
-        """Return whether the delay after a request counts from when it leaves: then `on_sent` has to say so,
-        and until that, or `on_response`, nothing else of its host is handed out."""
-        host = self.hosts.by_name[slot.host]  # it is there as long as one of its pages is queued
+        """Return whether the delay of the host counts from when the request is sent: then call `on_sent`.
+        Until that, or `on_response`, no other request of the host is handed out."""
+        host = self.hosts.by_name[slot.host]  # in memory, because a page of it is queued
         if not host.delay or not slot.is_on_wire or slot.was_sent is not None:
             return False
         slot.was_sent = False
@@ -85,8 +85,8 @@ class HostPoliteness:
         return True
 
     def on_sent(self, slot: HostSlot, now: float) -> None:
-        """Note that a request has left: the delay of its host counts from *now*. Does nothing unless
-        `will_send` was true, nor the second time."""
+        """Note that a request has been sent: the delay of its host counts from *now*. Does nothing unless
+        `will_send` was true, or the second time."""
         if not slot.is_on_wire or slot.was_sent is not False:
             return
         slot.was_sent = True
@@ -99,11 +99,11 @@ class HostPoliteness:
     def on_response(
         self, slot: HostSlot, now: float, has_answered: bool = False, was_asked: bool = True
     ) -> None:
-        """Note that a request has left the network: its host has room again. The lease goes on. Does nothing
+        """Free the slot of a request that has been answered or has failed; its lease stays out. Does nothing
         the second time.
 
-        With *was_asked* false nothing went to the host: if it is sure that nothing else did either since the
-        hand-out, its clock is again as before.
+        With *was_asked* false nothing was sent to the host: its clock is as before the request, if no other
+        request can have begun since.
         """
         if not slot.is_on_wire:
             return
@@ -114,20 +114,20 @@ class HostPoliteness:
             self.release_slot(slot, host, now)
             return
         self._leave(slot, host)
-        if slot.is_alone and host.visited == slot.leased_at:  # no other began while it was about to leave
+        if slot.is_alone and host.visited == slot.leased_at:  # no other began while it was about to be sent
             host.visited, ready_at = slot.before
             host.reset_clock()  # the delay may be another now
             host.ready_at = max(host.ready_at, ready_at)
         self._host_queue.update(host, now)
 
     def release_slot(self, slot: HostSlot, host: Host, now: float) -> None:
-        """Free the place of a request of *host* that was on the wire."""
+        """Free the slot of a request of *host* that was on the wire."""
         self._leave(slot, host)
         if host.delay and (host.is_slowed_by_site or not slot.was_sent):
-            # What a site asks for counts from its answer, as in Nutch. If no hook reports when a request
-            # leaves, the delay counts from no later than a little after the hand-out.
-            is_untold = slot.was_sent is None and not host.is_slowed_by_site
-            sent = min(now, slot.leased_at + SENDING) if is_untold else now
+            # The delay that a site asks for counts from its answer, as in Nutch. If no hook reports when a
+            # request is sent, the delay counts from a little after the hand-out at the latest.
+            is_unknown = slot.was_sent is None and not host.is_slowed_by_site
+            sent = min(now, slot.leased_at + SENDING) if is_unknown else now
             host.ready_at = max(host.ready_at, sent + host.delay)
         self._host_queue.update(host, now)
 
@@ -143,7 +143,7 @@ class HostPoliteness:
             self._host_queue.undo_turn(host, now)
         if host.visited == slot.leased_at:
             host.visited, host.ready_at = slot.before
-            if host.visited and host.delay:  # which may have grown meanwhile
+            if host.visited and host.delay:  # the delay may have grown meanwhile
                 host.ready_at = max(host.ready_at, host.visited + host.delay)
         return host
 
@@ -152,15 +152,16 @@ class HostPoliteness:
         host.in_flight -= 1
         host.sending -= slot.was_sent is False
 
-    # -- requests beside the pages ---------------------------------------------------------------------
+    # -- side requests ---------------------------------------------------------------------------------
 
     def begin_side_request(self, name: str, now: float) -> float:
-        """Ask to fetch something beside the pages of a host (its robots.txt, a file of a pipeline): seconds
-        to wait before asking again; 0: it begins now, and `end_side_request` has to follow.
+        """Begin a request that is for no page of the queue (robots.txt, a file of a pipeline), if it may
+        begin now: returns 0, and `end_side_request` has to follow. Else returns the seconds to wait before
+        the next call, infinity for a blocked host.
 
-        It obeys the host's clock and concurrency like a page, and while it is under way nothing else is asked
-        of a host that has a delay; the delay after it outlives the run. Infinite for a blocked host; holds do
-        not apply. Raises `FrontierUnwritable`.
+        It obeys delay and concurrency of the host like a page, but no hold. While it is under way, nothing
+        else is requested from a host that has a delay. The delay after it outlives the run. Raises
+        `FrontierUnwritable`.
         """
         self._batch.check()
         host = self.hosts.get(name)
@@ -178,9 +179,9 @@ class HostPoliteness:
         return wait
 
     def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
-        """End a side request; its host has room again, and the delay counts from here. With *was_asked* false
-        nothing was sent: if no other request was under way, the clock is as before. Does nothing for a host
-        that is not in memory."""
+        """End a side request: its slot is free, and the delay of the host counts from *now*. With *was_asked*
+        false nothing was sent: if no other request was under way, the clock is as before. Does nothing for a
+        host that is not in memory."""
         begun_at, before = self._side_requests.pop(name, (FOREVER, 0.0))
         host = self.hosts.find(name)
         if host is None:
@@ -196,22 +197,22 @@ class HostPoliteness:
     # -- delays ----------------------------------------------------------------------------------------
 
     def set_delay(self, name: str, delay: float, now: float) -> None:
-        """Set the least *delay* in seconds between two requests to a host in memory that the settings ask for
-        from now on; `host.deciding` says which of all delays holds."""
+        """Set the *delay* in seconds that the settings ask of a host in memory; `host.deciding` chooses among
+        the delays of all sources."""
         self._ask(name, FROM_SETTINGS, delay, now)
 
     def site_delay(self, name: str, seconds: float, now: float, source: str = ROBOTS_TXT) -> bool:
-        """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back. Whether
-        anything changed: the largest delay of all sources holds, and what the operator ordered stands. May
-        commit, so call it before rows are staged."""
+        """Set the delay in *seconds* that a site asks for, with one request at a time; 0 removes it. Returns
+        whether that changes delay or concurrency: an order of the operator, or a larger delay from another
+        source, prevails. May commit, so call it before rows are staged."""
         host = self.hosts.get(name) if seconds else self.hosts.find(name)
         if host is None or not is_new(host.asked, source, seconds):
             return False
         return self._ask(name, source, seconds, now)
 
     def order_delay(self, name: str, seconds: float | None, now: float) -> None:
-        """Set the operator's delay of a host in *seconds*, which holds whatever others ask for; None takes it
-        back. Commits; raises `FrontierUnwritable`."""
+        """Set the operator's delay of a host in *seconds*, which prevails over all others; None removes it.
+        Commits. Raises `FrontierUnwritable`."""
         self.hosts.order(name, self.hosts.orders(name)._replace(delay=seconds), now)
 
     def _ask(self, name: str, source: str, seconds: float, now: float) -> bool:
@@ -225,29 +226,28 @@ class HostPoliteness:
     # -- rests, holds, blocks --------------------------------------------------------------------------
 
     def record_cooldown(self, name: str, trouble: Trouble, now: float) -> Cooled:
-        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to the
-        disk when this returns. Raises `FrontierUnwritable`."""
+        """Let a host rest after *trouble*; returns its rest, and whether the page that met the trouble keeps
+        its attempts. Commits. Raises `FrontierUnwritable`."""
         self._batch.check()
         host = self.hosts.get(name)
         rest = self._troubles.record(host, trouble, now)
-        host.visited = host.visited or now  # by a request of another program; a row of zeros is none
+        host.visited = host.visited or now  # a side request may have met it; a row of zeros counts as none
         self._host_queue.update(host, now)
         self.hosts.forget_if_idle(host, now)
         self._batch.commit()
         return rest
 
     def is_cooling(self, name: str, now: float) -> bool:
-        """Return whether a host rests after trouble; for one of which a lease is out, or that has a queue. No
-        store read."""
+        """Return whether a host in memory rests after trouble. No store read."""
         host = self.hosts.by_name.get(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
-        """Give no page of a host in memory away before *until* (POSIX seconds; 0 ends a hold).
+        """Hand out no page of a host in memory before *until* (POSIX seconds; 0 ends a hold).
 
-        Its pages stay queued and pending: no lease, no attempt, no row is written. A host that leaves the
-        memory is no longer held. *trouble*: what happened, and how many ``times``; after `PATIENCE` of them
-        without an answer its pages are given up, and after as many as a page has attempts if no run follows.
+        Its pages stay queued and pending: no lease, no attempt, no row. A host that is forgotten is no longer
+        held. *trouble* is the reason. After it happened `PATIENCE` ``times`` without an answer the pages of
+        the host are given up; in a temporary frontier, after as many times as a page has attempts.
         """
         host = self.hosts.find(name)
         if host is None:
@@ -261,13 +261,13 @@ class HostPoliteness:
         self._host_queue.update(host, now)
 
     def block(self, name: str, now: float) -> None:
-        """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed; raises
+        """Hand out no page of a host, in this and later runs; its pages stay queued. Commits. Raises
         `FrontierUnwritable`."""
         self.hosts.order(name, self.hosts.orders(name)._replace(blocked=int(now)), now)
 
     def unblock(self, name: str, now: float) -> bool:
-        """End a block, and the rest of a host that met trouble; whether there was one. Committed; raises
-        `FrontierUnwritable`."""
+        """End a block of a host, and its rest after trouble; returns whether there was either. Commits.
+        Raises `FrontierUnwritable`."""
         orders, host = self.hosts.orders(name), self.hosts.find(name)
         rested = self._troubles.end_rest(name, host, now)
         self.hosts.order(name, orders._replace(blocked=None), now)

@@ -1,6 +1,6 @@
-"""Decides what an answer to a request for robots.txt means, for how long it holds, and when to ask again.
+"""Decides what an answer to a request for robots.txt means, how long it is valid, and when to ask again.
 
-While the file cannot be reached an old copy serves (RFC 9309 2.3 and 2.4). Pure: answers in, values out.
+While the file cannot be reached an old copy serves (RFC 9309 2.3 and 2.4). Pure functions of values.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ..store.records import RobotsCopy, Verdict
 from .host import FOREVER, Trouble
 
 MAX_REDIRECTS = 5  # hops to follow before the file counts as unavailable (RFC 9309 2.3.1.2)
-LONGEST_DELAY = 86_400.0  # seconds: a file that asks for more gets this
+LONGEST_DELAY = 86_400.0  # seconds; a longer Crawl-delay counts as this
 FRESH_FOR = 86_400.0  # seconds a copy is used before the site is asked again (RFC 9309 2.4)
-UNREACHABLE_LIMIT = 30 * 86_400.0  # seconds of errors after which a host counts as one without (2.3.1.4)
+UNREACHABLE_LIMIT = 30 * 86_400.0  # seconds of errors after which there counts as being no file (2.3.1.4)
 FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
-FIRST_SOON = 1.0  # seconds, the same where a request waits for it
+FIRST_SOON = 1.0  # seconds, the same while a request waits for the file
 LONGEST_PAUSE = 86_400.0  # seconds
 LONGEST_REST = 60.0  # seconds for which a site waits while the host of a redirect rests after trouble
 
@@ -37,17 +37,17 @@ class Answer(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For the log: what came instead of a file."""
+        """What came instead of a file, for the log."""
         return self.error or f"HTTP {self.status}{' by a proxy' if self.by_proxy else ''}"
 
 
 def verdict(status: int | None, by_proxy: bool = False) -> Verdict:
-    """Return what an answer with this *status* means; None: there was no answer.
+    """Return what an answer with this *status* means; a status of None: there was no answer.
 
-    2xx is a file, 4xx is none, 5xx and network errors are "unreachable" (RFC 9309 2.3.1). 429 counts as
-    unreachable, as with Google: the RFC is silent and the host has just asked for less. So does 407, which
-    only a proxy sends, and what a proxy may refuse by itself (401, 403). A 3xx is left over after
-    `MAX_REDIRECTS` hops or without a usable Location: no file. A 304, unasked for, is no answer.
+    2xx is a file, 4xx means that there is none, 5xx and network errors are "unreachable" (RFC 9309 2.3.1).
+    429 counts as unreachable, as with Google, because the host asks for fewer requests; the RFC is silent. So
+    does 407, which only a proxy sends, and a 401 or 403 by a proxy. A 3xx is left after `MAX_REDIRECTS` hops
+    or without a usable Location: there is no file. A 304 is no answer to an unconditional request.
     """
     if status is None or status in (304, 407, 429) or (by_proxy and status in (401, 403)):
         return Verdict.POSTPONE
@@ -57,11 +57,11 @@ def verdict(status: int | None, by_proxy: bool = False) -> Verdict:
 
 
 def learnt(before: RobotsCopy | None, answer: Answer, now: float, soon: int = 0) -> RobotsCopy:
-    """Return what is known after an *answer*, given what was known *before*.
+    """Return the copy after an *answer*, given the copy *before*.
 
-    An answer that says nothing leaves the old copy as it is; the pause until the next request doubles, and a
-    longer ``retry_after`` wins, up to a day. The first *soon* pauses are of seconds, unless an old copy
-    serves, or the site asks for less (429) and does not say for how long.
+    An unreachable file leaves the old copy as it is; the pause until the next request doubles, and a longer
+    ``retry_after`` prevails, up to a day. The first *soon* pauses are of seconds, unless an old copy serves,
+    or the site answers 429 without Retry-After.
     """
     status, meaning = answer.status, verdict(answer.status, answer.by_proxy)
     if meaning is Verdict.PARSE:
@@ -81,54 +81,54 @@ def learnt(before: RobotsCopy | None, answer: Answer, now: float, soon: int = 0)
 
 
 def unasked(before: RobotsCopy | None, now: float) -> RobotsCopy:
-    """Return what holds for now of a file that the project refuses to ask for: what was known *before*, else
-    that there is none, as with Scrapy's own middleware."""
+    """Return the copy of a file whose request the project's middlewares refuse: the copy *before*, else that
+    there is no file, as with Scrapy's own middleware."""
     if before is None or before.verdict is Verdict.POSTPONE:
         before = RobotsCopy(Verdict.ALLOW_ALL, fetched=now)
     return before._replace(ask_at=now + FRESH_FOR, failing_since=0.0, failures=0)
 
 
 def is_current(copy: RobotsCopy, now: float) -> bool:
-    """Return whether *copy* may be used at *now* without asking; a clock that was set back makes no copy last
-    longer."""
+    """Return whether *copy* may be used at *now* without asking again. A clock that was set back makes no
+    copy last longer."""
     return now < copy.ask_at <= now + FRESH_FOR + 1
 
 
 def trouble_with(answer: Answer, copy: RobotsCopy) -> Trouble | None:
-    """Return the trouble that an *answer* is for its host: it asks for less (429, 503) while an old *copy*
-    keeps its pages coming. None for any other: without a copy its pages wait as it is."""
+    """Return the trouble of a host whose *answer* is a 429 or 503 while an old *copy* lets its pages come;
+    None for any other: without a copy its pages wait anyway."""
     if answer.status not in TOO_BUSY or copy.verdict is not Verdict.PARSE:
         return None
     return Trouble(reasons.ROBOTS_STATUS(status=answer.status), answer.retry_after)
 
 
 def why_not_awaited(host: str, wait: float, is_cooling: bool) -> str:
-    """Return why no request waits for *host*, which may be asked in *wait* seconds: it is blocked, or rests
-    for more than `LONGEST_REST` after trouble. Empty if it is waited for, as for a delay of any length."""
+    """Return why a request for robots.txt does not wait for *host*, which may be asked in *wait* seconds: the
+    host is blocked, or rests for more than `LONGEST_REST` after trouble. Empty if the request waits."""
     if wait == FOREVER:
         return f"{host} is blocked"
     return f"{host} rests after trouble" if is_cooling and wait > LONGEST_REST else ""
 
 
 class RobotsStatus(NamedTuple):
-    """What holds for the pages of one origin: all is allowed, the ``rules`` of its file hold, or pages
+    """What robots.txt means for the pages of one origin: all are allowed, ``rules`` apply, or the pages
     wait."""
 
     verdict: Verdict
     rules: Rules
     ask_at: float  # POSIX seconds: until then the site is not asked again
-    failures: int = 0  # answers in a row that said nothing
+    failures: int = 0  # requests in a row that did not reach the file
 
     def trouble(self, origin: str, failure: object = None) -> Trouble:
-        """Return why the pages of *origin* wait, for `Frontier.hold`: its file cannot be read, which ended
-        with *failure*, or it asks for other hours."""
+        """Return why the pages of *origin* wait, for `Frontier.hold`: its file cannot be reached (*failure*
+        is the error), or it asks for other hours."""
         if self.verdict is not Verdict.POSTPONE:
             return Trouble(reasons.ROBOTS_HOURS(origin=origin), origin=origin)
         reason = reasons.ROBOTS_UNREADABLE(origin=origin)
         return Trouble(reason, times=self.failures, origin=origin, failure=failure)
 
     def held_until(self, now: float) -> float:
-        """Return when a page may be fetched at the earliest, 0 for now: when an unreachable file is asked for
+        """Return when a page may be fetched at the earliest, 0 for now: when an unreachable file is requested
         again, or when the next Visit-time begins."""
         if self.verdict is Verdict.POSTPONE:
             return self.ask_at
@@ -145,11 +145,11 @@ _NO_RULES = parse(b"", "*")
 
 
 def robots_status(copy: RobotsCopy, now: float, agent: str, url: str = "") -> RobotsStatus:
-    """Read a *copy* for one user agent; *url* is that of the file. 80 us for a usual one, 1 us a byte at
-    worst.
+    """Return what *copy*, of the file at *url*, means for one user agent. 80 us for a usual file, 1 us a byte
+    at worst.
 
-    While the file cannot be reached an old one holds (RFC 9309 2.3.1.4). A remembered 404 is no copy: then
-    the pages wait, at most 30 days.
+    While the file cannot be reached, an old one applies (RFC 9309 2.3.1.4). A stored 404 is no file: then the
+    pages wait, at most 30 days.
     """
     meaning = copy.verdict
     if copy.failing_since and meaning is not Verdict.PARSE:

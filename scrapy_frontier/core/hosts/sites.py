@@ -1,10 +1,10 @@
-"""Keeps copies of robots.txt and decides where sitemaps are looked for and which pages they may list.
+"""Keeps copies of robots.txt; decides where to look for sitemaps, and which pages a sitemap may list.
 
-A site names its sitemaps in its robots.txt (``Sitemap:`` lines), or has one at the usual path. A
-sitemap may list pages of the site it speaks for, pages under its own directory, and pages of any other site
-whose robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). The store has two rows
-for each origin (``scheme://host:port``, as `urls.origin_of` writes it): its `RobotsCopy` and its
-`SiteSitemaps`. Nothing here fetches or queues.
+A site names its sitemaps in its robots.txt (``Sitemap:`` lines), or has one at the usual path. A sitemap may
+list pages of its site, pages under its own directory, and pages of any other site whose robots.txt names it
+(sitemaps.org, "Sitemap file location" and "cross submit"). The store has two rows for each origin
+(``scheme://host:port``, as `urls.origin_of` writes it): its `RobotsCopy` and its `SiteSitemaps`. Nothing here
+fetches or queues.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
 
-# Where it redirects to its index in WordPress. Each further guess would cost a request to every host.
+# WordPress redirects it to its index. Each further guess would cost a request to every host.
 USUAL_PATH = "/sitemap.xml"
-MAX_LEVELS = 3  # an index, an index in it (the protocol has none; sites do), and a sitemap
+MAX_LEVELS = 3  # an index, an index in it (sites have them, against the protocol), and a sitemap
 MAX_SITEMAPS = 1_000  # sitemaps taken from one index, or from one robots.txt
 FILE_BUCKET = TOP  # a sitemap comes before the pages of its host with the same priority
 
 
 class SitemapsToRead(NamedTuple):
-    """What to do next: URLs of sitemaps to ``queue``, and the row to keep."""
+    """The URLs of sitemaps to ``queue`` now, and the row to store."""
 
     queue: tuple[str, ...]
     sitemaps: SiteSitemaps
 
 
 def contact(sitemaps: SiteSitemaps, origin: str) -> SitemapsToRead:
-    """Return what to do when the first page of *origin* is about to be fetched: queue its sitemaps, or the
-    usual one."""
+    """Return the sitemaps to read when the first page of *origin* is about to be fetched: those that are
+    listed, or the usual one."""
     queue = sitemaps.listed or (origin + USUAL_PATH,)
     return SitemapsToRead(queue, sitemaps._replace(is_contacted=True))
 
 
 def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsToRead:
-    """Return what to do when the robots.txt names *urls*: queue the new ones, if the site was contacted
+    """Return the sitemaps to read when robots.txt names *urls*: the new ones, if the site was contacted
     before."""
     listed = tuple(dict.fromkeys(urls))[:MAX_SITEMAPS]
     queue = tuple(url for url in listed if url not in sitemaps.listed) if sitemaps.is_contacted else ()
@@ -56,10 +56,10 @@ def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsTo
 
 class SitemapScope:
     """Decides which entries of one sitemap count. *names* are its URL and those that redirected to it;
-    *speaks_for* is the site whose pages it may list.
+    *speaks_for* is the origin whose pages it may list.
 
-    *listed_by* returns the sitemaps that the robots.txt of an origin names; it is called once for each.
-    ``foreign`` counts the entries that were refused.
+    *listed_by* returns the sitemaps that the robots.txt of an origin names; it is called once for each
+    origin. ``foreign`` counts the entries that were refused.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ def is_hint_of_change(kept: int | None, lastmod: int, last_visit: int | None) ->
 
 
 def is_under(url: str, sitemap: str) -> bool:
-    """Return whether the sitemap at *sitemap* may list *url* without being named by a robots.txt: same
-    origin, same directory or below (sitemaps.org, "Sitemap file location"). Both as `absolute` makes them."""
+    """Return whether *url* has the origin of the URL *sitemap*, and lies in its directory or below
+    (sitemaps.org, "Sitemap file location"). Both as `absolute` makes them."""
     page, file = urlsplit(url), urlsplit(sitemap)
     directory = file.path[: file.path.rfind("/") + 1] or "/"
     same_origin = (page.scheme, page.netloc) == (file.scheme, file.netloc)
@@ -109,31 +109,30 @@ def is_under(url: str, sitemap: str) -> bool:
 
 
 class Sites:
-    """The rows of sites in the store, by origin (scheme://host:port); no copy of them in memory."""
+    """Reads and writes the rows of sites, by origin (scheme://host:port); keeps none in memory."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
 
     def robots_copy(self, origin: str) -> RobotsCopy | None:
-        """Return what is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
-        that cannot be read: the file is asked for again."""
+        """Return the stored robots.txt of *origin*, None if there is none or it cannot be read: then the file
+        is fetched again. One lookup."""
         return records.ROBOTS.read(self._batch.store.get(keys.robots_key(origin)))
 
     def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
-        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns. Raises
-        `FrontierUnwritable`."""
+        """Store the robots.txt of *origin*; commits. Raises `FrontierUnwritable`."""
         self._batch.check()
         self._batch.rows[keys.robots_key(origin)] = records.ROBOTS.encode(copy)
         self._batch.commit()
 
     def sitemaps_of(self, origin: str) -> SiteSitemaps:
-        """Return what is known of the sitemaps of *origin*; one lookup. Where its row cannot be read it is
-        contacted again, and finds its sitemaps known."""
+        """Return what is known of the sitemaps of *origin*. One lookup. A site whose row cannot be read is
+        contacted again; its sitemaps are known then."""
         stored = self._batch.get(keys.sitemaps_key(origin))
         return records.SITEMAPS.read(stored) or SiteSitemaps()
 
     def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
-        """Remember *sitemaps*: in one batch with what was discovered before, or a later one. Raises
-        `FrontierUnwritable` where a write failed before."""
+        """Store what is known of the sitemaps of *origin*, in the open batch. Raises `FrontierUnwritable` if
+        a write failed before."""
         self._batch.check()
         self._batch.rows[keys.sitemaps_key(origin)] = records.SITEMAPS.encode(sitemaps)

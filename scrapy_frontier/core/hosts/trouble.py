@@ -1,20 +1,20 @@
 """Decides how long to wait for a host that fails: it rests, is asked again, is given up, or the crawl ends.
 
-*Trouble* is a 429 or 503, a refused, reset or timed out connection, a name that does not resolve.
+*Trouble* is a 429 or 503, a refused, reset or timed out connection, or a name that does not resolve.
 
 - After trouble the host rests (`Cooldown`): as long as it asks for (Retry-After, RFC 9110 10.2.3), else
   `FRONTIER_COOLDOWN` seconds, doubled with each strike up to `LONGEST_REST`. Then it is doubted until it
   answers. After an answer and `FORGIVEN` seconds without trouble the strikes start over. The figures are
-  StormCrawler's, from the experience of Common Crawl: without jitter all hosts that were lost together come
-  back together.
-- A page that meets trouble keeps its attempts, for the host may be the cause; but a page that was handed out
-  before and meets it again while its host answers others is the cause itself.
-- A host that gave no answer for `PATIENCE` strikes is given up: its pages are handed out once more without a
-  request (`Lease.given_up`), and fail with what the others met (`Trouble.failure`).
-- A crawl ends while pages are left, if all their hosts are shut (resting, or held), and none opens within its
+  those of StormCrawler, from the experience of Common Crawl. Without jitter all hosts that failed together
+  would come back together.
+- A page that meets trouble keeps its attempts, because the host may be the cause. But if a page that was
+  handed out before meets trouble again while its host answers others, the page is the cause.
+- A host without an answer for `PATIENCE` strikes is given up: its pages are handed out once more without a
+  request (`Lease.given_up`), and fail with the error of the others (`Trouble.failure`).
+- A crawl ends with pages left if all their hosts are shut (resting or held) and none opens within its
   patience (``FRONTIER_END_WAIT``). The next run finds the pages queued. A temporary frontier has no next run
-  (`GiveUpRule`): there a host that never answered is asked again as soon, and as often, as a page that
-  failed would be, and what is left at the end is given up.
+  (`GiveUpRule`): a host that never answered is asked again as soon and as often as a page is retried, and
+  the pages left at the end are given up.
 """
 
 from __future__ import annotations
@@ -41,16 +41,15 @@ if TYPE_CHECKING:
 JITTER = 0.1  # a rest is up to this much longer, never shorter
 FIRST_REST = 60.0  # seconds, by default
 LONGEST_REST = 86_400.0  # seconds, of a rest that the host did not ask for
-# Strikes in a row without one answer, over all runs, before a host is given up: by default it has then been
-# asked ten times in 17 hours.
+# Strikes in a row without an answer, over all runs, before a host is given up: by default ten in 17 hours.
 PATIENCE = 10
-# Statuses whose Retry-After counts: the last ones by RFC 9110 15.5.14 and 15.6; 403 as GitHub uses it. The
-# other errors are of a page that is gone or forbidden, and stays so.
+# Statuses whose Retry-After counts: 413 and 5xx by RFC 9110 15.5.14 and 15.6, 403 because GitHub sends it.
+# Other errors mean a page that is gone or forbidden, and stays so.
 _MAY_ASK = frozenset((*TOO_BUSY, 403, 413, *range(500, 600)))
 
 
 class GiveUpRule(NamedTuple):
-    """So many ``attempts`` are enough for a host that gives no answer; ``pause`` gives the seconds to wait
+    """When to give up hosts that do not answer: after ``attempts``; ``pause`` returns the seconds to wait
     after so many."""
 
     attempts: int
@@ -58,7 +57,7 @@ class GiveUpRule(NamedTuple):
 
 
 class GivenUpPages(NamedTuple):
-    """What was given up: a host, or its one ``origin``; why; and how many pages the host has queued."""
+    """A ``host`` that was given up, or one ``origin`` of it; why; and how many pages the host has queued."""
 
     host: str
     origin: str
@@ -67,8 +66,8 @@ class GivenUpPages(NamedTuple):
 
 
 class Cooled(NamedTuple):
-    """The rest of a host after trouble; None if that costs no rest. ``is_new`` if it counted as a strike. A
-    page that does not keep its attempts must count this one."""
+    """The rest of a host after trouble, None if it needs none; whether the trouble counted as a strike
+    (``is_new``); and whether the page that met it keeps its attempts, so that this one does not count."""
 
     cooldown: Cooldown | None
     is_new: bool
@@ -79,14 +78,14 @@ class Cooled(NamedTuple):
 
 
 def asked_pause(line: str, now: float) -> float:
-    """Return the seconds for which this *line* ``Retry-After`` asks to be left alone, a day at most; 0 if it
-    does not say."""
+    """Return the seconds that a ``Retry-After`` header *line* asks for, a day at most; 0 if it cannot be
+    read."""
     return min(retry_after(line, now) or 0.0, LONGEST_ASKED)
 
 
 def trouble_at(status: int, line: str, now: float) -> Trouble | None:
-    """Return what an answer with this *status* and *line* ``Retry-After`` (empty: none) says of its host;
-    None if it says nothing. An error with Retry-After is trouble, unless its status says that it will
+    """Return the trouble of a host that answered with this *status* and ``Retry-After`` header *line* (empty:
+    none); None if it has none. Any error with Retry-After is trouble, unless its status means that it will
     stay."""
     seconds = asked_pause(line, now) if status in _MAY_ASK else 0.0
     if not seconds and status not in TOO_BUSY:
@@ -102,11 +101,12 @@ def after_trouble(
     starts_over: bool = False,
     chance: float = 0.0,
 ) -> Cooldown:
-    """Return the rest that follows from *trouble* seen at *now*; *first* is the first one in seconds.
+    """Return the rest after *trouble* at *now*, given the rest *before*; *first* is the first rest in
+    seconds.
 
-    A Retry-After of 0 and less says nothing; *chance* in 0..1 draws the jitter. A request from before the
-    last strike belongs to that incident: it adds no strike, and only a Retry-After can make the rest longer.
-    *starts_over*: the strikes so far do not count.
+    A Retry-After of 0 or less does not count. A request from before the last strike belongs to the same
+    incident: it adds no strike, and only a Retry-After can make the rest longer. *starts_over*: earlier
+    strikes do not count. *chance* in 0..1 is the draw of the jitter.
     """
     lengthening, sent = 1 + JITTER * chance, trouble.sent
     rest = min(max(trouble.asked or 0.0, 0.0), LONGEST_ASKED)
@@ -121,8 +121,8 @@ def after_trouble(
 
 
 def at_start(stored: bytes, opened_at: float, first: float) -> Cooldown:
-    """Return the cooldown in a row, for a crawl that starts at *opened_at*; a row that cannot be read says at
-    least that there was trouble."""
+    """Return the cooldown in a row, for a crawl that starts at *opened_at*. A row that cannot be read means
+    at least that there was trouble: a first rest."""
     cooldown = COOLDOWN.read(stored)
     if cooldown is None:
         return Cooldown(opened_at + first, 1, opened_at, reasons.COOLDOWN_UNREADABLE())
@@ -133,8 +133,8 @@ def at_start(stored: bytes, opened_at: float, first: float) -> Cooldown:
 
 
 class HostTroubles:
-    """Records what hosts met, in memory and in the open batch: *first_rest* is the first rest in seconds,
-    *rng* draws how much longer one is. With a ``give_up_rule`` there is no next run."""
+    """Records the trouble of hosts, in memory and in the open batch. *first_rest* is the first rest in
+    seconds; *rng* draws the jitter. With a ``give_up_rule`` there is no next run."""
 
     def __init__(
         self, batch: Batch, first_rest: float, give_up_rule: GiveUpRule | None, rng: random.Random
@@ -143,14 +143,14 @@ class HostTroubles:
         self._first_rest = first_rest
         self.give_up_rule = give_up_rule
         self._rng = rng
-        self._latest = 0.0  # strike of this run
-        self._given_up: list[GivenUpPages] = []  # since it was asked last
-        # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
+        self._latest = 0.0  # time of the last strike in this run
+        self._given_up: list[GivenUpPages] = []  # since `drain_given_up`
+        # Most stores hold no cooldown: then loading a host costs no lookup.
         self._are_any = next(batch.store.scan(keys.COOLDOWN, limit=1), None) is not None
 
     def recall(self, host: Host, opened_at: float) -> None:
-        """Give a host that is loaded the cooldown in its row; one that was forgiven goes. A lookup, none if
-        no host of the store has any."""
+        """Restore the cooldown of a host that is loaded, or delete one that is forgiven. A lookup, none if no
+        host of the store has a cooldown."""
         stored = self._batch.store.get(keys.cooldown_key(host.name)) if self._are_any else None
         if stored is None:
             return
@@ -162,11 +162,11 @@ class HostTroubles:
             host.cooldown, host.is_doubted = found, not found.is_answering
 
     def record(self, host: Host, trouble: Trouble, now: float) -> Cooled:
-        """Let *host* rest; `FairHostQueue.update` has to follow.
+        """Let *host* rest after *trouble*; call `FairHostQueue.update` after it.
 
-        An attempt of the page counts if it was handed out before and its host answers others, and if the host
-        did not answer at all for `PATIENCE` strikes. Trouble that may be the page's own does not double the
-        rest of a host that answers. A first connection that breaks costs no rest, only the doubt.
+        The attempt of the page counts if the page was handed out before while its host answers others, or if
+        the host has not answered for `PATIENCE` strikes. Trouble that may be the fault of the page does not
+        double the rest of a host that answers. A first broken connection costs no rest: the host is doubted.
         """
         before, was_doubted = host.cooldown, host.is_doubted
         is_retry = trouble.page_id in host.retried
@@ -193,8 +193,8 @@ class HostTroubles:
         return Cooled(found, is_new, keeps_attempts)
 
     def answered(self, host: Host, sent: float, now: float) -> None:
-        """Note that *host* answered a request that was handed out at *sent*: it is doubted no more, and
-        forgiven half an hour after its rest. Nothing for what was sent before its last strike."""
+        """Note that *host* answered a request that was handed out at *sent*: it is no longer doubted, and is
+        forgiven half an hour after its rest. Does nothing if the last strike came after *sent*."""
         if host.cooldown is None:
             host.is_doubted = False
         elif sent >= host.cooldown.since:
@@ -226,8 +226,8 @@ class HostTroubles:
     # -- giving up -------------------------------------------------------------------------------------
 
     def give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
-        """Have the pages of the trouble's origin, or all if it names none, fail until *until*; others may be
-        asked for now. In memory only; `FairHostQueue.update` has to follow."""
+        """Let the pages of the trouble's origin, or all if it names none, fail until *until*; other pages of
+        the host may be requested now. In memory only. Call `FairHostQueue.update` after it."""
         host.given_up = {**host.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
         host.held_until = 0.0
         if host.cooldown is not None and host.cooldown.until > now:
@@ -236,13 +236,14 @@ class HostTroubles:
         self._given_up.append(GivenUpPages(host.name, trouble.origin, trouble.reason, host.pages))
 
     def drain_given_up(self) -> tuple[GivenUpPages, ...]:
-        """Return what was given up since this was asked last."""
+        """Return what was given up since the last call."""
         found, self._given_up = self._given_up, []
         return tuple(found)
 
 
 def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
-    """Return why *page* of *host* is given up; None if it is to be fetched. No store read."""
+    """Return the trouble for which *page* of *host* is given up; None if it is to be fetched. No store
+    read."""
     found = host.given_up.get(origin_of(page.url) or "")
     if found is None or now >= found.until:
         found = host.given_up.get("")
@@ -253,8 +254,8 @@ def why_given_up(host: Host, page: Page, now: float) -> Trouble | None:
 
 
 class Left(NamedTuple):
-    """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, each
-    with what keeps it from being asked, and when the ``first`` may be asked."""
+    """What a crawl leaves queued when it ends: how many pages of how many hosts, the ``names`` of some hosts,
+    each with what it waits for, and when the ``first`` may be asked."""
 
     pages: int
     hosts: int
@@ -263,10 +264,10 @@ class Left(NamedTuple):
 
 
 def _shut_until(host: Host, now: float) -> float:
-    """Return until when *host* wants not to be asked, or cannot be (POSIX seconds); 0 if it may be asked as
-    the settings say. A delay that the user ordered is waited for however long it is."""
+    """Return until when *host* is shut: it rests, is held, or its site asks for a delay (POSIX seconds); 0 if
+    it is not. A delay that the user sets does not shut a host, however long it is."""
     until = host.cooldown.until if host.cooldown is not None else 0.0
-    if host.held_until < FOREVER:  # else its robots.txt is on its way
+    if host.held_until < FOREVER:  # else its robots.txt is being fetched
         until = max(until, host.held_until)
     if host.ready_at > now and deciding(host.asked).source not in NO_SITES:
         until = max(until, host.ready_at)
@@ -274,7 +275,7 @@ def _shut_until(host: Host, now: float) -> float:
 
 
 def _what_shuts(host: Host, now: float) -> tuple[str, Trouble]:
-    """Return what keeps *host* from being asked: what it is doing, in words, and as trouble of its pages."""
+    """Return what shuts *host*: in words, and as the trouble with which its pages are given up."""
     until, rest, asked = _shut_until(host, now), host.cooldown, deciding(host.asked)
     if until and rest is not None and rest.until == until:
         return "resting after trouble", host.trouble or Trouble(
@@ -295,25 +296,24 @@ class EndOfCrawl:
     def __init__(self, host_queue: FairHostQueue, troubles: HostTroubles) -> None:
         self._host_queue = host_queue
         self._troubles = troubles
-        # Only hosts that are shut are left, since so many pages had ended, and since then.
-        self._alone: tuple[int, float] | None = None
+        # How many pages had ended when only shut hosts were left, and when that was.
+        self._shut_since: tuple[int, float] | None = None
 
     def ends_at(self, now: float, patience: float, finished: int, next_backoff: float) -> float | None:
-        """Return when the crawl ends (POSIX seconds), *now* if it is over; None: it stays open, for pages can
-        be had.
+        """Return when the crawl ends (POSIX seconds), *now* if it is over, None if there are pages to fetch.
 
-        To be called while nothing is under way. *patience* seconds after a page came to an end, of which
-        there are *finished*, it waits for a host that is shut, or for the *next_backoff*; it is over at once
-        if none opens by then. O(hosts).
+        Call it while nothing is under way. The crawl waits for shut hosts, or for the *next_backoff*, until
+        *patience* seconds after the last page ended; it is over at once if none opens by then. *finished*
+        counts the pages that have ended. O(hosts).
         """
         if self._host_queue.compact:  # these hosts may be asked
             return None
         first = self._first_to_open(now)
         if first is None or (first := min(first, next_backoff)) <= now or first == FOREVER:
             return None
-        if self._alone is None or self._alone[0] != finished:
-            self._alone = finished, now
-        end = self._alone[1] + patience
+        if self._shut_since is None or self._shut_since[0] != finished:
+            self._shut_since = finished, now
+        end = self._shut_since[1] + patience
         return end if first <= end else now
 
     def give_up_all(self, now: float) -> None:
@@ -325,8 +325,8 @@ class EndOfCrawl:
                 self._host_queue.update(host, now)
 
     def left_over(self, now: float, otherwise: float, queued: int) -> Left:
-        """Return the pages that stay *queued* if the crawl ends at *now*; those of a host that is not shut
-        wait until *otherwise*. Blocked hosts do not count. O(hosts)."""
+        """Return what stays *queued* if the crawl ends at *now*; pages of a host that is not shut wait until
+        *otherwise*. Blocked hosts do not count. O(hosts)."""
         found = [host for host in self._host_queue.hosts.values() if host.pages and not host.is_blocked]
         compact = len(self._host_queue.compact)
         first = min((_shut_until(host, now) or otherwise for host in found), default=now)
@@ -340,8 +340,8 @@ class EndOfCrawl:
         return [host for host in hosts if host.head is not None and not host.is_blocked]
 
     def _first_to_open(self, now: float) -> float | None:
-        """Return when the first host with pages opens, `FOREVER` if there is none; None if one may be asked
-        already, or is."""
+        """Return when the first host with pages opens, `FOREVER` if there is none; None if a host is not
+        shut, or has a request under way."""
         if any(host.in_flight for host in self._host_queue.hosts.values()):
             return None
         times = [_shut_until(host, now) for host in self._askable()]

@@ -1,8 +1,8 @@
-"""The page index: which pages are known, and how a link makes one known.
+"""The index of known pages: finds the page of a link, or makes a new one.
 
-A link is looked up by the text of its URL among those met lately, then by its fingerprint in the open batch,
-in a filter that can prove a fingerprint new, and in the store. A new page gets its id, its place in the
-order and its rows at once.
+A link is looked up by the text of its URL among recent ones, then by its fingerprint in the open batch, in a
+Bloom filter that proves most fingerprints new, and in the store. A new page gets its id, its queue place and
+its rows at once.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 LATELY = 100_000  # URLs in memory; about 160 bytes each
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
-_MOST_ROWS = 300  # in one batch, three for each new page: a seed list must not pile up in memory
+_MOST_ROWS = 300  # of the open batch, three for each new page: a seed list must not pile up in memory
 
 
 class PageIndex:
-    """The pages of the store by fingerprint; makes pages known, and queues those that may be fetched.
+    """Finds pages by fingerprint, makes pages known, and queues those that may be fetched.
 
-    Everything goes into the open batch. The edges of links gather on the lease of the page they are on. Links
-    that look like a trap (*traps*) leave nothing.
+    Everything goes into the open batch. The edges of links gather on the lease of their page. Links that look
+    like a trap (*traps*) leave no row.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class PageIndex:
         self._revisits = revisits
         self._traps = traps
         self._first_of_run = batch.counts.next_page
-        self._learned = b""  # the last of the fingerprints that the filter has
-        # Pages met lately, by URL without its fragment, which identifies no page in Scrapy's default
-        # fingerprint; the complement of the id if the page was only seen.
+        self._learned = b""  # the last fingerprint of earlier runs that was added to the filter
+        # Recent pages by URL without the fragment, which is no part of Scrapy's default fingerprint; the
+        # complement of the id if the page was only seen.
         self._by_url: dict[str, int] = {}
 
     # -- known pages -----------------------------------------------------------------------------------
@@ -75,10 +75,11 @@ class PageIndex:
         weight: float = 1.0,
         only_seen: bool = False,
     ) -> bool:
-        """Return whether *url* alone identifies a known page that needs no `discover`: nine links in ten.
+        """Return whether *url* leads to a recent page, so that the link needs no `discover`: nine links in
+        ten.
 
-        With a *source* the edge from there is noted. For a link that is *only_seen* itself a page that was
-        only seen is enough. .2 us, no store read.
+        Adds the edge to the lease *source*. A page that was only seen counts only if the link is *only_seen*,
+        too. .2 us, no store read.
         """
         page_id = self._by_url.get(url.partition("#")[0] if "#" in url else url)
         if page_id is None or (page_id < 0 and not only_seen):
@@ -94,10 +95,8 @@ class PageIndex:
                 del self._by_url[first]
 
     def find(self, fingerprint: bytes) -> PageId | None:
-        """Return the page with *fingerprint*, None if there is none. Pages of the open batch count.
-
-        A lookup, or 1 us for most that are new. Raises `FrontierUnreadable`.
-        """
+        """Return the id of the page with *fingerprint*, also from the open batch; None if there is none. A
+        lookup, or 1 us for most new fingerprints. Raises `FrontierUnreadable`."""
         stored = self._index_row(fingerprint)
         return None if stored is None else keys.id_in(stored)
 
@@ -109,10 +108,8 @@ class PageIndex:
         return self._batch.get(key)
 
     def page(self, page_id: PageId) -> Page | None:
-        """Return all that is known of a page; None for an unknown id. Commits, then one lookup.
-
-        Raises `UnreadableRow` if its row does not decode, and `FrontierUnwritable`.
-        """
+        """Return the record of a page; None for an unknown id. Commits; one lookup. Raises `UnreadableRow`,
+        and `FrontierUnwritable`."""
         self._batch.commit()
         stored = self._batch.store.get(keys.page_key(page_id))
         return records.decode_page(stored) if stored is not None else None
@@ -122,26 +119,26 @@ class PageIndex:
         return page_id >= self._first_of_run
 
     def forget_urls(self) -> None:
-        """Recognize no URL until it is met again, since some page is not known any more."""
+        """Forget recent URLs, because some page is not known any more."""
         self._by_url.clear()
 
     def forget_links(self, page_id: PageId) -> None:
         """Remove the links of a page and its content score; links to it stay on the pages that have them."""
         batch = self._batch
         is_packed = batch.store.get(keys.segment_key(page_id)) is not None
-        has_row = batch.get(keys.link_key(page_id)) is not None  # which may be about to be packed
-        # An empty row counts before a segment, and goes when that is packed anew.
+        has_row = batch.get(keys.link_key(page_id)) is not None  # a packing may have read it
+        # An empty row overrides the segment, and is deleted when that is packed again.
         batch.rows[keys.link_key(page_id)] = b"" if is_packed or has_row else None
         batch.rows[keys.content_key(page_id)] = None
         self._scores.closed(page_id)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the filter has all fingerprints, which saves a lookup for each new link."""
+        """Whether the filter has all fingerprints, and so saves a lookup for most new links."""
         return self._batch.seen.is_complete
 
     def load(self) -> None:
-        """Add some more fingerprints of earlier runs to the filter, in .3 ms."""
+        """Add a slice of the fingerprints of earlier runs to the filter, in .3 ms."""
         found = self._batch.store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
         self._batch.seen.update(found)
         self._learned = found[-1] if found else b""
@@ -151,11 +148,12 @@ class PageIndex:
     # -- links -----------------------------------------------------------------------------------------
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
-        """Take in links found on the page of *source*: one answer each, in order.
+        """Make the pages of *links* known, which were found on the page of *source*; returns an answer for
+        each.
 
-        New pages, and pages a link wants again, are queued; the edges gather on the lease. A lease that has
-        ended still gives the parent. Durable no later than the end of any lease that comes after. O(log
-        hosts) a link, and a lookup for most known pages. Raises `FrontierUnwritable`.
+        Queues new pages, and further visits that links ask for (`Link.again`). Their edges gather on the
+        lease; of a lease that has ended only the parent counts. Durable no later than the end of any later
+        lease. O(log hosts) a link, and a lookup for most known pages. Raises `FrontierUnwritable`.
         """
         batch = self._batch
         if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
@@ -164,8 +162,8 @@ class PageIndex:
         return [self._take_in(link, source, now) for link in links]
 
     def _verdict_of(self, stored: bytes) -> LinkVerdict:
-        """Return ``SEEN`` for a page that was only seen, ``ABSENT`` for one that waits while another process
-        has its request, else ``KNOWN``. A lookup for pages whose index row is marked."""
+        """Return ``SEEN`` for a page that was only seen, ``ABSENT`` for one that waits with its request in
+        the memory of another process, else ``KNOWN``. A lookup for pages whose index row is marked."""
         if len(stored) == keys.ID_BYTES:
             return LinkVerdict.KNOWN
         page = self._batch.read_page(keys.id_in(stored))
@@ -194,7 +192,7 @@ class PageIndex:
         return answer
 
     def _new(self, link: Link, parent: PageId | None, now: float, seen: PageId | None = None) -> Discovered:
-        """Take in a link to a page that is unknown, or was only *seen*; if it is refused it stays so."""
+        """Answer a link to a page that is unknown, or was only *seen*: the page stays so if it is refused."""
         kind = None if self._traps is None or link.is_named else trap(link.url, self._traps)
         if kind is not None:
             return Discovered(LinkVerdict.REFUSED, kind=kind, reason=kind)
@@ -210,7 +208,7 @@ class PageIndex:
     def _known(
         self, link: Link, stored: bytes, page_id: PageId, parent: PageId | None, now: float
     ) -> Discovered:
-        """Take in a link to a page that has an index row."""
+        """Answer a link to a page that has an index row."""
         if link.only_seen:
             if link.only_seen == reasons.FOREIGN():
                 return self._see_foreign(link, page_id)
@@ -270,7 +268,7 @@ class PageIndex:
         self._batch.count_ended(host, State.SEEN, -1)
 
     def _see(self, link: Link, parent: PageId | None, now: float) -> Discovered:
-        """Make a page known without queueing it."""
+        """Make a page known without queueing it: it is only seen."""
         page = page_of_link(link, parent, now)._replace(
             state=State.SEEN,
             payload=b"",
@@ -295,7 +293,7 @@ class PageIndex:
     def _defer(
         self, link: Link, host: Host, parent: PageId | None, now: float, seen: PageId | None
     ) -> Discovered:
-        """Keep a page that is new, or was only *seen*, until its host has room; refuse it if enough wait."""
+        """Defer a page that is new, or was only *seen*, until its host has room; refuse it if enough wait."""
         reason = self._waiting.over_budget(host)
         if not self._waiting.keeps(host) and not link.is_named:
             self._hosts.forget_if_idle(host, now)

@@ -1,7 +1,8 @@
-"""Edits of known pages: queued again, made due, given another request, or forgotten.
+"""Changes known pages: queues them again, makes them due, replaces their requests, forgets them.
 
-Each step keeps pages, queues, index, host rows and counts in agreement, in one batch. Many are written a
-thousand at a time, so that memory stays flat and an interruption leaves a sound store.
+Each change goes into one batch with what follows from it, so that pages, queues, index, host rows and counts
+always agree. Many changes are written in several batches: memory stays flat, and an interruption leaves a
+sound store.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from .revisits import Revisits
 
 if TYPE_CHECKING:
-    # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
+    # Returns the fingerprint of the request of a page; None if the request cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
 
 _AT_A_TIME = 50  # pages in one batch, or rows that one step reads; some ms
@@ -51,7 +52,7 @@ class _Doomed(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Edits:
-    """Changes known pages for an operator, a seed or a sitemap. Owns no state but that of a `forget`."""
+    """Changes known pages for an operator, a seed or a sitemap. Owns no state but that of `forget`."""
 
     _batch: Batch
     _page_index: PageIndex
@@ -59,24 +60,24 @@ class Edits:
     _leases: Leases
     _waiting: Waiting
     _revisits: Revisits
-    _touched: set[str] = field(default_factory=set, init=False)  # hosts, which may leave the memory meanwhile
+    _touched: set[str] = field(default_factory=set, init=False)  # hosts to update once the batch is written
 
     # -- queue again -----------------------------------------------------------------------------------
 
     def requeue(
         self, page_id: PageId, now: float, link: Link | None = None, facts: RequestFacts | None = None
     ) -> bool:
-        """Queue a page again that is finished or only seen, its attempts forgotten; false if it is queued,
-        leased, or unknown.
+        """Queue a page again that is finished or only seen, with no attempts made; false if it is queued,
+        leased or unknown.
 
-        By the request of *link*, with its priority; without one by its own request, as it was before its
-        attempts, with these *facts* if they are given. Commits what was open before; its own rows go in the
-        next batch. O(leases). Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
+        It is fetched by the request of *link*, with its priority; without a link by its own request, with
+        these *facts* if they are given. Commits the open batch; the change itself goes into the next one.
+        O(leases). Raises `FrontierUnwritable` and `UnreadableRow`.
         """
         page = self._page_index.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
-        if self._leases.of_page(page_id) is not None:  # it comes back right now, finished as it is
+        if self._leases.of_page(page_id) is not None:  # a finished page that is visited right now
             return False
         host = self._hosts.of_page(page)
         was_seen = page.is_only_seen
@@ -98,18 +99,19 @@ class Edits:
         )
         self._batch.put_page(page_id, queued)
         self._waiting.queue(host, self._waiting.sort_key_again(page_id, given.priority), now)
-        if given.facts.is_in_memory and link is not None:  # so that links look whether it was lost
+        if given.facts.is_in_memory and link is not None:  # so that links check whether it was lost
             self._batch.index(link.fingerprint, page_id, is_marked=True)
-        if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
+        if was_seen:  # its index row stays marked: links have to find the new record in the store
             self._batch.commit()
         return True
 
     def replace_request(self, page_id: PageId, link: Link, is_lost: bool = False) -> bool:
-        """Give a known page the request of *link*, in the open batch: whether its next visit is made by that.
+        """Replace the request of a known page by that of *link*, in the open batch; returns whether its next
+        visit uses it.
 
-        False for a page under way, which has it when its visit ends; for one that is not known, or whose
-        request only a process has, unless it *is_lost* with that. O(leases). Raises `UnreadableRow` where
-        its row does not decode.
+        False for a leased page, which gets the request when its visit ends; for an unknown page; and for one
+        whose request only a process has, unless it *is_lost* with that process. O(leases). Raises
+        `UnreadableRow`.
         """
         stored = self._batch.get(keys.page_key(page_id))
         page = records.decode_page(stored) if stored is not None else None
@@ -121,8 +123,8 @@ class Edits:
         )
 
     def _change(self, page_id: PageId, page: Page) -> bool:
-        """Replace the record of a page, in the open batch, and that of the lease that it may be under, so
-        that what is learnt of a page under way stands when its visit ends. Whether no lease has it."""
+        """Replace the record of a page, in the open batch and on its lease, whose end would else overwrite
+        it; returns whether the page is not leased."""
         self._batch.put_page(page_id, page)
         if (lease := self._leases.of_page(page_id)) is not None:
             lease.page = page
@@ -133,28 +135,30 @@ class Edits:
     # -- make due, forget ------------------------------------------------------------------------------
 
     def note_lastmod(self, page_id: PageId, lastmod: int) -> None:
-        """Keep when a sitemap says that a page changed last (POSIX seconds), in the open batch; also of one
-        under way. O(leases). Raises `UnreadableRow` where its row does not decode."""
+        """Store the ``lastmod`` that a sitemap gives for a page (POSIX seconds), in the open batch; the page
+        may be leased. O(leases). Raises `UnreadableRow`."""
         stored = self._batch.get(keys.page_key(page_id))
         if stored is not None:
             self._change(page_id, records.decode_page(stored)._replace(lastmod=lastmod))
 
     def make_due(self, page_id: PageId, now: float) -> bool:
-        """Have a page be due, of which a sitemap tells that it has changed. Whether it is: only in a run in
-        which pages come back, if it was not visited since, and if the site is to be trusted. One under way is
-        not. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
+        """Make a page due because a sitemap says that it has changed, in the open batch; returns whether it
+        is.
+
+        It is not if no page comes back in this run, if the page is leased or was visited since the change,
+        or if the sitemaps of its site proved wrong too often. Some lookups. Raises `UnreadableRow`.
+        """
         return self._leases.of_page(page_id) is None and self._revisits.make_due(page_id, now)
 
     def forget(
         self, page_id: PageId, fingerprint_of: FingerprintOf, now: float, place: QueuePlace | None = None
     ) -> bool:
-        """Remove all that is known of a page; false if it is leased, unknown, or not found by the request in
-        its record.
+        """Remove all rows of a page; false if it is leased, unknown, or not indexed by the request in its
+        record.
 
         *fingerprint_of* returns the fingerprint of the request in a `Page`, None if it cannot be rebuilt.
-        Links to the page stay on the pages that have them. Committed; O(queue of its host), but for a page
-        that still has the *place* that was read before.
-        Raises `FrontierUnwritable`, and `UnreadableRow` if its row does not decode.
+        Links to the page stay on the pages that have them. Commits. O(queue of its host), unless the page
+        still has the *place* that was read before. Raises `FrontierUnwritable` and `UnreadableRow`.
         """
         doomed = self._doomed(page_id, fingerprint_of, place)
         if doomed is None:
@@ -166,9 +170,9 @@ class Edits:
     def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
         """`forget` every page in the queue of *name*, or with that host in its URL, a batch at a time.
 
-        Yields the number forgotten so far, after some milliseconds each: the crawl may go on in between. They
-        are done even if it raises later. The host row stays, so that its delay holds if it is added again.
-        O(pages); memory for the queues of the host.
+        Yields the number of pages forgotten so far, every few milliseconds; the crawl may go on in between.
+        The host row stays, so that its delay holds if a page of it is added again. O(pages); memory for the
+        queues of the host.
         """
         self._batch.commit()
         store, count = self._batch.store, 0
@@ -201,8 +205,8 @@ class Edits:
     def _doomed(
         self, page_id: PageId, fingerprint_of: FingerprintOf, place: QueuePlace | None
     ) -> _Doomed | None:
-        """Return what to forget of a page, which may have left the *place* that was read before; None if it
-        is leased, unknown, or not found by the request in its record."""
+        """Return what `_forget` needs of a page, which may have left the *place* that was read before; None
+        if it is leased, unknown, or not indexed by the request in its record."""
         page, store = self._page_index.page(page_id), self._batch.store
         if page is None or self._leases.of_page(page_id) is not None:
             return None
@@ -249,7 +253,7 @@ class Edits:
     # -- counting --------------------------------------------------------------------------------------
 
     def _uncount_page(self, host: Host, page_id: PageId, page: Page) -> None:
-        """Uncount a page that is in no queue; a deferred page loses its row."""
+        """Uncount a page that is in no queue, and delete the row of a deferred one."""
         if page.is_deferred:
             self._waiting.undefer(page_id, host)
         else:

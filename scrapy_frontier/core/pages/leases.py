@@ -1,4 +1,4 @@
-"""The values that go in and out of the verbs: links and their answers, leases, outcomes and their answers."""
+"""The arguments and answers of a frontier: links and their answers, leases, outcomes and their answers."""
 
 from __future__ import annotations
 
@@ -32,18 +32,17 @@ if TYPE_CHECKING:
 class Link:
     """One link, from the callback that yields it to its row.
 
-    A crawl makes it with the URL and, for the edge from its page, ``flags`` and ``weight``, and fills in the
-    rest when its request comes to the scheduler. ``host`` is the politeness key. ``payload`` is the request,
-    opaque here, and ``facts`` is what the frontier has to know of it; a first visit is made by
-    ``visit_payload`` if there is one. ``lastmod`` is as in `Page`. ``text`` is the URL as it was met, if that
-    alone identifies the page: `recognize` knows the page by it.
+    A crawl makes it with the URL and, for the edge from its page, ``flags`` and ``weight``; it fills in the
+    rest when the request reaches the scheduler.
 
-    ``paid``, if not None, is the score that a page of another shard pays: then no page here is its parent.
-
-    ``again`` queues a further visit of a known page. ``is_named``: the user named the URL; it is never
-    refused. ``only_seen``, if not empty, is why the page is made known and not queued. ``parent`` is the page
-    it is on if there is no lease to gather edges. ``anchor`` is the text of the link. ``bucket`` is its place
-    among those of its priority until the scorer knows more than its parent; None leaves that to the scorer.
+    - ``host``: the politeness key. ``payload``: the request, opaque here; ``facts``: what the frontier has to
+      know of it. ``visit_payload``: the request of the first visit if it differs. ``lastmod``: as in `Page`.
+    - ``text``: the URL as written, if it alone identifies the page (`PageIndex.recognize`).
+    - ``again`` queues a further visit of a known page. ``is_named``: the user named the URL, which is never
+      refused. ``only_seen``: why the page is made known but not queued; empty to queue it.
+    - ``parent``: the page that has the link, if no lease gathers its edges. ``anchor``: the text of the link.
+    - ``bucket``: the score bucket that the page is queued with; None to ask the scorer. ``paid``: the score
+      that a page of another shard pays, which then is the parent of none here; None for any other link.
     """
 
     fingerprint: bytes = b""
@@ -67,26 +66,26 @@ class Link:
 
     @property
     def kept_host(self) -> str:
-        """The politeness key if it is not the host of the URL, for its row; else empty."""
+        """The politeness key for its row; empty if it is the host of the URL."""
         return "" if self.host == host_of(self.url) else self.host
 
     @property
     def is_plain(self) -> bool:
-        """Whether its row has nothing but what `Batch.queue_new` writes."""
+        """Whether its row holds no more than `Batch.queue_new` writes."""
         is_stored_alone = self.facts is NO_FACTS and self.lastmod is None
         return is_stored_alone and not (self.visit_payload or self.kept_host)
 
 
 class LinkVerdict(Enum):
-    """What became of a link, as `Discovered` says; only ``NEW`` and ``VISIT`` queue a page."""
+    """What became of a link; only ``NEW`` and ``VISIT`` queue a page."""
 
     NEW = "new"  # its page is queued, for the first time or after it was only seen
     VISIT = "visit"  # the page is known and queued once more
     KNOWN = "known"  # nothing had to be done
-    ABSENT = "absent"  # known and yet to be fetched, but the request is in the memory of one process alone
+    ABSENT = "absent"  # known and not fetched yet, but its request is in the memory of another process
     SEEN = "seen"  # its page is known, and not queued
     DEFERRED = "deferred"  # kept for later, until a budget has room
-    POSTED = "posted"  # its page belongs to another shard, which is told
+    POSTED = "posted"  # its page belongs to another shard, which gets a letter
     REFUSED = "refused"  # a trap, or beyond what is kept for later
 
 
@@ -112,7 +111,7 @@ _TAKEN = (LinkVerdict.NEW, LinkVerdict.VISIT, LinkVerdict.DEFERRED, LinkVerdict.
 
 
 def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
-    """Make the record of a new page that *link* on page *parent* leads to, queued at *now*."""
+    """Make the record of the new page that *link* on page *parent* leads to, queued at *now*."""
     return Page(
         link.url,
         priority=link.priority,
@@ -137,42 +136,42 @@ class Lease(HostSlot):
     page_id: PageId
     delay: float
     asked: Mapping[str, float]
-    given_up: Trouble | None = None  # the page is not to be asked for: it ends with this
+    given_up: Trouble | None = None  # the page is not requested, and fails with this
     id: int = 0
     sort_key: bytes = b""
     deadline: float = FOREVER
-    is_last: bool = False  # the crawl ends: the page cannot be put off again
-    is_last_attempt: bool = False  # if it has to be tried again, the page has failed
-    comes_back: bool = False  # it ended before, and stays so until this visit ends
+    is_last: bool = False  # the crawl ends: the page cannot be postponed again
+    is_last_attempt: bool = False  # a retry would fail the page
+    comes_back: bool = False  # the page ended before, and keeps its state until this visit ends
     node: PageId | None = None
     edges: list[PlainEdge] = field(default_factory=list)
     shard: int = 0
 
     @property
     def public_id(self) -> PageId:
-        """The id of the page for all verbs."""
+        """The id of the page, with its shard."""
         return self.shard << ID_BITS | self.page_id
 
     @property
     def public_node(self) -> PageId | None:
-        """The id of the page whose links gather on it, for all verbs."""
+        """The id of the page whose links gather on it, with its shard."""
         return None if self.node is None else self.shard << ID_BITS | self.node
 
     @property
     def may_send(self) -> tuple[bytes, bytes]:
-        """The tag and the date to ask for the page with, see `policy.may_send`; both empty to ask
-        unconditionally."""
+        """The validators of a conditional request for the page, see `policy.may_send`; both empty for an
+        unconditional one."""
         return may_send(self.page.visits)
 
     def is_last_of(self, attempts: int) -> bool:
-        """Return whether this is the last attempt of a request that may be tried so many *attempts*, more
-        than the frontier grants; ``is_last_attempt`` says so, too, from now on."""
+        """Return whether this is the last attempt of a request that may be tried *attempts* times, more than
+        the frontier grants; sets ``is_last_attempt`` to it."""
         if not self.is_last and self.page.attempts + 1 < attempts:
             self.is_last_attempt = False
         return self.is_last_attempt
 
     def queues_again(self, event: Event) -> bool:
-        """Return whether the page is queued once more if the lease ends with *event*."""
+        """Return whether the page is queued again if the lease ends with *event*."""
         return event is Event.POSTPONED or (event in (RETRIED, EXPIRED) and not self.is_last_attempt)
 
     def has_changed(self, digest: bytes) -> bool | None:
@@ -185,15 +184,16 @@ class Lease(HostSlot):
 class Outcome(NamedTuple):
     """How a lease ended.
 
-    - ``visit_payload`` is the request of a retry if it changed, ``priority`` its priority, ``delay`` its
-      backoff in seconds, a day at most, and ``host`` the queue it goes to if that changed. One that
-      ``is_handed_back`` by a middleware lets other pages of its host come first.
+    - Of a retry: ``visit_payload`` is its request if that changed, ``priority`` its priority, ``delay`` its
+      backoff in seconds, ``host`` its queue if that changed. If it ``is_handed_back`` by a middleware, other
+      pages of its host come first.
     - ``request`` replaces the payload and the facts of a page that has ended. ``target`` is the page that a
       redirect led to.
-    - ``has_links``: all links of the page are known: those on the lease if it was read, the one to the
-      ``target`` (with these ``flags``) if it led there, none if it is gone.
-    - ``content_score`` is what the callback says the page is worth: 1 as any other, 0 nothing.
-    - ``result`` says what a revisit found if event and status do not; ``fetched`` describes the response.
+    - ``has_links``: all links of the page are known: those on the lease if it was read, the one to
+      ``target`` (with these ``flags``) if it redirected, none if it is gone.
+    - ``content_score`` is the worth of the page by its callback: 1 average, 0 none.
+    - ``result`` is what a revisit found, if event and status do not tell it; ``fetched`` describes the
+      response.
     """
 
     event: Event
@@ -213,10 +213,8 @@ class Outcome(NamedTuple):
     request: tuple[bytes, RequestFacts] | None = None
 
     def led_to(self, state: State) -> Sequence[PlainEdge]:
-        """Return the link of a page in *state* that was not read: to the ``target`` of its redirect.
-
-        Empty if there is none, or the target is a further visit.
-        """
+        """Return the links of a page in *state* that was not read: the one to the ``target`` of its redirect,
+        or none, also if the target is a further visit."""
         if state is not State.REDIRECTED or self.target is None or self.target >= FIRST_VISIT:
             return ()
         return (Edge(self.target, REDIRECT | self.flags),)
@@ -225,8 +223,8 @@ class Outcome(NamedTuple):
 def without_request(lease: Lease, cause: str) -> Outcome:
     """Return how *lease* ends if no request can be made for its page, because of *cause*.
 
-    Without a cause the request was in the memory of another process, and a link or a seed brings it back.
-    Else the page fails; a page that came back stays as it is.
+    Without a cause the request was in the memory of another process: the page is lost until a link or a seed
+    leads to it again. Else the page fails; one that was finished before keeps its state.
     """
     event = Event.LOST if lease.comes_back or not cause else Event.FAILED
     return Outcome(event, reason=reasons.UNREADABLE(cause=cause) if cause else reasons.LOST())
@@ -235,9 +233,9 @@ def without_request(lease: Lease, cause: str) -> Outcome:
 class Released(NamedTuple):
     """The answer to an outcome.
 
-    ``state`` is that of the page now, None if it is unknown. ``is_late``: the lease had ended before, and
-    nothing was done. ``links`` counts those kept of a page that was read. ``visit`` says what a revisit
-    found. ``is_written``: the end is written; else it waits for others.
+    ``state`` is the state of the page now, None if the page is unknown. ``is_late``: the lease had ended
+    before, and nothing was done. ``links`` counts the links of a page that was read. ``visit`` tells what a
+    revisit found. ``is_written``: the end is written, and does not wait for others.
     """
 
     state: State | None

@@ -1,9 +1,9 @@
 """Grants and ends leases: hands out the best page of a host, and records the outcome of its visit.
 
-A lease is a page handed out whose visit has not ended. Nothing is written at hand-out. When a lease ends, the
-open batch (`store.batch`) gets the new row of its page, the links of the page, and the removal of its queue
-row. The batch is written at once, or together with the next few ends, as long as a kill would repeat no more
-than ``max_uncommitted_pages``.
+A lease is a page that was handed out and whose visit has not ended. Nothing is written at hand-out. When a
+lease ends, the new row of its page, the links of the page and the deletion of its queue row go into the open
+batch (`store.batch`). The batch is written at once, or together with the next few ends as long as a kill
+would repeat no more than ``max_uncommitted_pages``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from .scores import Scores
 
 MOST_ENDS = 16  # written together
-WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
+WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait to be written with others
 
 
 class Leases:
-    """The leases that are out, in memory only: grants them, takes them back, ends them.
+    """Keeps the leases that are out, in memory only: grants, undoes and ends them.
 
-    An end may wait for others while no more than ``max_uncommitted_pages`` pages are leased or not written:
-    these are what a kill repeats. ``finished`` counts the pages that came to an end in this run.
+    A kill repeats the pages that are leased, or whose ends are not written: at most ``max_uncommitted_pages``
+    if ends wait for each other. ``finished`` counts the pages that ended in this run.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class Leases:
         self._max_uncommitted = options.max_uncommitted_pages
         self._out: dict[int, Lease] = {}  # by id, in order of their deadlines
         self._last_id = 0
-        self._first_end = 0.0  # when the first of the ends came that are not written yet
-        self.is_ending = False  # the crawl: no page is put off again, until one is read
-        self.is_spilling = False  # more pages are to be deferred before one can be leased
+        self._first_end = 0.0  # time of the first end that is not written yet
+        self.is_ending = False  # the crawl ends: no page is postponed again until one has been read
+        self.is_spilling = False  # more pages have to be deferred before one can be leased
         self.finished = 0
 
     def __len__(self) -> int:
         return len(self._out)
 
     def out(self) -> Collection[Lease]:
-        """Return all leases that are out, the one with the first deadline in front."""
+        """Return all leases that are out, earliest deadline first."""
         return self._out.values()
 
     def of_page(self, page_id: PageId) -> Lease | None:
@@ -84,7 +84,7 @@ class Leases:
         return next((lease for lease in self._out.values() if lease.page_id == page_id), None)
 
     def of_hosts_not_blocked(self) -> int:
-        """Return how many leases are out of hosts that are not blocked; O(leases)."""
+        """Count the leases of hosts that are not blocked. O(leases)."""
         hosts = (self._hosts.by_name.get(lease.host) for lease in self._out.values())
         return sum(host is None or not host.is_blocked for host in hosts)
 
@@ -95,23 +95,24 @@ class Leases:
         return None if first is None else first.deadline
 
     def touch_hosts(self) -> None:
-        """Have the next batch hold the rows of the hosts of all leases, at the end of a run."""
+        """Put the rows of the hosts of all leases into the next batch, at the end of a run."""
         for lease in self._out.values():
             self._batch.touch(self._hosts.get(lease.host))
 
     # -- hand-out --------------------------------------------------------------------------------------
 
     def lease(self, now: float) -> Lease | None:
-        """Lease the best page of the best host that may be asked at *now*; None if there is none.
+        """Lease the best page of the best host that may be asked at *now*; commits and returns None if there
+        is none.
 
-        Leases that have expired are ended first, and backoffs that are over. A page that is given up takes no
-        place of its host, and is no visit. None commits what is open. O(log hosts) and a lookup; O(1) while
-        no host is ready. Raises `FrontierUnwritable`.
+        First ends leases that have expired, and queues pages whose backoff is over. A page that is given up
+        takes no slot of its host and is no visit. O(log hosts) and a lookup; O(1) while no host is ready.
+        Raises `FrontierUnwritable`.
         """
         self._catch_up(now)
         waiting, batch, share = self._waiting, self._batch, self._revisits.share
         if waiting.with_room:
-            batch.commit()  # else a page queued again in the open batch would be found to wait still
+            batch.commit()  # the deferred rows that are read have to be those of now
             waiting.queue_deferred(now)
             batch.commit()
         spilled = 0
@@ -130,15 +131,15 @@ class Leases:
         return None
 
     def _catch_up(self, now: float) -> None:
-        """End what has expired, and queue what waited until *now*; nearly always there is nothing to do."""
+        """End leases that have expired, and queue pages that waited until *now*; mostly there are none."""
         batch, waiting = self._batch, self._waiting
         if self._out and next(iter(self._out.values())).deadline <= now:
             for lease in [lease for lease in self._out.values() if lease.deadline <= now]:
                 self.release(lease, Outcome(Event.EXPIRED, reason=reasons.EXPIRED()), now)
-        # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
+        # Rows that are about to be read have to be on the disk; and a kill may not repeat too many pages.
         is_due = waiting.next <= now
-        must_be_there = is_due or bool(waiting.host_pages) or batch.failure is not None
-        if must_be_there or batch.ends + len(self._out) >= self._max_uncommitted:
+        reads_rows = is_due or bool(waiting.host_pages) or batch.failure is not None
+        if reads_rows or batch.ends + len(self._out) >= self._max_uncommitted:
             batch.commit()
         if is_due:
             waiting.end_backoffs(now)
@@ -166,7 +167,7 @@ class Leases:
         return lease
 
     def _grant(self, page_id: PageId, page: Page, host: Host, sort_key: bytes, now: float) -> Lease:
-        """Grant a lease, while the clock of the host is as before: the lease keeps it, to be given back."""
+        """Make a lease before the visit begins: it keeps the clock of the host as it is, for `put_back`."""
         self._last_id += 1
         lease = Lease(
             host=host.name,
@@ -189,9 +190,9 @@ class Leases:
         return lease
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
-        """Take back the lease granted last: page, clock and turns are as before. Writes nothing.
+        """Undo the lease granted last: page, clock and turn of its host are as before. Writes nothing.
 
-        *is_replaced*: something else is asked of the host in this turn, which is used up.
+        *is_replaced*: something else is asked of the host in this turn, which counts.
         """
         host = self._politeness.undo_visit(lease, now, is_replaced)
         if self._out.pop(lease.id, None) is None or host is None:
@@ -202,8 +203,8 @@ class Leases:
         self._hosts.update(host, now)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
-        """Take back clock and turn of the lease granted last, which goes on: nothing is asked of its host
-        under it. Writes nothing."""
+        """Undo what the lease granted last did to clock and turn of its host, because no request is sent for
+        it. The lease stays out. Writes nothing."""
         host = self._politeness.undo_visit(lease, now)
         if host is not None:
             self._hosts.update(host, now)
@@ -211,12 +212,12 @@ class Leases:
     # -- ends ------------------------------------------------------------------------------------------
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
-        """End a lease; a lease that has ended is left alone.
+        """End a lease; does nothing if it has ended (`Released.is_late`).
 
-        Puts everything into one batch with what was discovered since the last one; that is committed unless
-        the end may wait for others (`Released.is_written`). A retry after the last attempt fails the page.
-        Raises `FrontierUnwritable`, and for an impossible outcome whatever `after` and the rows raise: then
-        nothing has changed.
+        The end goes into the open batch, together with all that was discovered before; the batch is
+        committed unless the end may wait for others (`Released.is_written`). A retry after the last attempt
+        fails the page. Raises `FrontierUnwritable`, and for an impossible outcome what `after` and the rows
+        raise: then nothing has changed.
         """
         batch = self._batch
         batch.check()
@@ -226,8 +227,10 @@ class Leases:
             page = self.after(lease, outcome, now)
         row = records.encode_page(page)
         queue = self._hosts.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
-        if lease.id not in self._out:
-            return self._late(lease)
+        if self._out.get(lease.id) is not lease:
+            batch.commit()
+            ended = batch.read_page(lease.page_id)
+            return Released(None if ended is None else ended.state, is_late=True)
         host = self._hosts.get(lease.host)
         if lease.comes_back:
             self._let_go(lease, host, now)
@@ -252,7 +255,7 @@ class Leases:
         return Released(page.state, links=links, is_written=self._commit(host, outcome, now))
 
     def _let_go(self, lease: Lease, host: Host, now: float) -> None:
-        """Take a lease off those that are out, and its request off the network."""
+        """Remove a lease from those that are out, and free its slot."""
         del self._out[lease.id]
         if lease.is_on_wire:
             self._politeness.release_slot(lease, host, now)
@@ -278,23 +281,18 @@ class Leases:
             self._scores.place_moved(now)
         return not may_wait
 
-    def _late(self, lease: Lease) -> Released:
-        self._batch.commit()
-        page = self._batch.read_page(lease.page_id)
-        return Released(None if page is None else page.state, is_late=True)
-
     def after(self, lease: Lease, outcome: Outcome, now: float) -> Page:
-        """Return the record that *outcome* makes of the page of *lease*. Changes nothing, reads no store.
+        """Return the record of the page of *lease* after *outcome*. Changes nothing, reads no store.
 
-        A retry that is one too many fails the page. A page that ends goes back to its own request. Raises
+        A retry after the last attempt fails the page. A page that ends gets its own request back. Raises
         `IllegalTransition` for an event that ends no lease.
         """
         page, event, reason = lease.page, outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
         if event in (RETRIED, EXPIRED) and lease.is_last_attempt:
             event, reason = Event.FAILED, reasons.ATTEMPTS_USED_UP(reason=reason, attempts=attempts)
-        # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
-        # would put it behind every page that is yet to be found, and stay when it succeeds.
+        # The backoff is what puts a retry behind other pages. The lower priority that Scrapy gives it would
+        # put it behind every page found later, too, and would stay when the retry succeeds.
         priority = page.priority if outcome.priority is None else max(outcome.priority, page.priority)
         visits = page.visits
         if event is FETCHED and outcome.fetched is not None:
@@ -325,19 +323,19 @@ class Leases:
         )
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, outcome: Outcome, now: float) -> None:
-        """Queue the page of a lease once more on *host*: at once, or after its delay."""
+        """Queue the page of a lease again on *host*, at once or after its delay."""
         if outcome.host:
             page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
         page_id, sort_key = lease.page_id, lease.sort_key
-        if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
+        if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # rows hold it clamped
             bucket = self._scores.bucket_of(page_id)
             sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.arrival, page_id)
         self._batch.put_page(page_id, page)
         self._waiting.queue_again(host, sort_key, outcome, now)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
-        """Write the links of a page that ended, and pay their targets; returns how many links are kept of a
-        page that was read. Raises before it changes anything."""
+        """Put the links of a page that ended into the open batch, and pay their targets. Returns how many
+        links a page that was read has. Raises before it changes anything."""
         page_id, scores, batch = lease.node, self._scores, self._batch
         if page_id is None:
             return 0

@@ -25,22 +25,22 @@ UNLIMITED = Politeness(0.0, 8)
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierOptions:
-    """The options of a `Frontier`; each is used by the part of its name.
+    """The options of a `Frontier`.
 
-    - ``default_politeness``: seconds between two leases of a host, and how many at once; ``politeness`` has
-      the exceptions by host name.
-    - ``max_attempts``: leases after which a page has failed; ``lease_timeout``: seconds a lease lasts.
-    - ``cooldown``: seconds a host rests after its first trouble.
+    - ``default_politeness``: the limits of a host; ``politeness`` has the exceptions by host name.
+    - ``max_attempts``: attempts after which a page has failed; ``lease_timeout``: seconds until a lease
+      expires.
+    - ``cooldown``: seconds that a host rests after its first trouble.
     - ``rates``: pages a second of a registered domain, which ``domain_of`` returns for a host.
     - ``give_up_rule``: when to give up silent hosts, in a frontier that is removed with its crawl.
     - ``rng``: draws the jitter of pauses; None draws the same in every run.
-    - ``host_pages``: the most pages of a host that are fetched (0: all); those beyond are deferred.
-      ``traps``: URLs that are refused as endless.
-    - ``scorer``: what a page is worth; None serves pages of one priority in the order of their discovery.
+    - ``host_pages``: how many pages of a host are fetched (0: all); more are deferred. ``traps``: limits of
+      URLs that are not refused.
+    - ``scorer``: orders the pages of one priority; None: in order of discovery.
     - ``revisits``: when finished pages come back; None: never.
-    - ``on_commit``: called with the rows of each batch that was written; None stands for a deletion.
-      ``before_commit``: called with the rows that are about to be written, to which it may add some.
-    - ``part``: the frontier is one of so many in the process, and takes so much less memory.
+    - ``on_commit``: called with the rows of each batch that was written; the value None is a deletion.
+      ``before_commit``: called with the rows of a batch before it is written; may add some.
+    - ``part``: the number of frontiers in the process, which share the memory for one.
     - ``was_of_another``: another process had the frontier, and may have asked any host until just now.
     - ``max_uncommitted_pages``: how many pages a kill may repeat. While fewer are leased, ends of pages are
       written together, by `Frontier.commit` at the latest; 0 writes each at once.

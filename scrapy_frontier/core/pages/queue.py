@@ -1,8 +1,8 @@
 """Pages that wait: in the queue of their host, for the end of a backoff, or for room in a budget.
 
-`Waiting` puts them there and takes them away, in the open batch, in memory and in the scores; all agree. It
-owns the queue rows, the waiting rows of backoffs, and the deferred rows: each page whose record says it is
-deferred has one, under its host. The budget of a host, so many pages, is kept by the counts of its row.
+`Waiting` adds and removes them in the open batch, in memory and in the scores at once. It owns the queue
+rows, the waiting rows of pages in a backoff, and the deferred rows: each page that is deferred by its record
+has one, under its host. The counts in the row of a host tell how much of its budget of pages is used.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ if TYPE_CHECKING:
 
 FIRST_BACKOFF = 1.0  # seconds
 LONGEST_BACKOFF = 3600.0  # seconds; ten attempts come to nine minutes
-A_TURN = 0.05  # seconds: how long a page takes of a host without a delay, roughly
-_AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
+A_TURN = 0.05  # seconds: roughly what a page of a host without a delay takes
 
 
 def backoff(attempts: int) -> float:
-    """Return the seconds before a page is fetched again after *attempts* leases, 1 and more: `FIRST_BACKOFF`,
-    doubled with each that follows, up to `LONGEST_BACKOFF`."""
+    """Return the seconds before the next attempt after so many *attempts*, 1 or more: `FIRST_BACKOFF`,
+    doubled with each attempt, up to `LONGEST_BACKOFF`."""
     return float(min(FIRST_BACKOFF * 2 ** min(attempts - 1, 60), LONGEST_BACKOFF))
 
 
-PAGES_AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
-KEPT = 10  # a host keeps so many times its budget of pages for later; what is linked beyond is only counted
+PAGES_AT_A_TIME = 64  # pages that one call of `Leases.lease` defers or queues, to keep it short; 25 us each
+KEPT = 10  # times its budget of pages that a host keeps for later; links beyond that are refused
 
 
 class Waiting:
-    """All pages that wait. ``next`` is when the first backoff ends, or `FOREVER`.
+    """Queues pages, lets them back off, and defers those over the budget of their host.
 
-    Of a host *host_pages* are fetched (0: no limit). Hosts ``with_room`` have deferred pages, and room for
-    some of them, oldest first.
+    At most *host_pages* of a host are fetched (0: no limit). ``next`` is when the first backoff ends, or
+    `FOREVER`. ``with_room`` are hosts with deferred pages that have room for some of them, oldest first.
     """
 
     def __init__(self, batch: Batch, hosts: Hosts, scores: Scores, host_pages: int) -> None:
@@ -52,18 +51,18 @@ class Waiting:
         self._scores = scores
         self.host_pages = host_pages
         self.with_room: dict[str, None] = {}
-        # Hosts with deferred pages, each with the id behind which they stand.
+        # Hosts with deferred pages, each with the id after which its deferred rows are to be read.
         self._deferred: dict[str, bytes] = {}
         self._unreadable: list[int] = []  # ids of pages set aside since `drain_unreadable`
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
         self._cursor = b""
-        self._to_load: bytes | None = b""  # behind it the deferred rows lie that were not looked at
+        self._to_load: bytes | None = b""  # the deferred rows after it are not loaded; None: all are
 
     # -- queues ----------------------------------------------------------------------------------------
 
     def queue(self, host: Host, sort_key: bytes, now: float) -> None:
-        """Queue a page of *host* with that sort key, in the open batch. O(log hosts)."""
+        """Queue a page of *host* with *sort_key*, in the open batch. O(log hosts)."""
         self._batch.queue(host, sort_key)
         if queue_keys.is_due_sort_key(sort_key):
             self._hosts.put_due(host, sort_key)
@@ -73,8 +72,8 @@ class Waiting:
         self._hosts.update(host, now)
 
     def queue_retry(self, host: Host, sort_key: bytes, now: float) -> None:
-        """`queue` for a page that was handed out before: one in `RETRY_EVERY` turns of its host goes to
-        these, if they are new."""
+        """`queue` a page that was handed out before: a new one of these gets one in `RETRY_EVERY` turns of
+        its host."""
         self.queue(host, sort_key, now)
         if not queue_keys.is_due_sort_key(sort_key):
             host.add_retry(sort_key)
@@ -85,21 +84,19 @@ class Waiting:
         host.drop_leased(sort_key)
 
     def sort_key_again(self, page_id: PageId, priority: int) -> bytes:
-        """Return the sort key of a page that is queued later than it was discovered: behind its equals."""
+        """Return the sort key of a page that is queued later than it was discovered: after its equals."""
         bucket = self._scores.opened(page_id)
         return queue_keys.sort_key(priority, bucket, self._batch.arrival, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
-        """Set a page aside whose record cannot be read: its bytes are kept, and it fails. One that came back
-        counts as before until a repair.
-
-        In the open batch; `Frontier.drain_events` has its id. One lookup.
-        """
+        """Set aside a page whose record cannot be read, in the open batch: its bytes are kept, and it counts
+        as failed; one that came back counts as before until a repair. `Frontier.drain_events` returns its id.
+        One lookup."""
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.unqueue(host, sort_key)
         if page_id < keys.FIRST_VISIT:
-            if not queue_keys.is_due_sort_key(sort_key):  # else only its row knew as what it counts
+            if not queue_keys.is_due_sort_key(sort_key):  # of others only the record had the state
                 self._batch.count_ended(host, State.FAILED)
             self._scores.closed(page_id)
         self._unreadable.append(page_id)
@@ -112,9 +109,9 @@ class Waiting:
     # -- backoffs --------------------------------------------------------------------------------------
 
     def back_off(self, host: Host, sort_key: bytes, until: float) -> None:
-        """Have a page wait *until* then (POSIX seconds), in the open batch; it counts as queued.
+        """Let a page wait *until* then (POSIX seconds), in the open batch; it counts as queued.
 
-        *sort_key* is its place in the queue of *host* once `end_backoffs` has put it back. O(1).
+        `end_backoffs` queues it on *host* with *sort_key*. O(1).
         """
         page_id = queue_keys.sort_key_id(sort_key)
         key = queue_keys.waiting_key(until, page_id)
@@ -123,11 +120,11 @@ class Waiting:
         self.next = min(self.next, until)
 
     def queue_again(self, host: Host, sort_key: bytes, outcome: Outcome, now: float) -> None:
-        """Queue a leased page once more, in the open batch, at once or after the delay of *outcome*. O(log
+        """Queue a leased page again, in the open batch, at once or after the delay of *outcome*. O(log
         hosts).
 
-        One that a middleware hands back waits until each page of its host can have had a turn, an hour at
-        most: what the middleware waits for may be among them.
+        A page that a middleware hands back waits until every page of its host may have had a turn, an hour at
+        most: the middleware may wait for one of them.
         """
         delay = outcome.delay
         if outcome.is_handed_back:
@@ -140,15 +137,16 @@ class Waiting:
             self._scores.waits(queue_keys.sort_key_id(sort_key))
 
     def end_backoffs(self, now: float, is_over: bool = False) -> None:
-        """Queue pages whose backoff has ended, or all if the crawl *is_over*, `_AT_A_TIME` a call; commits.
+        """Queue pages whose backoff has ended, or all if the crawl *is_over*, at most `PAGES_AT_A_TIME`;
+        commits.
 
-        Call it with nothing open: the rows are looked for on the disk. ``next`` is when to call it again.
+        Call it with an empty batch, since it reads the rows from the disk, and again at ``next``.
         """
         self.next = FOREVER
-        rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
+        rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=PAGES_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
             when = queue_keys.waiting_time(key)
-            if (when > now and not is_over) or index == _AT_A_TIME:
+            if (when > now and not is_over) or index == PAGES_AT_A_TIME:
                 self.next = min(self.next, when)
                 break
             self._end_backoff(key, value, now)
@@ -157,8 +155,7 @@ class Waiting:
         self._batch.commit()
 
     def _end_backoff(self, key: bytes, value: bytes, now: float) -> None:
-        """Queue the page of a waiting row, in the open batch; not of one that cannot be read, which `check`
-        repairs."""
+        """Queue the page of a waiting row, in the open batch; leaves a row that cannot be read to `check`."""
         found = decode_or_none(queue_keys.unpack_sort_key, value)
         if found is None:
             return
@@ -172,21 +169,17 @@ class Waiting:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether all hosts with deferred rows of earlier runs are found; see `load`."""
+        """Whether `load` has found all hosts with deferred rows of earlier runs."""
         return self._to_load is None
 
     def waiting_for_room(self, most: int) -> int:
-        """Count the pages that wait for room in a budget, up to *most*, as far as they are written.
-
-        .4 us each. Raises `FrontierUnreadable`.
-        """
+        """Count the pages that wait for room in a budget and are written, up to *most*; .4 us each. Raises
+        `FrontierUnreadable`."""
         return len(self._batch.store.keys_of(keys.DEFERRED, b"", most))
 
     def load(self, limit: int) -> None:
-        """Find up to *limit* more hosts with deferred pages of earlier runs, one seek and one lookup each.
-
-        Commits first, so that the rows of hosts are those of now.
-        """
+        """Find up to *limit* more hosts with deferred pages of earlier runs, a seek and a lookup each.
+        Commits first, so that the rows of hosts on the disk are up to date."""
         self._batch.commit()
         while self._to_load is not None and limit > 0:
             row = next(self._batch.store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
@@ -206,21 +199,21 @@ class Waiting:
         return not self.host_pages or host.queued + host.fetched < self.host_pages
 
     def keeps(self, host: Host) -> bool:
-        """Return whether a page of *host* that is over its budget is kept for later."""
+        """Return whether one more page over the budget of *host* is kept for later."""
         return host.deferred < KEPT * self.host_pages
 
     def over_budget(self, host: Host) -> str:
-        """Return why a page of *host* that has no room for it waits."""
+        """Return the reason for which a page waits for room in the budget of *host*."""
         counted = "1 page" if self.host_pages == 1 else f"{self.host_pages:,} pages"
         return reasons.BUDGET(most=counted, host=host.name)
 
     def freed(self, host: Host) -> None:
-        """Note that pages of *host* are gone: pages that wait are queued if it has room now. O(1)."""
+        """Note that *host* has fewer pages: deferred ones are queued if it has room now. O(1)."""
         if host.name in self._deferred and self.has_room(host):
             self.with_room[host.name] = None
 
     def defer(self, page_id: PageId, page: Page, host: Host, now: float) -> None:
-        """Have a page wait for room in the budget of *host*, in the open batch."""
+        """Let a page wait for room in the budget of *host*, in the open batch."""
         reason = self.over_budget(host)
         page = page._replace(state=State.SEEN, changed=int(now), reason=reason, is_deferred=True)
         self._batch.put_page(page_id, page)
@@ -235,10 +228,8 @@ class Waiting:
         self._batch.count_deferred(host, -1)
 
     def queue_deferred(self, now: float) -> None:
-        """Queue pages of the host that has had room for longest, in order of discovery, in the open batch.
-
-        At most `PAGES_AT_A_TIME`, 25 us each. Some host must have room, and nothing may be open before.
-        """
+        """Queue deferred pages of the host that has had room for longest, in order of discovery, at most
+        `PAGES_AT_A_TIME`, in the open batch. Call it if a host has room, with an empty batch."""
         name = next(iter(self.with_room))
         del self.with_room[name]
         found = self._batch.store.keys_of(keys.deferred_prefix(name), self._deferred[name], PAGES_AT_A_TIME)
@@ -252,7 +243,7 @@ class Waiting:
             del self._deferred[name]
 
     def _queue_deferred_page(self, page_id: PageId, name: str, now: float) -> bool:
-        """Queue a page that waits for room in a budget of a host; false without room."""
+        """Queue a deferred page; false if its host has no room."""
         page = self._batch.read_page(page_id)
         if page is None or not page.is_deferred:  # `check` repairs it
             return True
@@ -268,11 +259,8 @@ class Waiting:
         return True
 
     def spill(self, host: Host, now: float) -> bool:
-        """Defer the next page of a host whose budget of pages is used up; false if it may be fetched.
-
-        Never a further visit, nor a page that comes back. One whose record cannot be read is set aside
-        instead. In the open batch; the host gets its next head and its place.
-        """
+        """Defer the next page of a host whose budget is used up, in the open batch; false if it may be
+        fetched, as every further visit. A page whose record cannot be read is set aside instead."""
         sort_key = host.next_sort_key()
         page_id = queue_keys.sort_key_id(sort_key)
         if host.fetched + len(host.leased) < self.host_pages or page_id >= keys.FIRST_VISIT:

@@ -1,6 +1,6 @@
-"""Known pages that are requested again, by a seed, a forced visit or a link: which of them are fetched.
+"""Decides whether a known page that is requested again, by a seed or a forced visit, is fetched again.
 
-Pure: records and facts in, yes or no out.
+Pure functions of records.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _MOST_STEPS = 20  # redirects that are followed from page to page, as Scrapy doe
 
 
 def has_failed(page: Page, page_of: Callable[[PageId], Page | None]) -> bool:
-    """Return whether a seed whose *page* ended so in an earlier run is fetched again: it failed, or its
-    redirects led to a page that did. *page_of* finds pages by their ids."""
+    """Return whether *page*, that of a seed, failed in an earlier run, or redirected to a page that did, so
+    that the seed is fetched again. *page_of* finds pages by their ids."""
     last: Page | None = page
     for _ in range(_MOST_STEPS):
         if last is None or last.state is not REDIRECTED or last.target is None:
@@ -30,9 +30,9 @@ def has_failed(page: Page, page_of: Callable[[PageId], Page | None]) -> bool:
 
 
 def was_visited_before(page: Page, when: float) -> bool:
-    """Return whether the last visit of *page* was before *when* (POSIX seconds), or there was none. An answer
-    from a cache is not a visit, but the page ended by it: pages that lead to each other must not be fetched
-    for ever."""
+    """Return whether *page* was visited last before *when* (POSIX seconds), or never. An answer from a cache
+    is no visit, but its end counts here, so that pages that redirect to each other are not fetched for
+    ever."""
     if page.visits is None:
         return page.changed < int(when)
     ended = page.changed if page.state in (DONE, REDIRECTED) else 0
@@ -40,12 +40,12 @@ def was_visited_before(page: Page, when: float) -> bool:
 
 
 def after_visits_until(now: float) -> int:
-    """Return a time (POSIX seconds) that is after every visit until *now*: of these the whole second is
-    kept."""
+    """Return a time that is after every visit until *now* (POSIX seconds), of which only the whole second is
+    stored."""
     return int(now) + 1
 
 
 def is_left_to_filter(page: Page | None) -> bool:
-    """Return whether a filter of the project's may drop a request for *page*: it is unknown (None), or was
-    only seen and does not wait for a budget. Any other has passed the filter before."""
+    """Return whether the project's own filter may drop a request for *page*: one that is unknown (None) or
+    was only seen. Any other has passed the filter before."""
     return page is None or page.is_only_seen

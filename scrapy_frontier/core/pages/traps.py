@@ -1,7 +1,7 @@
 """URLs that look like traps: too long, too deep, or repeating themselves.
 
-The checks look at the URL alone, before it costs a row. All are linear in its length but `repeats`, which
-bounds what it reads.
+The checks need the URL alone, and run before it costs a row. They are linear in its length, but `repeats`,
+which reads a bounded part of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TRAPS = LONG_URL, DEEP_PATH, REPEATED_RUN = "length", "depth", "repeated_segment
 
 @dataclass(frozen=True)
 class TrapLimits:
-    """The most characters, path segments and repetitions of a URL that is no trap; 0 switches a check off."""
+    """Limits of a URL that is no trap: characters, path segments, repetitions; 0 switches a check off."""
 
     # characters; the longest URL Internet Explorer took, and so the longest a public page has
     length: int = 2083
@@ -29,7 +29,7 @@ class TrapLimits:
 
 
 def trap(url: str, limits: TrapLimits) -> str | None:
-    """Return why *url* looks like a trap, one of `TRAPS`; None if it does not, which takes a microsecond."""
+    """Return why *url* looks like a trap, one of `TRAPS`; None if it does not. 1 us for most URLs."""
     if 0 < limits.length < len(url):
         return LONG_URL
     # An absolute URL has three pieces more than its path has segments, four where it ends with a slash.
@@ -46,10 +46,8 @@ def trap(url: str, limits: TrapLimits) -> str | None:
 
 
 def repeats(segments: Sequence[str]) -> int:
-    """Return how often a run of *segments* is repeated at most: ``/a/b/a/b/a/b`` gives 3.
-
-    Quadratic in the number of segments, of which it reads 64.
-    """
+    """Return how often some run of *segments* is repeated in a row: 3 for ``/a/b/a/b/a/b``. Quadratic in the
+    number of segments, of which it reads the first 64."""
     head = segments[:64]  # with the depth check off a long path must stay cheap
     best = min(len(head), 1)
     for period in range(1, len(head) // 2 + 1):

@@ -152,14 +152,14 @@ class Consequences(NamedTuple):
 
     @property
     def notes_of_items(self) -> tuple[str, ...]:
-        """Notes for the record of the page about its items."""
+        """Note for the record of the page about its items."""
         if self.skips:
             return (reasons.SKIPPED(),)
         return (reasons.NOINDEX(),) if self.drops_items else ()
 
     @property
     def notes_of_links(self) -> tuple[str, ...]:
-        """Notes for the record of the page about its links."""
+        """Note for the record of the page about its links."""
         alias = () if self.alias_of is None else (reasons.ALIAS(url=self.alias_of[: reasons.LONGEST_URL]),)
         return (reasons.NOFOLLOW(), *alias) if self.is_nofollow else alias
 

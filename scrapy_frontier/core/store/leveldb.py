@@ -53,7 +53,7 @@ _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, err
 
 
 def has_database(directory: Path) -> bool:
-    """Tells whether *directory* holds a database, or what an interrupted repair made of it."""
+    """Return whether *directory* holds a database, or what an interrupted repair made of it."""
     return (directory / DATABASE).exists() or (directory / REPAIRING).exists()
 
 
@@ -79,7 +79,7 @@ class Lock:
             self._file.flush()
 
     def is_lost(self) -> bool:
-        """Tells whether the database was removed or moved away, or another is in its place. Two stats; false
+        """Return whether the database was removed or moved away, or another is in its place. Two stats; false
         if they fail."""
         try:
             (self._directory / DATABASE).stat()
@@ -93,7 +93,7 @@ class Lock:
         return False
 
     def close(self) -> None:
-        """Releases the directory; does nothing the second time."""
+        """Release the directory; does nothing the second time."""
         if not self._file.closed:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         with contextlib.suppress(OSError):  # what a full disk did not take
@@ -115,7 +115,7 @@ def _open_lock(directory: Path) -> IO[str]:
 
 
 def refuse_links(directory: Path) -> None:
-    """Raises `FrontierUnreadable` for a symbolic link where a file of the frontier should be.
+    """Raise `FrontierUnreadable` for a symbolic link where a file of the frontier should be.
 
     A directory from a stranger may have one, and a write, or a removal, would go to what it points to.
     """
@@ -135,7 +135,7 @@ def refuse_links(directory: Path) -> None:
 
 
 def no_directory(path: Path, error: OSError) -> str:
-    """Returns the message for a file *path* whose directory cannot be made or used."""
+    """Return the message for a file *path* whose directory cannot be made or used."""
     return (
         f"cannot open {path} ({error.strerror}): make the directory writable for this user, remove what "
         "stands in its place, or use another JOBDIR or FRONTIER_DIR"
@@ -152,25 +152,25 @@ def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
 
 
 def cause_of(error: BaseException) -> str:
-    """Returns the text of an *error* of LevelDB or the operating system, or the name of its class."""
+    """Return the text of an *error* of LevelDB or the operating system, or the name of its class."""
     text = error.args[0] if error.args else ""
     return text.decode(errors="replace") if isinstance(text, bytes) else str(error) or type(error).__name__
 
 
 def system_words(error: BaseException) -> str:
-    """Returns the words of the operating system in *error*, without the path before them."""
+    """Return the words of the operating system in *error*, without the path before them."""
     words = error.strerror if isinstance(error, OSError) else None
     return words or cause_of(error).rpartition(": ")[2]
 
 
 def is_full(error: BaseException) -> bool:
-    """Tells by the words of *error* whether a write failed for want of space, by a quota or a file size
+    """Return by the words of *error* whether a write failed for want of space, by a quota or a file size
     limit."""
     return any(text in str(error) for text in _FULL)
 
 
 def lost(directory: Path) -> str:
-    """Returns the message for a *directory* that ``is_lost``."""
+    """Return the message for a *directory* that ``is_lost``."""
     return (
         f"{directory} was removed, moved away or replaced while it was open: nothing more is written, and "
         "what is there now is left as it is; if it was moved, move it back, then start the same crawl again"
@@ -178,7 +178,7 @@ def lost(directory: Path) -> str:
 
 
 def full_disk(directory: Path, cause: str | None) -> str:
-    """Returns the message for a write to *directory* that failed because of *cause*."""
+    """Return the message for a write to *directory* that failed because of *cause*."""
     return (
         f"cannot write to {directory} ({cause}): free some space or fix the disk, then start the same crawl "
         "again; nothing that was stored is lost"
@@ -233,7 +233,7 @@ class Store:
         return f"<Store {self.directory}{' closed' if self._db.closed else ''}>"
 
     def _check_format(self, scheme: str) -> None:
-        """Compares format and key scheme with the stored ones; stores them in a new database, and in one with
+        """Compare format and key scheme with the stored ones; stores them in a new database, and in one with
         pages that has lost them to a repair of its files."""
         found, ours = self.get(keys.FORMAT), str(FORMAT_VERSION).encode()
         if found is None:
@@ -261,7 +261,7 @@ class Store:
             self.write({keys.SCHEME: scheme.encode()})
 
     def get(self, key: bytes) -> bytes | None:
-        """Returns the value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged
+        """Return the value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged
         files."""
         try:
             value: bytes | None = self._db.get(key, verify_checksums=True)
@@ -272,7 +272,7 @@ class Store:
     def scan(
         self, prefix: bytes, after: bytes = b"", limit: int | None = None, snapshot: Readable | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yields rows under *prefix* whose rest is greater than *after*, in byte order, at most *limit*.
+        """Yield rows under *prefix* whose rest is greater than *after*, in byte order, at most *limit*.
 
         Of the store, or of *snapshot*; what is written meanwhile is not seen. Raises `FrontierUnreadable`.
         """
@@ -281,7 +281,7 @@ class Store:
             yield key, row.value()
 
     def _seek(self, source: Readable, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, Any]]:
-        """Yields the keys under *prefix*, each with the raw iterator of *source* that stands on it.
+        """Yield the keys under *prefix*, each with the raw iterator of *source* that stands on it.
 
         The convenient iterators of plyvel take damaged blocks for the end of the rows; raw ones raise.
         """
@@ -298,7 +298,7 @@ class Store:
             raise _why_not(self.directory / DATABASE, error) from error
 
     def keys_of(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
-        """Returns up to *limit* keys under *prefix* whose rest is greater than *after*, without the prefix.
+        """Return up to *limit* keys under *prefix* whose rest is greater than *after*, without the prefix.
 
         Seeking from where the last call ended avoids the dead rows of all that was taken before
         (2.5 us against 608 us after 20,000 pages).
@@ -307,7 +307,7 @@ class Store:
         return [key[cut:] for key, _ in islice(self._seek(self._db, prefix, after), limit)]
 
     def look(self) -> bool:
-        """Tells whether the directory is still the one that was opened; two stats, from any thread.
+        """Return whether the directory is still the one that was opened; two stats, from any thread.
 
         If it was removed, moved away or replaced, `check` and all writes raise from then on: LevelDB finds
         its files by name, and would write and delete those of a database that was begun in its place.
@@ -317,12 +317,12 @@ class Store:
         return self._lost is None
 
     def check(self) -> None:
-        """Raises `FrontierUnwritable` if the last `look` found another directory, or none; O(1)."""
+        """Raise `FrontierUnwritable` if the last `look` found another directory, or none; O(1)."""
         if self._lost is not None:
             raise self._lost
 
     def write(self, rows: Mapping[bytes, bytes | None], sync: bool = False) -> None:
-        """Writes *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
+        """Write *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
 
         Several threads may write. Raises `FrontierUnwritable`. After that no further write must be tried:
         LevelDB's log may end in half a log record, and what is written behind it could be lost.
@@ -343,7 +343,7 @@ class Store:
             raise FrontierUnwritable(full_disk(self.directory, cause_of(error))) from error
 
     def lags(self) -> bool:
-        """Tells whether LevelDB is behind with its own work, so that many more writes would have to wait; 2
+        """Return whether LevelDB is behind with its own work, so that many more writes would have to wait; 2
         us.
 
         Either a full buffer is not on disk yet while the next one fills, or many tables wait for merging.
@@ -353,13 +353,13 @@ class Store:
         return int(tables or 0) >= _MANY_TABLES or int(used or 0) > sum(self._memory)
 
     def snapshot(self) -> Readable:
-        """Returns a consistent view of now, readable from any thread. Close it soon, and before the store:
+        """Return a consistent view of now, readable from any thread. Close it soon, and before the store:
         while it is open LevelDB keeps what was overwritten since."""
         snapshot: Readable = self._db.snapshot()
         return snapshot
 
     def sync(self) -> None:
-        """Has the operating system write LevelDB's logs to the disk; for a thread of its own.
+        """Have the operating system write LevelDB's logs to the disk; for a thread of its own.
 
         A synced LevelDB write would hold up every other write until the disk answers; an ``fsync`` of the
         log files from outside does not.
@@ -369,7 +369,7 @@ class Store:
                 os.fsync(file.fileno())
 
     def size(self) -> int:
-        """Returns the bytes on disk of all files of the database; a stat for each."""
+        """Return the bytes on disk of all files of the database; a stat for each."""
         total = 0
         for file in (self.directory / DATABASE).iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -377,33 +377,33 @@ class Store:
         return total
 
     def flush(self) -> None:
-        """Writes LevelDB's buffer out as a table, so that the next open has no log to replay, and waits for
+        """Write LevelDB's buffer out as a table, so that the next open has no log to replay, and waits for
         it. Raises `FrontierUnwritable` if the directory is another one, or gone."""
         self.look()
         self.check()
         self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
-        """Rewrites all tables without what was overwritten or deleted, to measure them; 1 s for 30 MB. Raises
+        """Rewrite all tables without what was overwritten or deleted, to measure them; 1 s for 30 MB. Raises
         `FrontierUnwritable`."""
         self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
         self.write({})  # LevelDB reports a failed compaction to the next write
 
     def close(self) -> None:
-        """Closes the database and releases the lock; does nothing the second time. Reads after it raise
+        """Close the database and releases the lock; does nothing the second time. Reads after it raise
         `RuntimeError`."""
         self._db.close()
         self._lock.close()
 
 
 def _agree(one: str, other: str) -> bool:
-    """Tells whether two key schemes may be one: not every command knows the digits behind the name."""
+    """Return whether two key schemes may be one: not every command knows the digits behind the name."""
     (name, _, digits), (other_name, _, other_digits) = one.partition(" "), other.partition(" ")
     return name == other_name and (digits == other_digits or not (digits and other_digits))
 
 
 def _why_not(path: Path, error: BaseException) -> FrontierError:
-    """Returns the error for what keeps LevelDB from opening or reading *path*. It opens its tables late, and
+    """Return the error for what keeps LevelDB from opening or reading *path*. It opens its tables late, and
     reports a file that is too short, or gone, in the words of the operating system."""
     if is_full(error):
         return FrontierUnwritable(full_disk(path.parent, cause_of(error)))
@@ -425,7 +425,7 @@ def _damaged(path: Path, error: BaseException) -> FrontierDamaged:
 
 
 def repair_files(path: Path) -> None:
-    """Has LevelDB save what it can of the damaged database in *path*, in place.
+    """Have LevelDB save what it can of the damaged database in *path*, in place.
 
     By default it leaves a damaged block where it is, and the database as unreadable as it was. Raises
     `FrontierUnreadable` if no page is left, and what opening raises.
