@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,7 @@ logger = logging.getLogger(__name__)
 MOUNTS = Path("/proc/mounts")
 TICK = 0.1  # seconds
 TELL = 0.5  # seconds between two times that each shard's state is told: .5 ms for 16 shards
-ORDERS_TIME = 0.01  # seconds of a tick that orders may take, and two steps more
+MAIL_TIME = 0.02  # seconds of a tick that mail may take, and a step or two more
 SEEDS_LOOK = 0.2  # seconds between two looks at which process passes the seeds on
 NOT_HEARD_OF = "the shared crawl's database did not answer, or another process has its shard"
 
@@ -96,7 +95,7 @@ class SharedCrawl:
         )
         self.shards.may_hand_out = self._is_in_time
         self._run = self._process.look.run
-        self._orders: deque[tuple[Mail, Open, Iterator[object]]] = deque()  # those under way
+        self._begun: tuple[Mail, Open | None, Iterator[object]] | None = None  # the letter being taken in
         self._told_at = 0.0
         self._timer: Any = None
 
@@ -157,13 +156,7 @@ class SharedCrawl:
         shards.leaving = process.handing_over & shards.open.keys()
         for n in [n for n in shards.leaving if not shards.open[n].frontier.leased]:
             self._finish(n)
-        touched = set()
-        while not process.letters.empty():
-            letter = process.letters.get()
-            if letter.to_shard in shards.open and self._read(letter):
-                shards.open[letter.to_shard].outbox.took(letter.id)
-                touched.add(letter.to_shard)
-        touched |= self._obey()
+        touched = self._take_mail()
         for n in touched:
             shards.open[n].frontier.commit(is_needed=True)  # it notes which letters were taken in
         self._tell_state()
@@ -190,51 +183,45 @@ class SharedCrawl:
             frontier.end_run()
         outbox.is_finished = True
 
-    def _read(self, letter: Mail) -> bool:
-        """Take in a letter; false if it cannot be read, or is an order, which `_obey` carries out."""
-        try:
-            content = unpack(letter.rows)
-            if isinstance(content, Order):
-                shard = self.shards.open[letter.to_shard]
-                self._orders.append((letter, shard, self._carry_out(shard.frontier, content)))
-                return False
-        except (FrontierUnreadable, KeyError, TypeError) as error:
-            self._set_aside(letter, error)
-            return False
-        if isinstance(content, Ranks):
-            self.shards.take_ranks(letter.to_shard, content)
-        else:
-            self._take_in(content)
-        return True
-
-    def _set_aside(self, letter: Mail, error: Exception) -> None:
-        words = "%s: letter %d to shard %d is set aside; please report this"
-        cause = error if isinstance(error, FrontierUnreadable) else f"an order makes no sense ({error!r})"
-        logger.error(words, cause, letter.id, letter.to_shard)
-        self._process.unreadable.put(letter)
-
-    def _obey(self) -> set[int]:
-        """Carry out orders for a while; returns the shards of those that are done.
+    def _take_mail(self) -> set[int]:
+        """Take letters in for a while; returns the shards of those that are done.
 
         What `add` and `requeue` change is written in one batch with the end of their letter, so that a kill
         repeats neither. The others do no harm when the next owner of the shard begins them anew.
         """
         done: set[int] = set()
-        until = time.perf_counter() + ORDERS_TIME
-        while self._orders and time.perf_counter() < until:
-            letter, shard, steps = self._orders[0]
+        until = time.perf_counter() + MAIL_TIME
+        while time.perf_counter() < until and (self._begun or not self._process.letters.empty()):
+            if self._begun is None:
+                letter = self._process.letters.get()
+                self._begun = letter, self.shards.open.get(letter.to_shard), self._steps(letter)
+            letter, shard, steps = self._begun
             try:
-                if self.shards.open.get(letter.to_shard) is shard:
-                    # An order of one step is never left between that and the end of its letter.
+                if shard is not None and self.shards.open.get(letter.to_shard) is shard:
+                    # A letter of one step is never left between that and its end.
                     for count, _ in enumerate(steps):
                         if count and time.perf_counter() >= until:
                             return done
                     shard.outbox.took(letter.id)
                     done.add(letter.to_shard)
-            except (UsageError, TypeError, ValueError) as error:
-                self._set_aside(letter, error)
-            self._orders.popleft()
+            except (FrontierUnreadable, UsageError, KeyError, TypeError, ValueError) as error:
+                words = "Letter %d to shard %d is set aside (%r): please report this"
+                logger.error(words, letter.id, letter.to_shard, error)
+                self._process.unreadable.put(letter)
+            self._begun = None
         return done
+
+    def _steps(self, letter: Mail) -> Iterator[object]:
+        """Take in a link or ranks in one step, or carry out an order in several."""
+        content = unpack(letter.rows)
+        if isinstance(content, Order):
+            yield from self._carry_out(self.shards.open[letter.to_shard].frontier, content)
+            return
+        if isinstance(content, Ranks):
+            self.shards.take_ranks(letter.to_shard, content)
+        else:
+            self._take_in(content)
+        yield content
 
     def _tell_state(self) -> None:
         """Tell of each shard whether it is idle, and what it holds."""

@@ -65,7 +65,6 @@ class Held:
     sent: int
     compacted: int  # bytes of its journal: what that was compacted to,
     since: int  # and what came since
-    told_idle: bool = False
     given: set[int] = field(default_factory=set)  # letters that the crawl has
     repeats: int = 0  # batches up to this one may name letters of before the database was set back
     droppable: int = 0  # batches up to this one were sent when batches were dropped last
@@ -248,7 +247,6 @@ class Process(threading.Thread):
         for n in decisions.lost:
             self._lose(n)
         for n, held in list(self.held.items()):
-            held.told_idle = look.shards[n].idle
             if look.shards[n].sent < held.sent:
                 self._agree(look.shards[n], held)
         self.handing_over = set(decisions.hand_over)
@@ -351,7 +349,7 @@ class Process(threading.Thread):
             if flush.n not in passed:
                 self._agree(self._database.shard(flush.n), held)
                 continue
-            held.sent, held.told_idle = flush.upto, flush.idle
+            held.sent = flush.upto
             held.since += len(flush.rows)
             held.given.difference_update(flush.taken)
 
@@ -375,7 +373,7 @@ class Process(threading.Thread):
             batches = held.outbox.batches(held.sent, most, size)
             upto = batches[-1][0] if batches else held.sent
             is_idle = held.outbox.idle_as_of == upto
-            if not batches and is_idle == held.told_idle:
+            if not batches and is_idle == self.look.shards[n].idle:
                 continue
             packed = [each for _, each in batches]
             yield Flush(

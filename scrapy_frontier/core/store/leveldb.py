@@ -40,7 +40,7 @@ class Readable(Protocol):
     """A database as it is, or as it was at a snapshot, for which what is deleted is kept until `close`."""
 
     def get(self, key: bytes, *, verify_checksums: bool = False) -> bytes | None: ...
-    def raw_iterator(self, *, verify_checksums: bool = False) -> Any: ...
+    def raw_iterator(self, *, verify_checksums: bool = False, fill_cache: bool = True) -> Any: ...
     def close(self) -> None: ...
 
 
@@ -287,7 +287,9 @@ class Store:
         """
         first = prefix + after
         try:
-            with contextlib.closing(source.raw_iterator(verify_checksums=True)) as rows:
+            # What reads a snapshot reads each row once, and would fill the cache with them.
+            iterator = source.raw_iterator(verify_checksums=True, fill_cache=source is self._db)
+            with contextlib.closing(iterator) as rows:
                 rows.seek(first)
                 if after and rows.valid() and rows.key() == first:
                     rows.next()
