@@ -71,7 +71,6 @@ taken as (
 select n from fenced
 """
 
-RUN = "select run, seeded, ended from frontier_crawl where crawl = %(crawl)b"
 SHARDS = "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %(crawl)b"
 
 END = """
@@ -184,9 +183,8 @@ class Database:
         Raises `SharedCrawlError` if the crawl was made with another *about*.
         """
         if self._run("select to_regclass('frontier_mail')").fetchone() == (None,):  # the last of them
-            with suppress(
-                errors.UniqueViolation, errors.DuplicateTable
-            ):  # another process made them meanwhile
+            # Another process may make them meanwhile.
+            with suppress(errors.UniqueViolation, errors.DuplicateTable):
                 self._connect().execute(SCHEMA)
         wanted = {"format": FORMAT, **about}
         with self._connect().transaction():
@@ -225,10 +223,7 @@ class Database:
         process = uuid4()
         with self._connect().transaction():
             self._run("set local idle_in_transaction_session_timeout = '10s'")
-            row = self._run(f"{RUN} for update").fetchone()
-            if row is None:
-                raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
-            run, _, ended = row
+            run, _, ended = self.run_of("for update")
             if again is not None and (ended or run != again):
                 return None
             others = self._run("select from frontier_process where crawl = %(crawl)b limit 1")
@@ -264,9 +259,10 @@ class Database:
             return []
         return [crawl for (crawl,) in self._run("select crawl from frontier_crawl order by crawl")]
 
-    def run_of(self) -> tuple[int, bool, bool]:
+    def run_of(self, lock: str = "") -> tuple[int, bool, bool]:
         """The number of the crawl's run, whether it is seeded, and whether it has ended."""
-        row = self._run(RUN).fetchone()
+        query = "select run, seeded, ended from frontier_crawl where crawl = %(crawl)b "
+        row = self._run(query + lock).fetchone()
         if row is None:
             raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
         return row[0], row[1], row[2]

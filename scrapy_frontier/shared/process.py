@@ -325,9 +325,19 @@ class Process(threading.Thread):
     def _send(self) -> None:
         """Send what the outboxes have now, in statements of a limited size; hand over what is finished."""
         last = {n: held.outbox.last for n, held in self.held.items()}
-        self._send_some()
-        while any(held.sent < last[n] for n, held in self.held.items()) and time.monotonic() < self._leave_by:
-            self._send_some()
+        while flushes := list(self._flushes()):
+            passed = self._database.flush(flushes)
+            for flush in flushes:
+                held = self.held[flush.n]
+                if flush.n in passed:
+                    held.sent = flush.upto
+                    held.since += len(flush.rows)
+                    held.given.difference_update(flush.taken)
+                else:
+                    self._agree(self._database.shard(flush.n), held)
+            is_done = all(held.sent >= last[n] for n, held in self.held.items())
+            if is_done or time.monotonic() > self._leave_by:
+                break
         for n, held in list(self.held.items()):
             outbox = held.outbox
             is_finished = outbox.is_finished or (self._is_leaving and not outbox.is_open)
@@ -335,23 +345,6 @@ class Process(threading.Thread):
                 del self.held[n]
                 outbox.store.close()
                 self._database.hand_over(n, self.id)
-
-    def _send_some(self) -> None:
-        """Send a statement, if anything waits."""
-        flushes = list(self._flushes())
-        if not flushes:
-            return
-        passed = self._database.flush(flushes)
-        for flush in flushes:
-            held = self.held.get(flush.n)
-            if held is None:
-                continue
-            if flush.n not in passed:
-                self._agree(self._database.shard(flush.n), held)
-                continue
-            held.sent = flush.upto
-            held.since += len(flush.rows)
-            held.given.difference_update(flush.taken)
 
     def _agree(self, row: Shard, held: Held) -> None:
         """Go on from the batch where the database is: an answer of its did not come, or it was set back to an
