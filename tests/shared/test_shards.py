@@ -173,6 +173,26 @@ def test_a_page_of_another_shard_that_was_only_seen_is_posted_once_it_is_wanted(
     crawl.kill()
 
 
+def test_what_began_before_a_shard_was_lost_does_not_end_in_the_one_taken_again(tmp_path: Path) -> None:
+    crawl, url = Crawl(tmp_path, 1, Counter()), "http://site0.example"
+    crawl.shards.discover([link_to(f"{url}/{page}") for page in range(2)], NOW)
+    assert crawl.shards.begin_side_request("site0.example", NOW) == 0
+    expired = crawl.shards.lease(NOW)
+    assert expired is not None
+    later = NOW + 7200
+    crawl.shards.open[0].frontier.lease(later)  # the first has expired, and belongs to no shard any more
+    crawl.kill()
+    crawl = Crawl(tmp_path, 1, Counter())
+    shards, lease = crawl.shards, crawl.shards.lease(later)
+    assert lease is not None
+    assert lease.id == expired.id
+    shards.end_side_request("site0.example", later)
+    assert shards.release(expired, Outcome(Event.FETCHED, 200), later).is_late
+    assert not shards.release(lease, Outcome(Event.FETCHED, 200), later).is_late
+    assert shards.begin_side_request("site0.example", later) == 0
+    crawl.kill()
+
+
 @given(
     rows=st.dictionaries(st.binary(max_size=20), st.none() | st.binary(max_size=20)),
     mail=st.lists(st.tuples(st.integers(0, 1000), st.binary(max_size=30))),

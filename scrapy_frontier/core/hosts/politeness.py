@@ -181,10 +181,10 @@ class HostPoliteness:
     def end_side_request(self, name: str, now: float, was_asked: bool = True) -> None:
         """End a side request: its slot is free, and the delay of the host counts from *now*. With *was_asked*
         false nothing was sent: if no other request was under way, the clock is as before. Does nothing for a
-        host that is not in memory."""
+        host that is not in memory, or has none under way: its shard may have been lost and taken again."""
         begun_at, before = self._side_requests.pop(name, (FOREVER, 0.0))
         host = self.hosts.find(name)
-        if host is None:
+        if host is None or not host.beside:
             return
         host.in_flight -= 1
         host.beside -= 1
