@@ -19,7 +19,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.datatypes import LocalCache
 from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred, DeferredSemaphore
+from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore
 
 from ..core import reasons
 from ..core.errors import FrontierUnwritable, span
@@ -55,6 +55,7 @@ logger = logging.getLogger(__name__)
 SITES_KEPT = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 BYTES_KEPT = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
 LARGE_FILE = 2_000  # bytes: a larger copy is parsed in a thread, since 1 us a byte holds up the event loop
+HUGE_FILE = 20_000  # bytes: no usual file waits while such ones are parsed
 
 
 class Site(NamedTuple):
@@ -278,6 +279,7 @@ class RobotsFetcher:
         self._private: LocalCache[str, str] = LocalCache(SITES_KEPT)
         most = max(FETCHES_AT_ONCE, self._crawler.settings.getint("CONCURRENT_REQUESTS"))
         self._places = DeferredSemaphore(most)
+        self._reading = DeferredLock(), DeferredLock()  # files, and huge ones
         self._crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
 
     def ask(self, origin: str, host: str, page: Request) -> RobotsFetch:
@@ -318,9 +320,15 @@ class RobotsFetcher:
             await self._keep_in_memory(fetch, copy)
 
     async def _keep_in_memory(self, fetch: RobotsFetch, copy: RobotsCopy) -> None:
-        """Parse a file in a thread: dozens may come in one turn of the event loop."""
+        """Parse a file in a thread: dozens may come in one turn of the event loop. At most two at a time:
+        beside more threads the loop is so slow that requests time out."""
         origin, agent = fetch.origin, agent_of(fetch.page, self._crawler.settings)
-        status = await scrapy_internals.in_thread(self._sites.read, copy, origin, agent)
+        reading = self._reading[len(copy.body) > HUGE_FILE]
+        await maybe_deferred_to_future(reading.acquire())
+        try:
+            status = await scrapy_internals.in_thread(self._sites.read, copy, origin, agent)
+        finally:
+            reading.release()
         if not self.is_closed:
             self._sites.learn(origin, agent, status, copy, fetch.failure)
 

@@ -521,16 +521,21 @@ def test_behind_a_proxy_nothing_is_looked_up(
 
 
 class ThreadSpider(LinkSpider):
-    """Counts the files that are parsed in the thread of the event loop."""
+    """Counts the files that are parsed in the thread of the event loop, and how many at once beside it."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        read = KnownSites.read
+        read, begun = KnownSites.read, []
 
         def counting(*about: Any) -> RobotsStatus:
             is_loop = threading.current_thread() is threading.main_thread()
             self.crawler.stats.inc_value("test/in_loop" if is_loop else "test/beside")
-            return read(*about)
+            begun.append(about)
+            self.crawler.stats.max_value("test/at_once", len(begun))
+            try:
+                return read(*about)
+            finally:
+                begun.pop()
 
         KnownSites.read = counting  # type: ignore[method-assign]
 
@@ -545,6 +550,18 @@ def test_files_are_parsed_beside_the_event_loop_but_for_small_copies(web: Web, r
     crawl = run(ThreadSpider, OBEY, start_urls=[web.url("/2", 0), web.url("/2", 1)])
     assert (crawl.stats["test/beside"], crawl.stats["test/in_loop"]) == (1, 1)
     assert [web.paths(host).count(ROBOTS) for host in range(2)] == [1, 1]
+
+
+def test_of_huge_files_one_is_parsed_at_a_time(run: Run) -> None:
+    """Parsed in six threads, 42 of 250 made the event loop so slow that 83 requests timed out."""
+    web = Web(12)
+    try:
+        for host in range(12):
+            web.on(ROBOTS, robots(*(f"Disallow: /{number}*x" for number in range(8_000))), host=host)
+        crawl = run(ThreadSpider, OBEY, start_urls=[web.url("/", host) for host in range(12)])
+        assert (crawl.stats["test/beside"], crawl.stats["test/at_once"]) == (12, 1)
+    finally:
+        web.close()
 
 
 # -- memory --------------------------------------------------------------------------------------------
