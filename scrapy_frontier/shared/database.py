@@ -132,11 +132,10 @@ COLUMNS = "n", "copy", "since", "upto", "idle", "totals", "rows"  # of `Flush` i
 
 
 class Mail(NamedTuple):
-    """A letter to a shard; *from_shard* is None if a command sent it."""
+    """A letter to a shard."""
 
     id: int
     to_shard: int
-    from_shard: int | None
     rows: bytes
 
 
@@ -416,7 +415,7 @@ class Database:
     def mail(self, shards: Sequence[int], limit: int = 1000) -> list[Mail]:
         """The oldest letters to *shards*, up to *limit*, in the order in which they were posted."""
         rows = self._run(
-            "select id, to_shard, from_shard, rows from frontier_mail where crawl = %(crawl)b "
+            "select id, to_shard, rows from frontier_mail where crawl = %(crawl)b "
             "and to_shard = any(%(shards)b::int[]) and not unreadable order by id limit %(limit)b",
             shards=list(shards),
             limit=limit,

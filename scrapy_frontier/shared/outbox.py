@@ -159,7 +159,6 @@ class Outbox:
 
     def drop(self, upto: int) -> None:
         """Remove the batches up to that number, which the database has had for long. In any thread."""
-        found = self.store.keys_of(OUTBOX, b"", 1000)
-        old = [OUTBOX + key for key in found if int.from_bytes(key, "big") <= upto]
-        if old:
+        last = upto.to_bytes(8, "big")
+        while old := [OUTBOX + key for key in self.store.keys_of(OUTBOX, b"", 1000) if key <= last]:
             self.store.write(dict.fromkeys(old))
