@@ -58,6 +58,7 @@ class Runs:
         self.directory = directory
         self.now = NOW
         self.is_scored = self.draw.random() < 0.5
+        self.urls = self.draw.choice([12, 30])  # of a host: all in memory, or more than it keeps there
         self.copy: dict[bytes, bytes] = {}  # made of the batches that were written
         self.open()
 
@@ -94,7 +95,7 @@ class Runs:
 
     def link(self) -> Link:
         draw, host = self.draw, self.draw.choice(HOSTS)
-        url = f"http://{host}/{draw.randrange(12)}"
+        url = f"http://{host}/{draw.randrange(self.urls)}"
         more: dict[str, Any] = draw.choice(
             [
                 {},
@@ -111,7 +112,9 @@ class Runs:
 
     def discover(self) -> None:
         source = self.draw.choice([None, *self.out])
-        self.frontier.discover([self.link() for _ in range(self.draw.randrange(1, 5))], self.now, source)
+        self.frontier.discover(
+            [self.link() for _ in range(self.draw.randrange(1, self.urls // 3))], self.now, source
+        )
 
     def lease(self) -> None:
         lease = self.frontier.lease(self.now)

@@ -193,6 +193,20 @@ def test_the_links_of_a_page_with_very_many_move_with_the_ends_of_others(tmp_pat
     assert list(Check(opened[-1], None, NOW).run()) == []
 
 
+def test_a_page_that_several_others_pay_at_once_moves_once(tmp_path: Path) -> None:
+    """More links than move at once: those of two pages wait together."""
+    frontier = start(tmp_path)
+    frontier.discover([link(f"seed{number}", None, f"seed{number}.example") for number in range(3)], NOW)
+    leases = [take(frontier) for _ in range(3)]
+    links = [link(f"page{number}") for number in range(400)]
+    for lease, its in zip(leases, (links, links[300:], links), strict=True):
+        frontier.discover(its, NOW, lease)
+    for lease in leases:
+        frontier.release(lease, FETCHED._replace(has_links=True), NOW)
+    frontier.commit()
+    assert list(Check(opened[-1], None, NOW).run()) == []
+
+
 def test_rows_move_across_the_end_of_what_is_in_memory(tmp_path: Path) -> None:
     """Sixty pages of a host, of which it keeps some sixteen; the last nine become the best."""
     frontier = start(tmp_path)

@@ -195,7 +195,7 @@ class Rescoring(Scores):
     def _rebucket(self, places: Iterable[tuple[int, int]]) -> int:
         """Move the rows of queued pages to new buckets, in the open batch; returns how many. 2 us each."""
         moved: dict[int, list[tuple[bytes, bytes]]] = {}
-        for page_id, wanted in places:
+        for page_id, wanted in dict(places).items():  # a page that two others pay moves once
             old = self._buckets[page_id] if -1 < page_id < len(self._buckets) else _NOWHERE
             new = max(wanted, LEAST_BUCKET)
             if old < LEAST_BUCKET or old == new:
