@@ -249,7 +249,7 @@ def test_pages_whose_requests_were_in_memory_travel_as_what_they_are(
     frontier.discover([link(url), kept], NOW)
     frontier.close()
     moved(tmp_path, capsys)
-    assert rows(tmp_path / "new")[keys.INDEX + form] == keys.index_value(1, is_seen=True)
+    assert rows(tmp_path / "new")[keys.INDEX + form] == keys.index_value(1, is_marked=True)
     assert rows(tmp_path / "new")[keys.INDEX + fingerprint(url)] == keys.index_value(0)
 
 

@@ -63,5 +63,5 @@ def test_forget_leaves_nothing_of_it(frontier: Frontiers) -> None:
 def test_repair_gives_it_its_mark_again(frontier: Frontiers) -> None:
     change(frontier.directory, delete=(INDEX_ROW,))
     assert frontier("check", "--repair").code == 0
-    assert rows(frontier.directory)[INDEX_ROW] == keys.index_value(0, is_seen=True)
+    assert rows(frontier.directory)[INDEX_ROW] == keys.index_value(0, is_marked=True)
     assert_queued_by_a_link(frontier.directory)

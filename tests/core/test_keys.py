@@ -147,7 +147,7 @@ GOLDEN_KEYS = {
 }
 GOLDEN_PARTS = {
     "index value": (keys.index_value(258), "0000000102"),
-    "index value of a page only seen": (keys.index_value(258, is_seen=True), "0000000102 00"),
+    "index value of a page only seen": (keys.index_value(258, is_marked=True), "0000000102 00"),
     "sort key": (queue_keys.sort_key(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
     "better sort key": (queue_keys.sort_key(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
     "sort key of a visit": (

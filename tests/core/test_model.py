@@ -729,7 +729,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for entry in [*pending, *model.deferred.values()]:
             if entry.in_memory and not entry.is_visit:  # or no link would look whether it was lost
                 value = self.store.get(keys.INDEX + fingerprint(entry.name))
-                assert value == keys.index_value(entry.id, is_seen=True)
+                assert value == keys.index_value(entry.id, is_marked=True)
         for page_id, state in model.ended.items():
             assert rows[page_id].state is state
         for page_id in model.seen.values():

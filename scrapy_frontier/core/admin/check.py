@@ -345,7 +345,7 @@ class Check:
     def _read_index(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.INDEX):
             page_id = keys.id_in(value)
-            is_one = value in (keys.index_value(page_id), keys.index_value(page_id, is_seen=True))
+            is_one = value in (keys.index_value(page_id), keys.index_value(page_id, is_marked=True))
             note = self._notes[page_id] if is_one else 0
             if not note or note & INDEXED:
                 yield self._remove(key, "stray row", f"index row of page {page_id}", key[1:].hex())

@@ -1,11 +1,12 @@
-"""Scores in the queues: keeps each queue row in the bucket of its page's score.
+"""Keeps each queue row in the bucket of its page's score.
 
-A sort key holds the score bucket a page was queued with. When the links of a page raise the scores of others
-(`parsed`), their rows are deleted and put anew in the same batch; when a ranking has changed all scores, a
-walk over the queued pages moves the rows that are too far off, a slice at a time. To find the row of a page
-from its id alone, host, priority and bucket of each queued page are kept in memory, 10 bytes a page.
+A sort key holds the score bucket that a page was queued with. When the links of a page raise the scores of
+others (`parsed`), their queue rows move in the same batch. When a ranking has changed all scores, a walk over
+the queued pages moves the rows that are too far off, a slice at a time. To find the row of a page by its id
+alone, host, priority and bucket of each queued page are kept in memory, 10 bytes a page.
 
-After a restart the scorer gets back its columns, the content scores, and what the queue rows say, in slices.
+After a restart the scorer gets back its columns, the content scores, and the buckets of the queue rows, in
+slices.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Pages that come back: when each is due, which of them stand in due queues, and how their visits end.
+"""Brings finished pages back: schedules them, queues those that are due, and ends their visits.
 
-A page that comes back stays what it is, done, redirected or gone, until its visit ends: a due row stands
-beside it, and once its time has come a row in the due queue of its host. Due rows are read in order of time,
-and no page without one is looked at. An end decides what becomes of the record and of the links, and when the
-page is due again; also how a 304 or the same content ends a visit (RFC 9110 13).
+A page that comes back keeps its state (done, redirected, gone ...) until its visit ends. It has a due row;
+once its time has come, a row in the due queue of its host instead. Due rows are read in order of time, so no
+other page is looked at. The end of a visit updates record and links, and schedules the next visit; a 304 or
+the same content (RFC 9110 13) leaves both.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _MINUTE = 60.0
 
 
 def judge_304(lease: Lease, was_conditional: bool, received: Validators) -> Outcome:
-    """Return how a 304 ends *lease*: unchanged, with the validators *received*; an error if the request was
-    not conditional."""
+    """Return how a 304 with the validators *received* ends *lease*: unchanged, or with an error if the
+    request was not conditional."""
     if not was_conditional:
         return Outcome(event_at(304), 304, reasons.STATUS(status=304))
     page, fetched = lease.page, Fetched(*received)
@@ -55,10 +55,10 @@ def judge_304(lease: Lease, was_conditional: bool, received: Validators) -> Outc
 
 
 def judge_same(lease: Lease, status: int, fetched: Fetched, notes: Sequence[str] | None) -> Outcome | None:
-    """Return how a page that was *fetched* with this *status* ends *lease* if it is as it was: unchanged, and
-    as its record says. None if it is to be read: its content is another, or that is unknown
-    (`Lease.has_changed`), or its directives say something new: *notes* are theirs, None of a sitemap, whose
-    record keeps none."""
+    """Return how a page that was *fetched* with this *status* ends *lease* if its content has not changed.
+    None if it has to be read: its content has changed or may have (`Lease.has_changed`), or its directives
+    differ from those in its record. *notes* are those of its directives; None for a sitemap, whose record has
+    none."""
     page = lease.page
     if lease.has_changed(fetched.digest) is not False:
         return None
@@ -68,8 +68,8 @@ def judge_same(lease: Lease, status: int, fetched: Fetched, notes: Sequence[str]
 
 
 class _Judged(NamedTuple):
-    """What a revisit came to: the record from now on, what becomes of the page, and by which plan; the
-    ``result`` is None if no server was visited."""
+    """The new record of a page after a revisit, its ending, and its plan; ``result`` is None if no server was
+    visited."""
 
     page: Page
     end: Ending
@@ -78,11 +78,11 @@ class _Judged(NamedTuple):
 
 
 class Revisits:
-    """Brings finished pages back by *rule* (None: none comes back, and what was due stays so), ends their
-    visits, and owns the due rows.
+    """Brings finished pages back by *rule*, ends their visits, and owns the due rows. Without a rule no page
+    comes back, and due rows stay as they are.
 
-    No page is due before ``next`` (None: none at all). Unless the crawl waits, what is due is judged as of
-    the start of the run.
+    No page is due before ``next`` (None: no page at all). Unless the crawl waits for pages to fall due, those
+    are due that were so at the start of the run.
     """
 
     def __init__(
@@ -112,29 +112,28 @@ class Revisits:
     # -- what is due -----------------------------------------------------------------------------------
 
     def next_due(self) -> float | None:
-        """Return when the first finished page comes back, or should have (POSIX seconds), as far as that is
-        written; None if none does. A seek; raises `FrontierUnreadable`."""
+        """Return when the first finished page is due by the written rows (POSIX seconds); None if none is. A
+        seek. Raises `FrontierUnreadable`."""
         first = next(self._batch.store.scan(keys.DUE, after=self._cursor, limit=1), None)
         return float(records.due_time(first[0])) if self.revisits_pages and first is not None else None
 
     @property
     def is_filling(self) -> bool:
-        """Whether there are due pages that are not queued yet; no store read."""
+        """Whether some due pages are not queued yet. No store read."""
         return self.next is not None and self.next <= self.until(self.looked_at)
 
     def until(self, now: float) -> float:
-        """Return by when a page has to be due to be visited now (POSIX seconds): *now* if the crawl waits,
-        else its start."""
+        """Return the time until which a page has to be due to be visited now (POSIX seconds): *now* if the
+        crawl waits, else its start."""
         return now if self.rule.waits else self._opened_at
 
     def awaits(self, now: float) -> bool:
-        """Return whether the crawl stays open for a page that falls due within the ``horizon`` of the
-        rule."""
+        """Return whether the crawl stays open because a page falls due within the ``horizon`` of the rule."""
         return self.rule.waits and self.next is not None and self.next <= now + self.rule.horizon
 
     @property
     def wake_at(self) -> float | None:
-        """When to look again for what is due, 0: now. The clock once a minute: a computer may have slept."""
+        """When to call `queue_due` again, 0 for now; at least once a minute, because a computer may sleep."""
         if self.is_filling:
             return 0.0 if self._scores.is_loaded else None
         if self.next is None or not self.rule.waits:
@@ -142,8 +141,8 @@ class Revisits:
         return min(self.next, self.looked_at + _MINUTE)
 
     def queue_due(self, now: float) -> None:
-        """Queue pages that are due, a handful at a time, once scores are there for their order; commits. O(1)
-        while none is."""
+        """Queue at most `_AT_A_TIME` due pages, once the scores that order them are loaded; commits. O(1)
+        while none is due."""
         if self.next is None or not self._scores.is_loaded:
             return
         self.looked_at = now
@@ -163,7 +162,7 @@ class Revisits:
         self._batch.commit()
 
     def _queue_due_page(self, key: bytes, now: float) -> None:
-        """Put a finished page that is due into the due queue of its host, its attempts forgotten."""
+        """Put a finished page that is due into the due queue of its host, with no attempts made."""
         batch, page_id = self._batch, records.due_page(key)
         page = self.finished(page_id)
         visits = None if page is None else page.visits
@@ -183,9 +182,9 @@ class Revisits:
     # -- a visit ends ----------------------------------------------------------------------------------
 
     def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
-        """Return the record of a page that ended for the first time, or again after it was queued anew, with
-        the time when it is due, in the open batch. If none comes back, the next run that revisits pages works
-        out when each is due. To be called if this ``notes_ends``."""
+        """Schedule a page that has ended, by its first visit or after it was queued again; returns its
+        record. In a run without revisits, mark the due rows as incomplete for `RecomputeDue`. Call it while
+        this ``notes_ends``."""
         if not self.revisits_pages:
             self._batch.rows[keys.REVISIT] = None
             self.notes_ends = False
@@ -198,22 +197,21 @@ class Revisits:
         return self.come_back(lease, page._replace(visits=visits._replace(bad=end.bad)), plan, end.after, now)
 
     def plan_of(self, page_id: PageId, page: Page, host: str, visits: Visits) -> RevisitPlan:
-        """Return when a page of *host* is to come back, by settings, request, its score, and what its
-        *visits* showed."""
+        """Return when a page of *host* comes back, by settings, request, score, and its *visits*."""
         plan = self._plans.of(page)
         if not self._rates.is_adaptive or plan.is_fixed or plan.span == inf:
             return plan
         return plan._replace(span=self._rates.span(host, page, visits, self._weight_of(page_id)))
 
     def first_end(self, page: Page, plan: RevisitPlan, visits: Visits, now: float) -> Ending:
-        """Return when a page comes back that ended as it is, as if by its first visit."""
+        """Return the ending of a page as if its first visit had led to its state."""
         result = policy.result_of(page)
         end = policy.ending(result, None, self.rule.rests(plan), visits.bad, now)
         return end if result is Result.ERROR else end._replace(bad=visits.bad)
 
     def come_back(self, lease: Lease, page: Page, plan: RevisitPlan, after: float, now: float) -> Page:
-        """Return the *page* of an ended lease, which comes back *after* so many seconds, if *plan* brings it
-        back: its due row is in the open batch. Not in this run, unless that waits."""
+        """Schedule the *page* of an ended lease *after* so many seconds, if *plan* brings it back; returns
+        its record. It is not due in this run, unless the crawl waits."""
         visits = page.visits
         assert visits is not None
         if after == inf or not plan.brings_back(page):
@@ -223,12 +221,13 @@ class Revisits:
         return page._replace(visits=visits._replace(due=when, is_queued=False))
 
     def due_at(self, visited: float, span: float) -> int:
-        """Return when a page is due that was *visited* last then and comes back after *span*: a second as
-        rows hold it."""
+        """Return the second in which a page is due that was *visited* last then and comes back after
+        *span*."""
         return _second(policy.due_at(visited, span, self.rule.waits))
 
     def schedule(self, when: int, page_id: PageId) -> None:
-        """Have a page come back at *when*, in the open batch; its record has to say so too."""
+        """Put the due row of a page that comes back at *when* into the open batch; its record is the
+        caller's."""
         key = records.due_key(when, page_id)
         self._batch.put_due(key)
         if self.next is None or when < self.next:
@@ -237,14 +236,14 @@ class Revisits:
             self._cursor = b""
 
     def finished(self, page_id: PageId) -> Page | None:
-        """Return the record of a page that was visited, and came to an end; None for any other. A lookup."""
+        """Return the record of a finished page that was visited; None for any other. A lookup."""
         page = self._batch.read_page(page_id)
         is_it = page is not None and page.visits is not None and page.state in FINISHED
         return page if is_it else None
 
     def take_over_due_visit(self, page_id: PageId, link: Link, now: float) -> bool:
-        """Have the visit of a page that is due in this run, and not under way, be made by the request of
-        *link*; false if there is none. A lookup if anything comes back."""
+        """Let the visit of a page that is due in this run, and not leased, be made by the request of *link*;
+        false if it is not due. A lookup if pages come back in this run."""
         if not self.revisits_pages or link.facts.is_in_memory:
             return False
         page = self.finished(page_id)
@@ -260,8 +259,8 @@ class Revisits:
         return True
 
     def unschedule(self, page_id: PageId, page: Page, host: Host | None = None) -> None:
-        """Have a page that is queued anew, or forgotten, come back no more; nor does it stand in the due
-        queue of *host* any more, if that is given: O(its queues)."""
+        """Delete the due row of a page that is queued again, or forgotten; if *host* is given also its row in
+        the due queue there, O(queue)."""
         visits, batch = page.visits, self._batch
         if visits is not None and visits.is_scheduled:
             batch.remove_due(records.due_key(visits.due, page_id))
@@ -273,7 +272,7 @@ class Revisits:
                 batch.count_waiting(host, place.sort_key, -1)
 
     def was_made_due(self, visits: Visits) -> bool:
-        """Return whether a page was made due, and is not queued yet."""
+        """Return whether `make_due` made a page due that is not queued yet."""
         return visits.is_hinted and visits.is_scheduled and visits.due <= self.until(self.looked_at)
 
     def make_due(self, page_id: PageId, now: float) -> bool:
@@ -295,13 +294,13 @@ class Revisits:
         return is_due
 
     def _weight_of(self, page_id: PageId) -> float:
-        """Return the score of a page; 1, that of an average one, if the scorer has none."""
+        """Return the score of a page; 1, that of an average page, if the scorer has none."""
         score = self._scores.score_of(page_id)
         return 1.0 if score is None else keys.clamped(score) or 1.0
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
-        """Put the end of a visit of a page of *host* into the open batch. It stays what it is if the visit
-        does not end it, in the *queue* of another host, if it is queued again."""
+        """End the visit of a page of *host*, in the open batch. If the page is queued again it keeps its
+        state, and goes to the queue of the host *queue*."""
         self._waiting.unqueue(host, lease.sort_key)
         if lease.queues_again(outcome.event):
             self._queue_again(lease, host, queue, outcome, now)
@@ -317,9 +316,9 @@ class Revisits:
         visit = None
         if judged.result is not None:
             has_new_links = bool(added or removed)
-            told = policy.conclusion(before, page, judged.result, judged.end, has_new_links)
+            conclusion = policy.conclusion(before, page, judged.result, judged.end, has_new_links)
             old, new = (b"" if each.visits is None else each.visits.digest for each in (before, page))
-            visit = VisitEnd(told, judged.result, before, old, new, added, removed)
+            visit = VisitEnd(conclusion, judged.result, before, old, new, added, removed)
         return Released(page.state, links=kept, visit=visit)
 
     def _queue_again(self, lease: Lease, host: Host, queue: Host, outcome: Outcome, now: float) -> None:
@@ -331,7 +330,7 @@ class Revisits:
         self._batch.put_page(lease.page_id, page)
         self._waiting.queue_again(queue, lease.sort_key, outcome, now)
 
-    # -- what becomes of it ----------------------------------------------------------------------------
+    # -- the record after a visit ----------------------------------------------------------------------
 
     def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Judged:
         event = outcome.event
@@ -341,14 +340,14 @@ class Revisits:
             page = page._replace(payload=outcome.request[0], facts=outcome.request[1])
         plan = self.plan_of(lease.page_id, page, lease.host, visits)
         rests = self.rule.rests(plan)
-        if event is Event.LOST:  # its callback may be there again
+        if event is Event.LOST:  # its callback may exist again later
             return _Judged(page._replace(attempts=0), policy.Ending(None, rests.span), plan, None)
         result = outcome.result
         if result is None:
             result = policy.result_by(event, outcome.status, outcome.reason)
         end = policy.ending(result, page.state, rests, visits.bad, now)
         if event is Event.EXCLUDED and end.state is State.DONE is not page.state:
-            end = end._replace(state=State.EXCLUDED)  # skipped: only what was read before stays done
+            end = end._replace(state=State.EXCLUDED)  # skipped: a page that was never read is not done
         page = _after(page, visits, result, end, outcome, int(now))
         if end.state is State.DONE:
             page, plan = self._learn(lease, page, visits, plan, result, now)
@@ -358,8 +357,8 @@ class Revisits:
     def _learn(
         self, lease: Lease, page: Page, before: Visits, plan: RevisitPlan, result: Result, now: float
     ) -> tuple[Page, RevisitPlan]:
-        """Return the page with what its last visit taught, and the plan by that; nothing if no server was
-        visited, or it does not show whether the page has changed."""
+        """Return the page with the change rate that its last visit taught, and its plan by that; both as they
+        are if no server was visited."""
         after = page.visits
         if after is None or after.visits == before.visits:
             return page, plan
@@ -378,19 +377,19 @@ class Revisits:
     def _write_links(
         self, lease: Lease, outcome: Outcome, judged: _Judged
     ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """Return how many links were kept of a page that was read; targets that it links now, and links no
-        more."""
+        """Put the links of a page into the open batch; returns how many a page that was read has, and the
+        targets that were added and removed."""
         page_id, end, scores = lease.page_id, judged.end, self._scores
         if outcome.content_score is not None and judged.result is not None:
             scores.content_scored(page_id, outcome.content_score)
-        is_untold = end.state is State.DONE and not outcome.has_links
-        if end.keeps_links or end.state is None or is_untold:
+        is_unread = end.state is State.DONE and not outcome.has_links
+        if end.keeps_links or end.state is None or is_unread:
             return 0, (), ()
         from ..ranking.graph import find_row  # loads NumPy and SciPy, so only when it is needed
 
         try:
             before = find_row(page_id, self._batch.get)
-        except ValueError:  # `check` sees to it
+        except ValueError:  # left to `check`
             before = []
         links = lease.edges if end.state is State.DONE else outcome.led_to(end.state)
         after, row = encode_links(page_id, links)
@@ -400,32 +399,32 @@ class Revisits:
 
 
 def visits_of(page: Page) -> Visits:
-    """Return what the visits of a page that ended showed; if nothing is kept, it was visited when it ended,
-    unless robots.txt excludes it."""
+    """Return the visits of a finished page; without any in its record, it was visited when it ended, unless
+    robots.txt excludes it."""
     return page.visits or (NO_VISITS if is_forbidden(page) else Visits(page.changed, page.changed))
 
 
 def _second(when: float) -> int:
-    """Return a time as a due row and a record hold it."""
+    """Return a time as a whole second that fits into a row."""
     return max(min(int(when), 0xFFFFFFFF), 1)
 
 
 def _tried(page: Page, outcome: Outcome) -> Page:
     """Return the record of a page that comes back after one more attempt, with the request of the next
-    one."""
+    attempt."""
     attempts = min(page.attempts + (outcome.event not in UNCOUNTED), 255)
     payload = page.visit_payload if outcome.visit_payload is None else outcome.visit_payload
     return page._replace(attempts=attempts, visits=visits_of(page), visit_payload=payload)
 
 
 def _after(page: Page, visits: Visits, result: Result, end: Ending, outcome: Outcome, now: int) -> Page:
-    """Return the record of a page whose revisit met that, and ends so."""
+    """Return the record of a page whose revisit had this *result* and *end*."""
     is_unmodified = outcome.status == 304 and end.state is State.DONE
     if is_unmodified:
         visits = policy.not_modified(visits, outcome.fetched, now)
     elif end.state is State.DONE and outcome.fetched is not None:
         visits = policy.read(visits, outcome.fetched, now)
-    elif end.state is State.DONE:  # answered by Scrapy's HTTP cache, say
+    elif end.state is State.DONE:  # answered by a cache, say
         visits = visits._replace(bad=NOT_BAD)
     else:
         visits = visits._replace(bad=end.bad)
@@ -441,8 +440,8 @@ def _after(page: Page, visits: Visits, result: Result, end: Ending, outcome: Out
 
 
 class RecomputeDue:
-    """Makes the due rows anew, a slice a `step`, if they were made by another rule, or none were: the only
-    pass over all pages. Then, and at the end, ``is_done``. After an interruption it begins again."""
+    """Schedules all pages anew, a slice a `step`, if the due rows were made by another rule or are
+    incomplete; ``is_done`` if not, and at the end. An interrupted pass over all pages begins again."""
 
     def __init__(self, batch: Batch, revisits: Revisits) -> None:
         self._batch = batch
@@ -458,7 +457,7 @@ class RecomputeDue:
         self._batch.rows[keys.REVISIT] = self._rule
 
     def step(self, limit: int) -> None:
-        """Look at so many pages more, 10 us each, and 25 for one whose time is another; commits."""
+        """`look` at *limit* more pages, 10 us each, 25 us for one whose due time changes; commits."""
         self._batch.commit()
         rows = list(self._batch.store.scan(keys.PAGE, after=self._after, limit=limit))
         for key, value in rows:
@@ -466,7 +465,7 @@ class RecomputeDue:
             if page_id >= keys.FIRST_VISIT:
                 break
             page = decode_or_none(records.decode_page, value)
-            if page is not None:  # else `check` sees to it
+            if page is not None:  # else left to `check`
                 self.look(page_id, page)
         if len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT:
             self._end()
@@ -475,9 +474,9 @@ class RecomputeDue:
         self._batch.commit()
 
     def look(self, page_id: PageId, page: Page) -> None:
-        """Have a page come back when the rule and its request say now, in the open batch. Its record stays as
-        it is if it never ended, stands in a due queue, rests for what went wrong, is due because a sitemap
-        says so, or its time is the same. Some lookups."""
+        """Schedule a page by the present rule and its request, in the open batch. Does nothing if the page is
+        not finished, is queued again, rests after an error, is due because a sitemap says so, or if its due
+        time stays the same. Some lookups."""
         revisits = self._revisits
         if not revisits.revisits_pages or page.state not in FINISHED or not may_come_back(page):
             return

@@ -1,8 +1,8 @@
 """Scores of pages without a scorer, and the run that ranks and packs the link graph beside a crawl.
 
-A `RankRun` computes over a snapshot, in a thread if the crawl is to go on. What it computed is taken over a
-little at a time, each step a batch: a new ranking moves queue rows (`rescoring`), and a segment of the link
-graph replaces the rows that were packed into it.
+A `RankRun` computes over a snapshot, in a thread beside the crawl. Its results are applied in small steps,
+each a batch: a new ranking moves queue rows (`rescoring`), and a segment of the link graph replaces the rows
+that were packed into it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..store.link_rows import PlainEdge
     from .leases import Link
 
-# What computing yields: None when the ranking is there, then segments of the link graph to put in place.
+# What `RankRun.compute` yields: None when the ranking is there, then segments of the link graph.
 Computed: TypeAlias = "Repacked | None"
 
 DELETED_AT_A_TIME = 100  # rows deleted in one batch, about 0.7 ms
@@ -39,10 +39,10 @@ class Stopped(Exception):
 
 
 class RankRun:
-    """One ranking by *scorer* and one packing of the links in *store* as they are now; None: packing only.
+    """One ranking by *scorer*, None for no ranking, and one packing of the links in *store*, as of now.
 
-    ``ranking`` is None until it is computed; ``moved`` counts the queue rows moved so far because of it, and
-    ``is_adopted`` says that all are. Close it soon: LevelDB keeps what is deleted while the snapshot is open.
+    ``ranking`` is None until it is computed; ``moved`` counts the queue rows that moved because of it so far;
+    ``is_adopted``: all have. Close it soon: LevelDB keeps deleted rows while the snapshot is open.
     """
 
     def __init__(self, store: Store, pages: int, scorer: Scorer | None) -> None:
@@ -55,15 +55,15 @@ class RankRun:
         self.links = self.moved = 0
         self.seconds = 0.0  # spent on ranking
         self.is_adopted = False
-        self.without_codes: Sequence[int] = ()  # queued pages for which `focus.codes_of` are to be read
+        self.without_codes: Sequence[int] = ()  # queued pages whose `focus.codes_of` have to be computed
         self.codes: dict[int, bytes] = {}
         self.shard = 0
 
     def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
-        """Do the slow part; a thread may iterate this and hand over what it yields.
+        """Do the slow part; may be iterated in a thread.
 
         Yields None when ``ranking`` is there, or there is nothing to rank, then one segment at a time. Ends
-        once *stop* returns true, which is asked for each row and before each sweep. *clock* returns seconds.
+        once *stop* returns true, which is called for each row and before each sweep. *clock* returns seconds.
         Raises `ValueError` for rows that cannot be read.
         """
         try:
@@ -108,7 +108,7 @@ class RankRun:
             self.ranking = ranking
 
     def _read_codes(self, stop: Callable[[], bool]) -> None:
-        """Read the URLs of queued pages of which no more is known; 20 us each."""
+        """Compute the codes of queued pages from their URLs alone; 20 us each."""
         from ..ranking.focus import codes_of, words_of
 
         for page_id in self.without_codes:
@@ -124,14 +124,15 @@ class RankRun:
 
 
 class Scores:
-    """The scores by which pages are queued. In this base class, of a crawl without a scorer, all are equal.
+    """The scores by which pages are queued: all equal in this base class, of a crawl without a scorer.
 
-    ``moved`` are hosts in memory whose heads may have changed; `place_moved` has to follow a commit then.
+    ``moved`` are hosts in memory whose queue rows moved so that their heads may have changed: then call
+    `place_moved`.
     """
 
     scorer: Scorer | None = None
-    codes = b""  # of the words of the link that was `discovered` last, for its queue row
-    is_loaded = True  # whether all that a scorer knew of earlier runs is back
+    codes = b""  # `focus.codes_of` the link that was `discovered` last, for its queue row
+    is_loaded = True  # whether the state of the scorer in earlier runs is restored
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -141,7 +142,7 @@ class Scores:
     # -- pages -----------------------------------------------------------------------------------------
 
     def discovered(self, page_id: PageId, link: Link, parent: PageId | None, host: str) -> int:
-        """Return the bucket of a page that is about to be queued on *host* as a new one."""
+        """Return the bucket of a new page that is about to be queued on *host*."""
         return NEUTRAL if link.bucket is None else link.bucket
 
     def owed(self, page_id: PageId) -> float:
@@ -153,18 +154,18 @@ class Scores:
         return NEUTRAL
 
     def bucket_of(self, page_id: PageId) -> int:
-        """Return the bucket a page is queued with, that of an average page if it is not queued."""
+        """Return the bucket that a page is queued with, that of an average page if it is not queued."""
         return NEUTRAL
 
     def score_of(self, page_id: PageId) -> float | None:
-        """Return the score of a page now; None if there is no scorer, or it keeps no scores."""
+        """Return the present score of a page; None if there is no scorer, or it keeps no scores."""
         return None
 
     def queued(self, host: str, sort_key: bytes) -> None:
         """Note that the queue of *host* has a row with *sort_key*."""
 
     def waits(self, page_id: PageId) -> None:
-        """Note that a page waits for the end of a backoff: it has no row to move until it is `queued`."""
+        """Note that a page is in a backoff: it has no queue row until it is `queued`."""
 
     def closed(self, page_id: PageId) -> None:
         """Note that a page is not queued, and that its links are unknown."""
@@ -173,25 +174,25 @@ class Scores:
         """Keep the content score of a page, in the open batch."""
 
     def rewarded(self, page_id: PageId, content_score: float | None, is_gone: bool) -> None:
-        """Learn from a page that was read for the first time, or that *is_gone*, what pages are worth."""
+        """Learn from the worth of a page that was read for the first time, or that *is_gone*."""
 
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
-        """Pay the targets of the links of a page, and move those whose score changes by enough.
+        """Pay the targets of the links of a page, and move the queue rows of those whose score rises enough.
 
-        *is_beside*: by a visit beside the page, which stays queued if it is.
+        *is_beside*: the links were found by a further visit; the page stays queued if it is.
         """
 
     def place_moved(self, now: float) -> None:
-        """Update heads and places of the ``moved`` hosts; only after a commit."""
+        """Update heads and places of the ``moved`` hosts; may commit."""
 
     def load(self, rows: int, now: float) -> None:
-        """Load a slice of what a scorer knew of earlier runs; commits."""
+        """Restore a slice of the state of the scorer in earlier runs; commits."""
 
     def save(self) -> None:
-        """Write what the scorer knows, at the end of a run."""
+        """Write the state of the scorer, at the end of a run."""
 
     def free(self) -> None:
-        """Free what the scorer keeps of each page: see `BloomFilter.free`."""
+        """Free the arrays of the scorer, for the reason of `BloomFilter.free`."""
 
     # -- rankings --------------------------------------------------------------------------------------
 
@@ -218,10 +219,10 @@ class Scores:
     def rank_steps(
         self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int
     ) -> Iterator[float]:
-        """Take over what *run* computed, a batch a step; yields the seconds to wait before the next step.
+        """Apply what *run* computed, a batch a step; yields the seconds to wait before the next step.
 
-        *computed* is `RankRun.compute`, or what a thread hands over of it and the seconds to wait meanwhile.
-        A step looks at so many *rows*, 10 us each. The store is sound after each step.
+        *computed* is `RankRun.compute`, or its values as a thread passes them on, and seconds to wait between
+        them. A step looks at so many *rows*, 10 us each. The store is sound after each step.
         """
         for result in computed:
             if isinstance(result, float):
@@ -233,14 +234,12 @@ class Scores:
                     yield self._pause()
 
     def adopt(self, run: RankRun, clock: Callable[[], float], rows: int) -> Iterator[float]:
-        """Take over the ranking of *run* and move queue rows; yields as `rank_steps`."""
+        """Adopt the ranking of *run* and move queue rows; yields like `rank_steps`."""
         return iter(())
 
     def put_in_place(self, packed: Repacked) -> Iterator[int]:
-        """Write a segment and delete its rows, `DELETED_AT_A_TIME` a step, a batch each.
-
-        Rows that have changed since the snapshot stay: they are newer than the segment, and count.
-        """
+        """Write a segment and delete its rows, `DELETED_AT_A_TIME` a step, a batch each. Rows that have
+        changed since the snapshot stay: they are newer, and override the segment."""
         batch = self._batch
         batch.rows[packed.key] = packed.value or None
         for first in range(0, max(len(packed.rows), 1), DELETED_AT_A_TIME):

@@ -1,8 +1,8 @@
-"""Parses the directives of a page (robots rules of headers and metas), derives what to do with it, and
-decides which redirects are followed.
+"""Parses the directives of a page (robots rules in headers and metas), decides what follows from them, and
+which redirects are followed.
 
-Header lines are parsed one by one, never joined. Nothing here raises for what a site wrote; what cannot be
-parsed is ignored. ``now`` is POSIX seconds.
+Header lines are parsed one by one, never joined. Text that cannot be parsed is ignored; no input from a site
+raises. ``now`` is POSIX seconds.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _WORDS = frozenset(
     )
 )
 _DENIED = frozenset(("false", "no", "off", "0"))  # ``noindex: false`` is no noindex
-_ALL_AGENTS = ("", "*", "robots")  # "robots" is the name of a meta for all, and written in headers for that
+_ALL_AGENTS = ("", "*", "robots")  # "robots" is the name of a meta for all agents, and used so in headers
 
 
 class Directives(TypedDict):
     """The directives of a page for one crawler, as plain data for the meta of its request.
 
-    ``names`` are those of all directives without a value, in lower case and sorted, ``none`` as its two
-    parts. ``noindex`` is also true once the earliest ``unavailable_after`` has passed. ``canonical`` is the
-    URL that the page names as its canonical one (RFC 6596), None for the page itself.
+    ``names`` has all directives without a value, in lower case and sorted, with ``none`` as its two parts.
+    ``noindex`` is also true once the earliest ``unavailable_after`` has passed. ``canonical`` is the URL that
+    the page names as its canonical one (RFC 6596), None for the page itself.
     """
 
     noindex: bool
@@ -58,7 +58,7 @@ def robots_directives(
     """Return the directives in the X-Robots-Tag lines *headers* and the named *metas* of a page for *agent*.
 
     Google's specification, with the grammar of Bing and others: a line is ``[agent:] rule, rule, ...``, and
-    the agent holds to its end. Rules without an agent, for ``*`` or for ``robots`` hold for all crawlers;
+    the agent applies to its end. Rules without an agent, for ``*`` or for ``robots`` apply to all crawlers;
     those for *agent* (a product token or a User-Agent string) are added. ``index``, ``follow`` and ``all``
     cancel nothing. Known words need no comma between them, and may have a value (``noindex: true``).
     """
@@ -94,11 +94,11 @@ def _first(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-# An item of a line. A date may have commas: a piece that begins with a digit, or a month and its day, belongs
-# to the date before it.
+# An item of a line. A date may have commas: a part that begins with a digit, or a month and a day, belongs to
+# the date before it.
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _ITEM = re.compile(rf"(?i)[^,]*?unavailable_after[^,]*(?:,\s*(?:\d|{_MONTH} +\d)[^,]*)*|[^,]+")
-# The first colon of an item is in a time of day: a date without its name.
+# The first colon of an item is in a time of day: the item is a date without its directive.
 _CLOCK = re.compile(r"[^:]*(?<!\w)\d{1,2}:\d\d(?!\w)", re.ASCII).match
 
 
@@ -110,7 +110,7 @@ def _scoped(line: str, agents: bool = True) -> Iterator[tuple[str, tuple[str, st
             continue
         name, colon, value = _parted(item)
         if colon and agents and not _is_rule(name):
-            scope = name.partition("/")[0].strip() or ":"  # an empty name is no agent
+            scope = name.partition("/")[0].strip() or ":"  # an empty name matches no agent
             name, colon, value = _parted(value)
         if colon and name:
             yield scope, (name, value)
@@ -126,7 +126,7 @@ def _parted(item: str) -> tuple[str, str, str]:
 
 
 def _is_rule(name: str) -> bool:
-    """Return whether *name* before a colon is a rule, and no agent: ``noindex: true`` is one."""
+    """Return whether *name* before a colon is a rule, as in ``noindex: true``, and no agent."""
     return name in _WORDS or name in _VALUED or name.startswith("max-")
 
 
@@ -139,10 +139,10 @@ class Obeyed(NamedTuple):
 
 
 class Consequences(NamedTuple):
-    """What to do with a page for its directives, as far as they are obeyed.
+    """What follows from the directives of a page that are obeyed.
 
-    ``skips``: no callback is called; ``drops_items``: the callback's items are dropped; ``is_nofollow``: its
-    links are not followed; ``alias_of`` is its canonical URL, None for the page itself.
+    ``skips``: no callback is called. ``drops_items``: the items of the callback are dropped. ``is_nofollow``:
+    its links are not followed. ``alias_of``: its canonical URL, None for the page itself.
     """
 
     skips: bool = False
@@ -168,7 +168,7 @@ NO_CONSEQUENCES = Consequences()
 
 
 def consequences(directives: Directives | None, obeyed: Obeyed) -> Consequences:
-    """Return what to do with a page for its *directives*, None if it has none."""
+    """Return what follows from the *directives* of a page, None if it has none."""
     if directives is None:
         return NO_CONSEQUENCES
     noindex = directives["noindex"]
@@ -181,7 +181,7 @@ def consequences(directives: Directives | None, obeyed: Obeyed) -> Consequences:
 
 
 class ChainRefusal(NamedTuple):
-    """Why a redirect is not followed: a word for the stats, and a reason in words."""
+    """Why a redirect is not followed: a name for the stats, and a reason in words."""
 
     name: str
     reason: str
@@ -199,9 +199,9 @@ REFUSALS = (TOO_LONG, NO_HTTP, LOOP, TOO_MANY_HOSTS, PRIVATE)
 def refusal(chain: Sequence[str], target: str, allows_private: bool) -> ChainRefusal | None:
     """Return why a redirect to *target* is not followed; None if it is.
 
-    *chain* has the URLs from the first page to the one that redirects. A page may come again, since many
-    sites set a cookie on the way round; the third time it is a loop. With *allows_private* the target may be
-    in a private network. The number of redirects is not counted here.
+    *chain* has the URLs from the first page to the one that redirects. A URL may come a second time, since
+    many sites set a cookie and redirect back; the third time is a loop. With *allows_private* the target may
+    be in a private network. The number of redirects is not checked here.
     """
     if target.partition(":")[0].lower() not in SCHEMES:
         return NO_HTTP

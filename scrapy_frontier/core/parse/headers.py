@@ -1,7 +1,7 @@
 """Parses headers: Location, Refresh (also of a meta element), Retry-After, validators; and dates.
 
-A value in, a result out; None or empty if it cannot be read. Nothing here raises for what a site wrote.
-``now`` and all results are POSIX seconds.
+Each function takes a value and returns a result, None or empty if the value cannot be read. No input from a
+site raises. ``now`` and all results are POSIX seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGEST_OFFSET = 14 * 3_600  # seconds (XML Schema 3.2.7.3); no zone of the wor
 
 
 def timestamp(text: str) -> float | None:
-    """Return the POSIX seconds of a date as sitemaps and feeds write it; None if it is none.
+    """Return the POSIX seconds of a date as sitemaps and feeds write it; None if it cannot be read.
 
     W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second; the sitemap
     schema also allows a zone after a day), or RFC 822 with a year of two or four digits, with the zones and
@@ -62,7 +62,7 @@ _CLOCK_AND_ZONE = re.compile(r"(:\d\d) ?(?:GMT|UTC?|Z)? ?([+-]\d\d):?(\d\d)\b(?:
 def _rfc822(text: str) -> float | None:
     if ":" not in text:
         text += " 00:00:00"
-    # `email.utils` reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
+    # `email.utils` ignores "PM", and takes "GMT+0100" and "+01:00" for names of unknown zones.
     text = _CLOCK_OF_12.sub(_clock_of_24, text)
     parsed = parsedate_tz(_CLOCK_AND_ZONE.sub(r"\1 \2\3", text))
     if parsed is None:
@@ -77,7 +77,7 @@ def _clock_of_24(match: re.Match[str]) -> str:
 
 
 def _posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
-    """Return the POSIX seconds of a moment in UTC; None if the calendar has no such. Second 60 is a leap
+    """Return the POSIX seconds of a moment in UTC; None if it is not in the calendar. Second 60 is a leap
     second."""
     if second > 60:
         return None
@@ -88,7 +88,7 @@ def _posix(year: int, month: int, day: int, hour: int, minute: int, second: int)
         return None
 
 
-MOST_SECONDS = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large to hold
+MOST_SECONDS = 2**31  # seconds; larger numbers count as this (RFC 9111 1.2.2)
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
@@ -96,10 +96,8 @@ REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 def location(value: str, url: str) -> str | None:
-    """Return the target of a Location header in the response for *url*; None if that is no http(s) URL.
-
-    RFC 9110 10.2.2: relative to *url*, and inherits its fragment.
-    """
+    """Return the target of a Location header in the response for *url*; None if it is no http(s) URL. It is
+    relative to *url*, and inherits its fragment (RFC 9110 10.2.2)."""
     target = absolute(value, url) if len(value) <= LONGEST_VALUE else None
     _, hash_sign, fragment = url.partition("#")
     return target + hash_sign + fragment if target is not None and "#" not in target else target
@@ -109,8 +107,8 @@ def retry_after(value: str, now: float) -> float | None:
     """Return the seconds from *now* that a Retry-After header asks for, at most `MOST_SECONDS`; None if it
     cannot be read.
 
-    RFC 9110 10.2.3: digits, or a date (0 if it has passed) with the name of a month and a time of day, of
-    which the exact form is not asked. Of several header lines pass the first.
+    RFC 9110 10.2.3: digits, or a date in any form with the name of a month and a time of day; 0 if it has
+    passed. Pass the first of several header lines.
     """
     text = value.strip(" \t")
     if re.fullmatch(r"[0-9]+", text):
@@ -133,7 +131,7 @@ def has_rel(rel: str | None, types: frozenset[str]) -> bool:
 TOO_BUSY = (429, 503)
 
 # --- validators (RFC 9110 8.8 and 13.1, RFC 9111 4.3) -----------------------------------------------------
-# Bytes as servers send them, and sent back unchanged; b"" stands for none.
+# Bytes as servers send them, which are sent back unchanged; b"" if there is none.
 
 LONGEST_TAG = 255  # bytes
 LONGEST_DATE = 64  # bytes; an HTTP-date has 29
@@ -151,7 +149,7 @@ def kept(tags: Sequence[bytes], dates: Sequence[bytes]) -> tuple[bytes, bytes]:
     """Return the tag and the date to keep of a response with these ``ETag`` and ``Last-Modified`` lines.
 
     b"" for a value that is too long or malformed, and for lines that contradict each other. The date need not
-    be valid: it goes back to the server as it came.
+    be valid, since it is sent back as it came.
     """
     return _kept(tags, _TAG, LONGEST_TAG), _kept(dates, _DATE, LONGEST_DATE)
 
@@ -163,7 +161,7 @@ def _kept(lines: Sequence[bytes], pattern: re.Pattern[bytes], longest: int) -> b
 
 
 def if_none_match(tag: bytes) -> bytes:
-    """Return the If-None-Match line for *tag*, which is not b"". A tag with the suffix of a compressor is
-    sent with and without it."""
+    """Return the If-None-Match line for *tag*, which is not b"": a tag with the suffix of a compressor is
+    sent both with and without it."""
     plain = _COMPRESSOR.sub(b"", tag)
     return tag if plain == tag else tag + b", " + plain

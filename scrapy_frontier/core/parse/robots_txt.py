@@ -1,8 +1,8 @@
 """Reads what a robots.txt asks of one crawler (RFC 9309; section numbers below are the RFC's).
 
-Protego parses and matches. Before it stands a front that writes the file anew: only the lines that concern
-the crawler, as one group, in a spelling that Protego cannot misread. ``docs/internals/conformance.md`` lists
-what that puts right. Nothing here fetches, and nothing reads a clock.
+Protego parses and matches, but does not get the file itself: it gets only the lines that concern the crawler,
+as one group, in a spelling that it cannot misread. ``docs/internals/conformance.md`` lists what that
+corrects. Nothing here fetches or reads a clock.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from protego import RequestRate, VisitTime
 
-BODY_LIMIT = 512_000  # bytes: a crawler must read 500 KiB (2.5), and no more of a file is read
-MOST_WILDCARDS = 2_000  # in the rules for a crawler; and characters of these, as Protego gets them
-MOST_OF_WILDCARDS = 400_000
+BODY_LIMIT = 512_000  # bytes; a crawler has to read 500 KiB (2.5)
+MOST_WILDCARDS = 2_000  # in the rules for a crawler
+MOST_OF_WILDCARDS = 400_000  # characters of rules with wildcards, as Protego gets them
 MOST_STEPS = 2_000_000  # wildcards times octets of a URL that are compared with them: 20 ms
 LONGEST_VALUE = 60  # characters of a Request-rate or Visit-time
-LONGEST_URL = 2_048  # characters of the URL of a sitemap; to make a request of 500 KB takes 300 ms
+LONGEST_URL = 2_048  # characters of the URL of a sitemap; to make a request of a URL of 500 KB takes 300 ms
 MOST_VALUES = 100  # Crawl-delays, Request-rates and Visit-times, of each
 
 
@@ -50,7 +50,7 @@ class Rules(NamedTuple):
     def where(self, url: str) -> str:
         """Return the line that forbids *url*, which is not `allowed`, as the site wrote it: ``Disallow: /a``.
 
-        Protego does not tell which: half of the rules are asked, then half of these. 5 us a rule.
+        Protego does not name it, so this bisects the rules. 5 us a rule.
         """
         target = _coded_target(wire_target(url)[: self.compared])
         found = [each for each in self.disallowed if target.startswith(each[0].partition("*")[0])]
@@ -72,8 +72,8 @@ class Rules(NamedTuple):
 
 
 def _opens_in(start: time | None, end: time | None, now: float) -> float:
-    """Return the seconds from *now* until *start*, UTC, or 0 from *start* to *end*; equal ends are a whole
-    day."""
+    """Return the seconds from *now* until *start*, UTC, or 0 between *start* and *end*; if these are equal
+    they span the whole day."""
     if start is None or end is None:
         return 0.0
     begin, stop = (each.hour * 3_600 + each.minute * 60 for each in (start, end))
@@ -88,9 +88,9 @@ def _alone(line: str) -> Protego:
 def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
     """Read what robots.txt *body*, fetched from *url*, asks of *agent*.
 
-    An agent is a product token or a whole User-Agent string; with several, what any of them is asked holds.
-    Every line that can be read counts, whatever surrounds it; all groups that name the token are one, and
-    groups of ``*`` hold for a crawler that none names (2.2.1). Linear in the length of *body*; never raises.
+    An agent is a product token or a whole User-Agent string; the rules for any of several apply. Every line
+    that can be read counts. All groups that name the token are one group; groups of ``*`` apply to a crawler
+    that no group names (2.2.1). Linear in the length of *body*; never raises.
     """
     agents = [agent] if isinstance(agent, str) else agent
     tokens = {name if name == "*" else product_token(name) for name in agents} - {""}
@@ -120,8 +120,8 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
 def counted_part(body: bytes) -> bytes:
     """Return the part of *body* that counts, as UTF-8 without its mark: whole lines up to `BODY_LIMIT`.
 
-    The line that crosses the limit is read to its end; without one it is left out, since half a rule is
-    another rule. UTF-16 is accepted with its mark, up to its first error. 2 ms at most.
+    The line that crosses the limit is read to its end, or left out if it has none, since half a rule is a
+    different rule. UTF-16 is accepted with its mark, up to its first error. 2 ms at most.
     """
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         body = body[: 2 * BODY_LIMIT]
@@ -140,13 +140,13 @@ def counted_part(body: bytes) -> bytes:
 
 USER_AGENT, ALLOW, DISALLOW, SITEMAP = "useragent", "allow", "disallow", "sitemap"
 CRAWL_DELAY, REQUEST_RATE, VISIT_TIME = "crawldelay", "requestrate", "visittime"
-# By the name of a field without blanks and hyphens; misspellings that Google and Protego accept are read too.
+# By the name of a field without blanks and hyphens; includes misspellings that Google and Protego accept.
 _NAMES = {
     **{name: name for name in (USER_AGENT, ALLOW, DISALLOW, CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)},
     **dict.fromkeys((SITEMAP, "sitemaps"), SITEMAP),
     **dict.fromkeys(("dissallow", "dissalow", "disalow", "diasllow", "disallaw"), DISALLOW),
 }
-# Prose may begin with the name of a field, too: without a colon the value has to look like one.
+# Without a colon the value has to look like one, since prose may begin with the name of a field, too.
 _WITHOUT_COLON = re.compile(
     r"""(?ix) ( user[ -]?agent (?=\s+\S+(?:\s+\S+)?$)
     | (?:dis)?allow (?=\s+[/*]\S*$)
@@ -174,9 +174,9 @@ def _name(key: str) -> str | None:
 def _of_groups(fields: Iterable[tuple[str, str, str]], mine: set[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the *fields* of the groups that name one of *mine*; empty ones are left out.
 
-    Only Allow and Disallow end a run of user-agent lines for rules: other lines must not interfere (2.2.4).
-    Crawl-delay and its kind are older than the RFC and belong to the user-agent lines right before them: a
-    file of one Crawl-delay for each bot, with the rules at its end, is both.
+    For rules only Allow and Disallow end a run of user-agent lines: other lines must not interfere (2.2.4).
+    Crawl-delay, Request-rate and Visit-time are older than the RFC, and belong to the user-agent lines right
+    before them: a file may have one Crawl-delay for each bot, and the rules for all of them at its end.
     """
     for_rules: set[str] = set()
     for_delays: set[str] = set()
@@ -202,8 +202,8 @@ _COMPATIBLE = re.compile(r"(?i)Mozilla/[^;]*(?:;[^;]*)?\bcompatible; *([\w-]+)")
 def product_token(agent: str) -> str:
     """Return the name under which robots.txt addresses *agent*, in lower case; empty if it has none.
 
-    That is the leading token of a User-Agent string ("MyBot/1.0 (+https://...)" is ``mybot``), or the bot's
-    own in "Mozilla/5.0 (compatible; MyBot/1.0)". RFC 9309 2.2.1 knows only ASCII letters, ``-`` and ``_``;
+    It is the leading token of a User-Agent string ("MyBot/1.0 (+https://...)" is ``mybot``), or that of the
+    bot in "Mozilla/5.0 (compatible; MyBot/1.0)". RFC 9309 2.2.1 has only ASCII letters, ``-`` and ``_``;
     digits and other letters are kept, or agent1 would obey the group of agent2.
     """
     match = _COMPATIBLE.match(agent)
@@ -222,11 +222,12 @@ def _named(value: str) -> str:
 
 # --- patterns and URLs ------------------------------------------------------------------------------------
 
-# Both are compared octet by octet in one spelling (2.2.2). Protego has one spelling for "?" and "%3F", counts
-# an escaped octet as three and a reserved one too, and reads a "$" in two ways. So each octet is handed to it
-# as a fixed code of letters that it leaves alone: three characters for one that stands for itself, nine for
-# one that has to be escaped, so that its longest pattern is the longest rule. "/" and "?" delimit, "*" and
-# "$" mean something in a rule, "#" and "%" everywhere: their escapes are other octets than they are.
+# Both are compared octet by octet in one spelling (2.2.2). Protego uses one spelling for "?" and "%3F",
+# counts an escaped octet and a reserved one as three, and reads a "$" in two ways. So it gets each octet as a
+# fixed code of letters that it does not change: three characters for an octet that needs no escape, nine for
+# any other, so that its longest pattern is the longest rule. Escaped "/", "?", "*", "$", "#" and "%" are
+# other octets than the plain ones: "/" and "?" delimit, "*" and "$" have a meaning in a rule, "#" and "%"
+# everywhere.
 _ITSELF = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),;+=&[]")
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 _CODES = {
@@ -246,16 +247,16 @@ def _coded(text: str) -> str:
 
 
 def _coded_target(target: str) -> str:
-    """Return the path and query of a URL as Protego gets it."""
+    """Return the path and query of a URL in the code for Protego."""
     return f"/{_coded(_HALF_A_CHARACTER.sub(chr(0xFFFD), target))}{_END}"
 
 
 def _spellings(name: str, value: str) -> Iterator[str]:
     """Yield the patterns for Protego of one rule: none if no path can match it.
 
-    There are two if it allows an index page: ``/shop/index.html`` allows ``/shop/``. That is not in the RFC,
-    but Google, crawler-commons and Protego agree. There are three if "/" or "?" stand behind its first "?",
-    where the RFC's table writes them either way.
+    Two if it allows an index page: ``/shop/index.html`` also allows ``/shop/``, which is not in the RFC, but
+    as Google, crawler-commons and Protego do it. Three if it has "/" or "?" after its first "?", where the
+    table of the RFC has them both plain and escaped.
     """
     if value[0] not in "/*":
         return  # every path begins with a slash
@@ -275,8 +276,8 @@ def _spellings(name: str, value: str) -> Iterator[str]:
 def _patterns(fields: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], str]:
     """Return the lines of all rules in *fields*, by (name, pattern).
 
-    Beyond `MOST_WILDCARDS` a Disallow ends at its first wildcard and an Allow with one is left out: both
-    forbid more.
+    Beyond `MOST_WILDCARDS` a Disallow is cut at its first wildcard and an Allow with one is left out, so that
+    more is forbidden.
     """
     found: dict[tuple[str, str], str] = {}
     wildcards = size = 0
@@ -296,7 +297,7 @@ def _patterns(fields: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], s
 
 
 def _values(fields: Iterable[tuple[str, str, str]], wanted: str) -> list[str]:
-    """Return the values of the first `MOST_VALUES` fields with that name: each page looks at them."""
+    """Return the values of the first `MOST_VALUES` fields named *wanted*, which are read for each page."""
     return [value for name, value, _ in fields if name == wanted][:MOST_VALUES]
 
 
@@ -312,10 +313,8 @@ def _hours(value: str) -> str:
 
 
 def _sitemap_url(value: str, url: str) -> str | None:
-    """Return a Sitemap value as an absolute URL; some sites write a relative one, and some quote it.
-
-    None for what is no http(s) URL, too long, or holds markup or blanks. If *url* is none, the value.
-    """
+    """Return a Sitemap value, which may be relative or quoted, as an absolute URL; the value itself if *url*
+    is no http(s) URL. None if it is no http(s) URL, too long, or has markup or blanks."""
     if value[:1] + value[-1:] in ('""', "''", "<>"):
         value = value[1:-1]
     if len(value) > LONGEST_URL or re.search(r"""[\s<>"]""", value):

@@ -1,10 +1,10 @@
 """Reads sitemaps and feeds: XML ``urlset`` and ``sitemapindex``, RSS, Atom, RDF and plain text, gzipped or
 not.
 
-The kind of a file is told by its content alone. `read` is a generator that parses at most `CHUNK` bytes
-between two slices (a few milliseconds), so that its caller can let an event loop run. lxml's incremental
-parser feeds a parser target: no tree is built, and memory stays at a few chunks whatever a file inflates to.
-Nothing is fetched, no DTD is loaded, no entity is expanded, and nothing raises for what a site wrote.
+The content alone decides the kind of a file. `read` is a generator that parses at most `CHUNK` bytes between
+two slices (a few milliseconds), so that its caller can let an event loop run. lxml's incremental parser feeds
+a parser target: no tree is built, and memory stays at a few chunks, however large a file inflates. Nothing is
+fetched, no DTD is loaded, no entity is expanded, and no input from a site raises.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MAX_BYTES = 52_428_800  # of one file, uncompressed (sitemaps.org)
 MAX_ENTRIES = 50_000  # of one file (sitemaps.org)
 MAX_LOCATION = 2_048  # characters; a location must be shorter (sitemaps.org)
 CHUNK = 16_384  # bytes parsed at a time: about 120 entries, 1 ms
-_IDLE_LIMIT = 1_048_576  # bytes without an entry after which a file is given up
+_IDLE_LIMIT = 1_048_576  # bytes without an entry after which reading stops
 _PROLOGUE_LIMIT = 131_072  # bytes before the first element of an XML file
 
 
 class Kind(str, Enum):
-    """What a file turned out to be. An ``INDEX`` lists sitemaps, every other kind lists pages."""
+    """The kind of a file. An ``INDEX`` lists sitemaps, every other kind lists pages."""
 
     PAGES = "urlset"
     INDEX = "sitemapindex"
@@ -45,14 +45,15 @@ class Kind(str, Enum):
 
 
 class Entry(NamedTuple):
-    """One URL of a sitemap or feed, absolute and as a browser would request it."""
+    """One URL of a sitemap or feed, absolute, as a browser would request it."""
 
     url: str
     lastmod: float | None = None  # POSIX seconds
 
 
 class Slice(NamedTuple):
-    """The entries of one chunk, maybe none. A *problem*, on the last slice, says why the file ends early."""
+    """The entries of one chunk, which may be none. On the last slice, ``problem`` tells why the file ends
+    early."""
 
     kind: Kind
     entries: tuple[Entry, ...]
@@ -64,7 +65,7 @@ def read(
 ) -> Iterator[Slice]:
     """Yield the entries of the sitemap *body*, fetched from *url*, in slices.
 
-    A file that breaks off, stops being XML or exceeds a limit gives the entries before that place, and a
+    A file that breaks off, is not well-formed or exceeds a limit gives the entries before that place, and a
     ``problem`` on the last slice. Entries without a usable http(s) URL are left out, duplicates are kept.
     """
     inflated = _Inflated(body, max_bytes)
@@ -72,7 +73,7 @@ def read(
     head, encoding = _sniffed(rest)
     reader = _TextReader() if encoding is None else _XmlReader(url, encoding)
     left, idle, problem = max_entries, 0, ""
-    for piece in chain((head,), rest, (b"\n",)):  # a last line may have no end
+    for piece in chain((head,), rest, (b"\n",)):  # the last line may have no line end
         entries = reader.feed(piece)
         yield Slice(reader.kind, tuple(entries[:left]))
         left -= len(entries)
@@ -95,8 +96,8 @@ _GZIP = b"\x1f\x8b"
 
 
 class _Inflated:
-    """Iterates over the chunks of a body, inflated if it is gzip, up to *max_bytes*; ``problem`` says
-    afterwards why they end early."""
+    """Iterates over the chunks of a body, inflated if it is gzip, up to *max_bytes*; after that ``problem``
+    tells why they end early."""
 
     def __init__(self, body: bytes, max_bytes: int) -> None:
         self._body = body
@@ -124,22 +125,22 @@ class _Inflated:
                 yield plain
                 pending = inflater.unconsumed_tail
                 if inflater.eof:
-                    if inflater.unused_data.startswith(_GZIP):  # else it is padding
+                    if inflater.unused_data.startswith(_GZIP):  # other data are padding
                         self.problem = "more than one gzip file"
                     return
         self.problem = "gzip data break off"
 
 
 _XML_START = re.compile(rb"(?i)<(?:\?xml|!--|!doctype|[a-z0-9]*:?(?:urlset|sitemapindex|rss|feed|rdf)\b)")
-# Written by programs that count their characters in UTF-16 and send UTF-8.
+# Some programs declare the UTF-16 of their strings, and send UTF-8.
 _DECLARED_WIDE = re.compile(rb"""(?i)<\?xml[^>]{1,64}encoding\s*=\s*["'](?:utf-?16|utf-?32|ucs-?2|ucs-?4)""")
-_SNIFFED = 1_024  # bytes in which XML must begin; servers print warnings before it
-_BLANK_LIMIT = 65_536  # bytes of blanks before these; templates print empty lines
+_SNIFFED = 1_024  # bytes in which XML has to begin; some servers print warnings before it
+_BLANK_LIMIT = 65_536  # bytes of blanks before these; some templates print empty lines
 
 
 def _sniffed(chunks: Iterator[bytes]) -> tuple[bytes, str | None]:
-    """Tell XML from plain text by the first bytes: the bytes from where the file begins, and the encoding of
-    XML (empty: as declared), None for plain text."""
+    """Return the first bytes of a file from where XML begins, and its encoding (empty: as declared); None for
+    plain text."""
     head = _first_bytes(chunks)
     start = _XML_START.search(head, 0, _SNIFFED)
     if start is None:
@@ -149,7 +150,7 @@ def _sniffed(chunks: Iterator[bytes]) -> tuple[bytes, str | None]:
 
 
 def _first_bytes(chunks: Iterator[bytes]) -> bytes:
-    """Take some bytes from *chunks*, without the blanks before them."""
+    """Return some bytes from *chunks*, without leading blanks."""
     head, blank = b"", 0
     while len(head) < _SNIFFED and (chunk := next(chunks, b"")):
         head += chunk
@@ -175,7 +176,7 @@ class _TextReader:
         """Return the entries of the lines that end in *piece*."""
         lines = (self._rest + piece).splitlines(keepends=True)
         is_whole = not lines or lines[-1].endswith((b"\n", b"\r"))
-        self._rest = b"" if is_whole else lines.pop()[:CHUNK]  # what is longer is no URL, whatever follows
+        self._rest = b"" if is_whole else lines.pop()[:CHUNK]  # a longer line is no URL
         urls = (
             _location(line.decode("utf-8", "replace").strip("\ufeff\t\r\n ").split("\t")[0]) for line in lines
         )
@@ -185,12 +186,12 @@ class _TextReader:
         return entries
 
     def problem(self) -> str:
-        """Nothing: a line that is no URL is left out."""
+        """Return an empty text: lines without a URL are left out."""
         return ""
 
 
 def _location(text: str, base: str = "") -> str:
-    """Return the http(s) URL that *text* names, seen from *base*; empty for one that is none or too long."""
+    """Return the http(s) URL of *text*, relative to *base*; empty if it is not valid, or too long."""
     if not text or len(text) >= MAX_LOCATION:
         return ""
     return absolute(text, base) or ""
@@ -207,24 +208,24 @@ _KINDS = {
 }
 _ENTRIES = {Kind.PAGES: "url", Kind.INDEX: "sitemap", Kind.RSS: "item", Kind.ATOM: "entry"}
 _FEED_DATES = ("updated", "modified", "pubDate", "date", "published", "issued")  # the first one there counts
-_MOST_PARTS = 1_000  # pieces of a text; tags and references cut it
+_MOST_PARTS = 1_000  # pieces of a text, which tags and references divide
 _BEGUN_REFERENCE = re.compile(rb"&[\w.#-]{0,32}\Z")
 _REFERENCE = re.compile(rb"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z_][\w.-]{0,31});)?")
 
 
 class _XmlReader:
-    """Reads the entries of an XML file, whatever namespace they are in; the target of an lxml parser.
+    """Reads the entries of an XML file, in any namespace; the target of an lxml parser.
 
-    libxml2 in recovery mode goes on after an error. The fields of an entry are the elements directly in it;
-    a second ``loc`` begins another entry, since some generators forget to close one.
+    libxml2 in recovery mode goes on after an error. The fields of an entry are the elements directly in it. A
+    second ``loc`` begins another entry, since some generators forget to close one.
     """
 
     def __init__(self, url: str, encoding: str) -> None:
         self.kind = Kind.UNKNOWN
         self.is_over = False
-        self._rest = b""  # a reference that the end of a chunk has cut
+        self._rest = b""  # a reference that the end of a chunk divides
         self._found: list[Entry] = []
-        self._url = url  # what relative locations start from
+        self._url = url  # the base of relative locations
         self._depth = 0
         self._entry_depth = 0  # of the element that is the entry; 0 outside of one
         self._fields: dict[str, str] = {}
@@ -254,16 +255,16 @@ class _XmlReader:
         return found
 
     def problem(self) -> str:
-        """Why the file was not read to its end, to be asked once behind it; empty if it was."""
-        with suppress(etree.XMLSyntaxError, UnicodeDecodeError):  # the log has it
+        """Return why the file was not read to its end, empty if it was. Call it once, at the end."""
+        with suppress(etree.XMLSyntaxError, UnicodeDecodeError):  # it is in the error log
             self._parser.close()
         errors = self._parser.feed_error_log
         return f"broken XML: {errors[0].message}" if len(errors) else ""
 
-    # -- what the parser calls -------------------------------------------------------------------------
+    # -- called by the parser --------------------------------------------------------------------------
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         self._depth += 1
         name = tag.rpartition("}")[2]
         if self.kind is Kind.UNKNOWN:
@@ -275,12 +276,12 @@ class _XmlReader:
             self._attributes, self._text = attributes, []
 
     def data(self, text: str) -> None:
-        """Text goes on."""
+        """Add a piece of text to the present field."""
         if self._depth == self._entry_depth + 1 and len(self._text) < _MOST_PARTS:
             self._text.append(text)
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
         if self._depth == self._entry_depth:
             self._end_entry()
             self._entry_depth = 0
@@ -289,13 +290,13 @@ class _XmlReader:
         self._depth -= 1
 
     def close(self) -> None:
-        """The file ends; lxml wants it."""
+        """Do nothing; lxml requires the method."""
 
     def _end_field(self, tag: str) -> None:
         name = tag.rpartition("}")[2]
-        text = "".join(self._text).strip().replace("&#38;", "&")  # in CDATA a reference is none
+        text = "".join(self._text).strip().replace("&#38;", "&")  # CDATA has no references
         if name == "loc":
-            if "/sitemap-" in tag:  # Google's namespaces: the place of an image, a video, news
+            if "/sitemap-" in tag:  # Google's namespaces: the location of an image, a video, news
                 return
             if "loc" in self._fields:
                 self._end_entry()
@@ -307,15 +308,15 @@ class _XmlReader:
             self._fields.setdefault(name, text)
 
     def _end_entry(self) -> None:
-        """Note the entry of the fields, if they have a location."""
+        """Add the entry of the fields, if they have a location."""
         fields, self._fields = self._fields, {}
         if self.kind in (Kind.PAGES, Kind.INDEX):
             url = _location(fields.get("loc", ""), self._url)
             if url:
                 self._found.append(Entry(url, timestamp(fields.get("lastmod", ""))))
             return
-        # A guid that looks like a URL is one, also with isPermaLink="false"; the id of an Atom
-        # entry is a name (RFC 4287 4.2.6).
+        # A guid that looks like a URL is used even with isPermaLink="false"; the id of an Atom entry is a
+        # name (RFC 4287 4.2.6).
         guid = fields.get("guid", "")
         url = fields.get("link") or (_location(guid) if guid.startswith(("http://", "https://")) else "")
         if url:
@@ -324,10 +325,11 @@ class _XmlReader:
 
 
 def _numbered(match: re.Match[bytes]) -> bytes:
-    """Write an ampersand so that a parser in recovery keeps it, whatever came before: characters by number.
+    """Return a reference, or a bare ampersand, as numbers of characters, which a parser in recovery always
+    keeps.
 
-    Left alone, ``?a=1&b=2``, which generators forget to escape, comes out as ``?a=1=2``; and after the first
-    error in a file libxml2 drops ``&amp;`` too. What names no character, an entity say, becomes nothing.
+    Without that ``?a=1&b=2``, which generators forget to escape, becomes ``?a=1=2``, and after the first
+    error in a file libxml2 drops ``&amp;``, too. A reference to no character, an entity say, is removed.
     """
     if match[1] is None:
         return b"&#38;"

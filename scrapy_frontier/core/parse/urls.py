@@ -1,7 +1,7 @@
-"""URLs as text: what a browser makes of a reference, the parts of a URL, and which hosts are private.
+"""Parses URLs: resolves references like a browser, returns parts of URLs, and recognizes private hosts.
 
-`absolute` parses anything found in a page by the WHATWG URL Standard (ada-url); only http and https count.
-Every function is linear in the length of the URL; nothing is asked of the network.
+`absolute` parses any reference by the WHATWG URL Standard (ada-url); only http and https URLs are valid.
+Every function is linear in the length of the URL, and none uses the network.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ada_url import URL
 
 
 def is_private_url(url: str) -> bool:
-    """Return whether the host of *url* means something only on a local network, by its name alone: no DNS.
-    False for what is no http(s) URL."""
+    """Return whether the host of *url* exists only on a local network, by its name alone, without DNS. False
+    if *url* is no http(s) URL."""
     parsed = _parsed(url)
     return parsed is not None and is_private(parsed.hostname)
 
@@ -31,11 +31,11 @@ _LOCAL_NETWORKS = [ipaddress.ip_network(name) for name in ("fec0::/10", "64:ff9b
 
 
 def is_private(host: str) -> bool:
-    """Return whether *host*, in the form that browsers write, means something only on a local network.
+    """Return whether *host*, in the form that browsers use, exists only on a local network.
 
-    Covers the addresses that IANA's special-purpose registries call not global, the IPv6 spellings of such
+    True for the addresses that IANA's special-purpose registries call not global, the IPv6 spellings of such
     IPv4 addresses, ``localhost`` (RFC 6761) and single labels. A public name may still resolve to a private
-    address: ask again with the address once it is known.
+    address: call it again with the address once that is known.
     """
     try:
         address = ipaddress.ip_address(host.strip("[]"))
@@ -54,8 +54,8 @@ def is_private(host: str) -> bool:
 
 SCHEMES = frozenset(("http", "https"))
 
-# What the parser returns unchanged, unless "/." shows a dot segment: most links. No escapes, and a last label
-# that is no number.
+# Most links: URLs that the parser returns unchanged, unless they have a dot segment ("/."). They have no
+# escapes, and their last label is no number.
 _PLAIN = re.compile(
     r"https?://(?:[a-z0-9_-]+\.)+[a-z][a-z0-9-]*/"
     r"[A-Za-z0-9._~!$&'()*+,;=:@/-]*(?:\?[A-Za-z0-9._~!$&()*+,;=:@/?-]*)?"
@@ -67,8 +67,8 @@ REPLACEMENT = "\ufffd"
 def absolute(reference: str, base: str = "") -> str | None:
     """Return *reference* as a browser would request it from *base*; None if it is no valid http(s) URL.
 
-    The fragment is kept. Without an http(s) *base*, relative references are None. What is not ASCII is
-    escaped as UTF-8. 0.5 us for a plain absolute URL, 4 us otherwise.
+    The fragment is kept. Without an http(s) *base*, relative references are not valid. Other characters than
+    ASCII are escaped as UTF-8. 0.5 us for a plain absolute URL, 4 us otherwise.
     """
     if "/." not in reference and _PLAIN.fullmatch(reference):
         return reference
@@ -85,7 +85,8 @@ def _parsed(reference: str, base: str = "") -> URL | None:
     return url if url.protocol in ("http:", "https:") else None
 
 
-# The usual host: in lower case, its last label no number, no port; a tenth of the time of a parse.
+# Most hosts: in lower case, with a last label that is no number, and without a port; a tenth of the time of a
+# parse.
 _PLAIN_ORIGIN = re.compile(r"(https?://(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*)(?=[/?#]|\Z)").match
 
 
@@ -103,7 +104,8 @@ def origin_of(url: str) -> str | None:
 
 
 def origin_text(url: str) -> str:
-    """Return scheme and authority of *url* as written: two spellings may be one origin."""
+    """Return scheme and authority of *url* as written; unlike those of `origin_of`, two may be the same
+    origin."""
     return "/".join(url.split("/", 3)[:3])
 
 
@@ -130,7 +132,7 @@ def escaped_fragment(url: str) -> str | None:
 
 
 def ajax_form(url: str) -> str:
-    """Return the crawlable form of a page without a state in its *url*, whose HTML asks for that form."""
+    """Return the crawlable form of the URL of a page without a state, whose HTML asks for that form."""
     return escaped_fragment(without_fragment(url) + "#!") or url
 
 
@@ -149,25 +151,26 @@ def host_of(url: str) -> str:
 
 
 def clean_host(host: str) -> str:
-    """Return a host name that can stand in a key: no NUL, and ``?`` for each lone surrogate; case stays."""
+    """Return *host* as it can be part of a key: without NUL, and with ``?`` for each lone surrogate."""
     return host.replace("\0", "").encode(errors="replace").decode()
 
 
-# RFC 3986, appendix B: what follows scheme and authority. A text without a scheme is all path, even one that
+# RFC 3986, appendix B: the part after scheme and authority. A text without a scheme is all path, even if it
 # begins with two slashes.
 _TARGET = re.compile(r"(?:[^:/?#]+:(?://[^/?#]*)?)?([^#]*)").match
 
 
 def wire_target(url: str) -> str:
-    """Return path and query of *url*, or of a path, as they go on the wire: at least ``/``, no fragment."""
+    """Return path and query of *url*, which may be a path alone, as they are sent: at least ``/``, no
+    fragment."""
     match = _TARGET(url)
     assert match is not None  # every part is optional
     target = match[1]
     return target if target.startswith("/") else f"/{target}"
 
 
-# Names that always mean a session, with a value of 16 characters or more; and names that also mean a talk, a
-# story or a survey, with a value that only a generator of ids writes: 32 letters and digits or more.
+# Names that always mean a session, with a value of 16 characters or more; and names that may also mean a
+# story or a survey, with a value that only a generator of ids makes: 32 letters and digits or more.
 _SESSION = (
     r"(?:(?:jsessionid|phpsessid|aspsessionid[a-z]*|cftoken|zenid|oscsid)=[A-Za-z0-9_.,%!-]{16,}"
     r"|(?:sid|sessid|session_?id)=(?=[^&;#]*[0-9])(?=[^&;#]*[A-Za-z])[A-Za-z0-9_-]{32,})"

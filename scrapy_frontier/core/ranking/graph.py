@@ -1,11 +1,10 @@
-"""The link graph in the database, and back as arrays.
+"""Packs the link graph in the database into segments, and reads it as arrays.
 
-The nodes are page ids. The links of a page are first a *row* of their own (`link_rows`), written in the same
-batch as the page's end. Later `repack` moves the rows of 4096 consecutive ids into one *segment*, in which a
-link takes a third of the bytes. If a page has both, the row is newer and counts.
+The nodes are page ids. The links of a page are first a *row* of their own (`link_rows`), written in one batch
+with the end of the page. Later `repack` moves the rows of 4096 consecutive ids into one *segment*, in which a
+link takes a third of the bytes. If a page has both, the row is newer, and counts.
 
-Nothing here does I/O: rows come as (key, value) pairs in the order of their keys, as a scan of a snapshot
-yields them.
+Nothing here does I/O: rows are (key, value) pairs in the order of their keys, as from a scan of a snapshot.
 """
 
 from __future__ import annotations
@@ -37,10 +36,11 @@ _WEIGHTS = np.array(WEIGHTS, np.float32)
 
 
 class Graph(NamedTuple):
-    """A graph as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``; no target twice.
+    """A graph as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``, each target once.
 
-    Shapes n + 1 and m; ``flags`` (uint8) and ``weights`` (float32, None where all are 1) are aligned with
-    ``indices``, which are int32 while ids allow. A page's links come in groups of equal flags, ascending.
+    ``indptr`` has the shape n + 1; ``indices`` (int32 if ids allow), ``flags`` (uint8) and ``weights``
+    (float32, None if all are 1) have the shape m. The links of a page come in groups of equal flags,
+    ascending.
     """
 
     indptr: NDArray[np.signedinteger]
@@ -50,15 +50,13 @@ class Graph(NamedTuple):
 
     @property
     def pages(self) -> int:
-        """How many pages the graph has, those without links too."""
+        """How many pages the graph has, including those without links."""
         return len(self.indptr) - 1
 
 
 class Repacked(NamedTuple):
-    """A segment to write: put ``value`` under ``key`` (empty: delete it) and delete the ``rows`` now in it.
-
-    The rows are (key, value) as they were read. A row whose value has changed since must stay.
-    """
+    """A segment to write: put ``value`` under ``key`` (delete the key if it is empty), and delete the
+    ``rows`` that it holds now, as (key, value). A row whose value has changed since has to stay."""
 
     key: bytes
     value: bytes
@@ -75,7 +73,7 @@ class Links(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What is stored of the links of `SEGMENT` pages from ``first`` on: a segment, and rows by page."""
+    """The stored links of `SEGMENT` pages from ``first`` on: a segment, and rows by page."""
 
     first: int
     segment: bytes
@@ -83,10 +81,8 @@ class Chunk(NamedTuple):
 
 
 def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
-    """Return the stored edges of one page, ascending; about 1 ms if it is packed.
-
-    *get* returns the value of a key or None. Raises `ValueError` for damaged bytes.
-    """
+    """Return the stored edges of one page, ascending; about 1 ms if they are in a segment. *get* returns the
+    value of a key or None. Raises `ValueError` for damaged bytes."""
     row = get(link_key(source))
     if row is not None:
         return decode_row(source, row)
@@ -102,10 +98,8 @@ def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
 
 
 def highest_id(key: bytes, value: bytes) -> int:
-    """Return the highest page id in a row or a segment; raises `ValueError` for bytes that are neither.
-
-    So that a check needs no more than this: negative targets, and ids no key can hold, are such bytes.
-    """
+    """Return the highest page id in a row or a segment. Raises `ValueError` for bytes that are neither, and
+    for targets that are negative or too large for a key."""
     first = key_id(key)
     if len(key) != 1 + ID_BYTES or (key[:1] == SEGMENT_ROW and first % SEGMENT):
         raise ValueError(f"a key of {len(key)} bytes")
@@ -123,11 +117,9 @@ def highest_id(key: bytes, value: bytes) -> int:
 def repack(
     loose: Iterable[Row], get: Callable[[bytes], bytes | None], everything: bool = False
 ) -> Iterator[Repacked]:
-    """Yield the segments worth writing anew; all with loose rows if *everything*.
-
-    A segment is worth it when its loose rows are a quarter of the pages in it: then a link is packed about
-    five times in its life. About 5 million links a second, 10 ms a segment.
-    """
+    """Yield the segments whose loose rows are a quarter or more of their pages, or with *everything* all that
+    have loose rows. So a link is packed about five times in its life. About 5 million links a second, 10 ms a
+    segment."""
     for first, group in groupby(loose, _segment_of):
         rows = list(group)
         key = segment_key(first)
@@ -139,11 +131,9 @@ def repack(
 
 
 def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0) -> Graph:
-    """Read the graph from the rows *loose* and the segments *packed* of one snapshot.
-
-    It has *pages* nodes, or as many as its ids demand. 25 to 40 million links a second from packed rows.
-    Raises `ValueError` for damaged bytes, and for a link to a page that was never found.
-    """
+    """Read the graph from the rows *loose* and the segments *packed* of one snapshot, with *pages* nodes (0:
+    as many as its ids need). 25 to 40 million links a second from segments. Raises `ValueError` for damaged
+    bytes, and for a link to an unknown page."""
     found = (link_rows.newest(*chunk) for chunk in chunks(loose, packed))
     return _assemble([part for parts in found for part in parts], pages)
 
@@ -179,7 +169,7 @@ def _assemble(parts: list[Part], pages: int) -> Graph:
 
 
 def chunks(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Chunk]:
-    """Yield what is stored, a chunk at a time in the order of pages."""
+    """Yield the stored links in chunks, in the order of pages."""
     groups = groupby(loose, _segment_of)
     rows = (Chunk(first, b"", [(key_id(key), row) for key, row in group]) for first, group in groups)
     segments = (Chunk(key_id(key), segment, []) for key, segment in packed)
@@ -194,10 +184,8 @@ def _segment_of(row: Row) -> int:
 
 
 def links_in(chunk: Chunk, pages: int = 1 << 8 * ID_BYTES) -> Links:
-    """Return the links of a chunk; 5 to 10 million a second.
-
-    Raises `ValueError` for damaged bytes, and for a link to a page from *pages* on.
-    """
+    """Return the links of a chunk; 5 to 10 million a second. Raises `ValueError` for damaged bytes, and for a
+    link to a page from *pages* on."""
     first, parts = chunk.first, link_rows.newest(*chunk)
     if not parts:
         nothing = np.zeros(0, np.int64)
@@ -216,7 +204,7 @@ def links_in(chunk: Chunk, pages: int = 1 << 8 * ID_BYTES) -> Links:
 
 
 def ranking_weights(graph: Graph) -> NDArray[np.float32] | None:
-    """Return the weight of each link in a ranking: its score, 0 for nofollow; None if all weigh the same."""
+    """Return the weight of each link in a ranking: its link score, 0 for nofollow; None if all are 1."""
     are_cut = graph.flags & NOFOLLOW > 0
     if graph.weights is None and not are_cut.any():
         return None

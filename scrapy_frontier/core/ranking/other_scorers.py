@@ -1,4 +1,4 @@
-"""All scorers but the default: fifo, OPIC cash, PageRank and HITS."""
+"""The scorers besides the default: fifo, OPIC cash, PageRank and HITS."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
 
     class Known(TypedDict):
-        """What a ranking takes besides the graph: arguments of `pagerank`."""
+        """The arguments of `pagerank` besides the graph."""
 
         damping: float
         preference: NDArray[np.float64]
         start: Floats | None
 
 
-# Pages there is room for at first: addresses for all, memory only for pages that exist. Doubling the room
-# takes 50 ms and more at two million pages.
+# Pages that the arrays have room for at first; memory is used only for pages that exist. To double the arrays
+# takes 50 ms and more for two million pages.
 _ROOM = 1 << 24
 
 
 class Fifo(Scorer):
-    """First in, first out: breadth first. Remembers nothing."""
+    """First in, first out, which is breadth first. Keeps no state."""
 
 
 class Cash(Scorer):
@@ -51,7 +51,7 @@ class Cash(Scorer):
     def __init__(self) -> None:
         self.known = 0
         self._score = room(np.float32)
-        self._queued_score = room(np.float32)  # the score of which the queue row has the bucket
+        self._queued_score = room(np.float32)  # the score whose bucket is in the queue row
         self._content = room(np.float32)  # content scores plus one; 0: there is none
         self._parsed = room(np.bool_)
         self._shut = room(np.bool_)  # not queued: parsed or closed
@@ -81,7 +81,7 @@ class Cash(Scorer):
         vars(self).clear()
 
     def posted(self, node: int, host: str, paid: float) -> float:
-        """Take the page to be worth what the other shard paid."""
+        """Set the score of the page to what the other shard paid."""
         self.discovered(node, None, host)
         self._score[node] = self._queued_score[node] = paid
         return paid
@@ -92,7 +92,8 @@ class Cash(Scorer):
         return float(self._score[node])
 
     def closed(self, node: int) -> None:
-        """Note that the page is not queued: links go on paying it, but no change of its score is returned."""
+        """Note that the page is not queued: links still pay it, but `parsed` returns no change of its
+        score."""
         self._grow_to(node + 1)
         self._shut[node] = True
 
@@ -106,8 +107,8 @@ class Cash(Scorer):
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
-        """Pay each target its share of the score of the page; a page parsed again pays only targets that
-        have nothing yet, or pages that link each other would grow with every visit."""
+        """Pay each target its share of the score of the page. A page that is parsed again pays only targets
+        with no score yet, or pages that link each other would grow with every visit."""
         targets = np.asarray(outlinks, np.int64)
         share = self._share(float(self._score[node]) * self._content_score(node), len(targets), weights)
         if self._parsed[node]:
@@ -125,7 +126,8 @@ class Cash(Scorer):
         return shares * (self.damping * score / total if total > 0 else 0.0)
 
     def _raised_scores(self, targets: Ints) -> list[Change]:
-        """Return the queued pages among *targets* that are worth `MIN_RAISE` buckets more than as queued."""
+        """Return the queued pages among *targets* whose score is `MIN_RAISE` buckets above that of their
+        queue row."""
         targets = targets[~self._shut[targets]]
         scores = self._score[targets]
         is_more = scores > self._queued_score[targets] * np.float32(2 ** (MIN_RAISE / STEPS_A_DOUBLING))
@@ -134,7 +136,7 @@ class Cash(Scorer):
         return list(zip(targets.tolist(), scores.tolist(), strict=True))
 
     def content_scored(self, node: int, content_score: float) -> None:
-        """Have the content score multiply what the page pays from now on."""
+        """Multiply what the page pays from now on by the content score."""
         self._grow_to(node + 1)
         self._content[node] = content_score + 1
 
@@ -142,7 +144,7 @@ class Cash(Scorer):
         return float(self._content[node]) - 1 if self._content[node] else 1.0
 
     def current_scores(self, nodes: Ints) -> Floats | None:
-        """Return the scores by which the pages are queued: small changes since then move no row."""
+        """Return the scores in the queue rows: small changes since then move no row."""
         return self._queued_score[nodes]
 
     # -- restarts
@@ -170,16 +172,14 @@ class Cash(Scorer):
         self._queued_score[nodes] = scores
 
     def reopened(self, is_queued: Bools) -> None:
-        """Take pages that are not queued as `closed`."""
+        """Treat pages that are not queued as `closed`."""
         self._grow_to(len(is_queued))
         self._shut[: len(is_queued)] = ~is_queued
 
 
 class PageRank(Cash):
-    """PageRank of the pages known at the last ranking, and cash for pages found since.
-
-    Content scores are the preference. A score is PageRank times the number of pages.
-    """
+    """PageRank for the pages known at the last ranking, cash for pages found since. Content scores are the
+    preference. A score is PageRank times the number of pages."""
 
     needs_ranking = True
 
@@ -191,7 +191,7 @@ class PageRank(Cash):
         return preference
 
     def _arguments(self, pages: int, before: Floats) -> Known:
-        """Return what a ranking of so many *pages* takes besides the graph, with the scores of *before*."""
+        """Return the arguments of a ranking of so many *pages* that starts from the scores *before*."""
         start = before[: min(pages, self.known)] if self.known else None
         return {"damping": self.damping, "preference": self._preference(pages), "start": start}
 
@@ -214,7 +214,7 @@ class PageRank(Cash):
 
 
 class Hits(PageRank):
-    """Authorities of HITS, and cash for pages found since. Content scores weigh what a page passes on."""
+    """Authorities of HITS, cash for pages found since. Content scores weigh what a page passes on."""
 
     def rank(
         self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
@@ -227,12 +227,13 @@ class Hits(PageRank):
 
 
 def unpaid(targets: Ints, share: Floats, paid: Floats) -> tuple[Ints, Floats]:
-    """Return the *targets* that nothing was *paid* yet, and their *share*."""
+    """Return the *targets* that were *paid* nothing yet, and their *share*."""
     is_new = paid[targets] == 0
     return targets[is_new], share[is_new]
 
 
 def room(kind: type[Scalar] | np.dtype[Scalar], pages: int = _ROOM) -> NDArray[Scalar]:
-    """Return zeros that take no memory before they are written to; NumPy would take 2 MB at a time."""
+    """Return an array of zeros that takes memory only where it is written to; NumPy would take 2 MB at a
+    time."""
     size = pages * np.dtype(kind).itemsize
     return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), kind)

@@ -1,9 +1,9 @@
-"""PageRank and HITS: the links of a crawl as arrays in, scores and a bound on their error out.
+"""Computes PageRank and HITS from links as arrays, with a bound on the error.
 
 Links come as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``. The conventions are those of
 networkx and igraph: a page may link to itself, parallel links count once (no target stands twice in a row),
 and a link of weight 0 is no link. Weights, preference and content are finite and not negative; nothing here
-checks them. All is plain power iteration, about 3 ns a link and sweep. SciPy's products release the
+checks them. Both are plain power iteration, about 3 ns a link and sweep. SciPy's products release the
 interpreter's lock, so a thread can rank beside an event loop.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.signedinteger]
     Vector = NDArray[np.float64]
     Weights = Floats | None  # of links; None: 1 each
-    Stop = Callable[[], bool] | None  # asked before each sweep; true ends with the vector reached so far
+    Stop = Callable[[], bool] | None  # called before each sweep; true ends with the vector reached so far
 
 DAMPING = 0.85
 Matrix: TypeAlias = Any  # a SciPy sparse array; SciPy ships no types
@@ -33,11 +33,11 @@ Matrix: TypeAlias = Any  # a SciPy sparse array; SciPy ships no types
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The result: ``scores`` (n values, sum 1) of PageRank, or the authorities of HITS with its ``hubs``.
+    """The ``scores`` (n values, sum 1) of PageRank, or the authorities of HITS with its ``hubs``.
 
     ``iterations`` counts sweeps over the links. ``error_bound`` bounds the L1 distance to the exact vector.
-    It is proven for PageRank; for HITS it is estimated from how fast the sweeps converged, and infinite
-    while they did not.
+    It is proven for PageRank. For HITS it is estimated from how fast the sweeps converged, and infinite if
+    they did not.
     """
 
     scores: Vector
@@ -48,12 +48,12 @@ class Ranking:
 
     @property
     def error(self) -> str:
-        """``error_bound`` in words: "at most" if it is proven, "about" if it is estimated."""
+        """``error_bound`` as text: "at most" if it is proven, "about" if it is estimated."""
         return f"{'at most' if self.hubs is None else 'about'} {self.error_bound:.1e}"
 
 
-_LIKE = 0.9  # the part of an unread page's rank that it is thought to pass on
-_OWN = 2.0  # how many read pages the page that links to it counts for, among those it links
+_LIKE = 0.9  # the part of the rank of an unread page that it lends
+_OWN = 2.0  # the number of read targets that a page counts for when it shares out what is lent to it
 
 
 def pagerank(
@@ -71,28 +71,28 @@ def pagerank(
 ) -> Ranking:
     """Compute PageRank (Page, Brin, Motwani, Winograd 1999) to an L1 error of at most *tolerance*.
 
-    The result is the vector x of sum 1 with ``x = d P x + t v``: d is *damping*; P hands the rank of a page
+    The result is the vector x of sum 1 with ``x = d P x + t v``: d is *damping*; P passes the rank of a page
     to its targets in proportion to the *weights* w; v is *preference* (uniform by default) scaled to sum 1,
-    and t makes the sum 1, so pages without links teleport. *start* is an earlier vector; pages it lacks get
-    its mean.
+    and t makes the sum 1, so pages without links teleport. *start* is an earlier vector; new pages get its
+    mean.
 
     A sweep brings two vectors of sum 1 closer by at least *damping*, so the error is at most
     ``damping / (1 - damping)`` times the last change. After *max_iterations* sweeps, or once *stop* returns
     true, the vector reached so far is returned. *damping* is at least 0 and below 1.
 
-    With *read*, of a crawl half done, pages not read yet are taken to link like the read pages near them.
-    Plain PageRank takes an unread page for one without links, so pages it will probably link to (its
-    siblings, the menu of its site) get too little, and sites that were read whole too much. Here an unread
-    page lends `_LIKE` of its rank to the pages that link to it and to their other targets, which pass it on
-    like their own:
+    With *read*, in the middle of a crawl, pages that are not read yet are assumed to link like the read pages
+    around them. Plain PageRank treats an unread page as one without links: pages that it will probably link
+    (its siblings, the menu of its site) get too little, and sites that were read completely too much. Here an
+    unread page lends `_LIKE` of its rank to the pages that link to it and to their other targets, which pass
+    it on like their own:
 
         x = d P (x + L x) - d D x + t v
 
     L lends the rank of an unread page u: each page p that links to u gets its part, by w[p, u], of
     ``_LIKE * x[u]`` and divides it among the read pages it links to, by their weights, and itself, which
-    counts as `_OWN`. D is what p itself would hand straight back to u; without it the only target of a page
-    would be ranked three times too high, and so on along any chain. A sweep takes three products. It is done
-    in float32, which halves the memory, and whose rounding the error bound leaves out.
+    counts as `_OWN`. D is what p itself would pass straight back to u; without it the only target of a page
+    would be ranked three times too high, and so on along any chain. A sweep takes three products. It uses
+    float32, which halves the memory; the error bound does not include its rounding.
     """
     pages = len(indptr) - 1
     if pages == 0:
@@ -139,7 +139,7 @@ def hits(
     """Compute HITS (Kleinberg 1999): ``a = A'(c h)``, ``h = A(c a)``, both scaled to sum 1, from uniform h.
 
     Ends when a sweep changes a and h by at most *tolerance* (L1), after *max_iterations*, or once *stop*
-    returns true; then with the vectors of the smallest change. *content* weighs what a page passes on.
+    returns true, and returns the vectors with the smallest change. *content* weighs what a page passes on.
     Without links all scores are equal. Converges slowly on many web graphs.
     """
     pages = len(indptr) - 1
@@ -175,7 +175,7 @@ def _link_matrix(
 
 
 def _distribution(values: ArrayLike | None, pages: int) -> Floats:
-    """Scale *values* to sum 1; uniform if there are none or all are 0."""
+    """Return *values* scaled to sum 1; a uniform vector if there are none, or all are 0."""
     if values is None:
         return np.full(pages, 1 / pages)
     array = np.asarray(values, np.float64)

@@ -1,9 +1,9 @@
-"""What a page is worth: the interface of all scorers.
+"""The interface of all scorers, which tell how much pages are worth.
 
-A `Scorer` is told of every page that is `discovered` and of the links of every page that is `parsed`, and
-returns scores: about 1 for an average page, larger is better. When the crawl has grown, `rank` and `prepare`
-are called, in a thread since they may take seconds, and `adopt` takes over the result. Nothing here touches
-disk or clock: what a scorer must remember across restarts it gives out and takes back as columns.
+A `Scorer` gets every page that is `discovered` and the links of every page that is `parsed`, and returns
+scores: about 1 for an average page, larger is better. When the crawl has grown, `rank` and `prepare` are
+called, in a thread since they may take seconds, and then `adopt` with the result. A scorer uses neither disk
+nor clock: it passes what has to survive a restart out and in again as columns.
 
 The default is `default_scorer.Mixed`; ``docs/internals/order-experiments.md`` compares the scorers.
 """
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Codes = NDArray[np.uint16]
     Scalar = TypeVar("Scalar", bound=np.generic)
-    # What the `prepare` of a scorer makes for its `adopt`; nothing in between looks into it.
+    # What `prepare` of a scorer returns for its `adopt`; opaque to all others.
     Prepared: TypeAlias = Any
 
-# Buckets, 19 %: smaller changes by the links of a page move no queue row. 96 moves twice as many rows a page
-# on cnr-2000 (on wikispeedia six times), and collects no more.
+# Buckets, 19 %: smaller changes by the links of a page move no queue row. With 96 twice as many rows a page
+# move on cnr-2000 (six times as many on wikispeedia), and the order is no better.
 MIN_RAISE = 256
 
 
@@ -49,16 +49,16 @@ def buckets(scores: Floats) -> Codes:
 
 
 def scores_of(codes: Codes) -> NDArray[np.float32]:
-    """Return the scores of many buckets, to within .04 % those that `buckets` was given; 0 for bucket 0."""
+    """Return the scores of many buckets; inverts `buckets` to within .04 %. Bucket 0 gives 0."""
     precise = np.exp2(codes.astype(np.float64) / STEPS_A_DOUBLING + SMALLEST)
     return np.where(codes > 0, precise, 0).astype(np.float32)
 
 
 class Scorer:
-    """Equal scores: first in, first out. The base class of all scorers.
+    """Gives equal scores: first in, first out. The base class of all scorers.
 
-    Node ids are consecutive numbers in order of discovery. Each call is O(links of the page) but for those of
-    a ranking.
+    Node ids are consecutive numbers in order of discovery. Each call is O(links of the page), apart from
+    those of a ranking.
     """
 
     @property
@@ -67,12 +67,12 @@ class Scorer:
         return type(self).__name__
 
     needs_ranking = False
-    # Buckets, 6.7 %: a ranking leaves rows that it changes by less. PageRank alone collects .43 with 0 or 96,
-    # and .37 with 256 (asu, 20 % of the pages).
+    # Buckets, 6.7 %: a ranking does not move rows that it changes by less. PageRank alone collects .43 with 0
+    # or 96, and .37 with 256 (asu, 20 % of the pages).
     min_bucket_move = 96
-    growth = 1.25  # a ranking is due when this many times as many pages are known, or read
-    focus: Focus | None = None  # what learns from content scores; None until there are some
-    columns: tuple[str, ...] = ()  # names of what must outlive a restart: 16 bits a page each
+    growth = 1.25  # a ranking is due when so many times as many pages are known, or read
+    focus: Focus | None = None  # the model that learns from content scores; None until there are some
+    columns: tuple[str, ...] = ()  # names of the arrays that survive a restart: 16 bits a page each
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
@@ -84,10 +84,11 @@ class Scorer:
         return 1.0
 
     def free(self) -> None:
-        """Free what is kept of each page: the frontier is closed, and nothing more is asked."""
+        """Free the memory for pages; called last, when the frontier is closed."""
 
     def posted(self, node: int, host: str, paid: float) -> float:
-        """As `discovered`, for a page that a page of another shard led to and *paid*: `owed`, there."""
+        """As `discovered`, for a page that a page of another shard links and *paid*, which is its `owed`
+        there."""
         return self.discovered(node, None, host)
 
     def owed(self, node: int) -> float:
@@ -95,15 +96,15 @@ class Scorer:
         return 1.0
 
     def owed_more(self, ranking: Ranking) -> Sequence[Change]:
-        """Return by how much a *ranking* that was adopted changes what pages of other shards are owed, as far
-        as their shards should know; it counts as told."""
+        """Return the changes by an adopted *ranking* of what pages of other shards are owed, as far as their
+        shards should know them. They count as sent."""
         return ()
 
     def paid_more(self, node: int, change: float) -> None:
-        """Note that `owed_more` of another shard named the page."""
+        """Add a *change* that `owed_more` of another shard returned for the page."""
 
     def closed(self, node: int) -> None:
-        """Note that a page is not queued and its links are unknown: out of scope, or failed."""
+        """Note that a page is not queued and its links are unknown: it is out of scope, or failed."""
 
     def opened(self, node: int) -> float:
         """Return the score of a page that is queued after it was `closed` or `parsed`."""
@@ -112,24 +113,23 @@ class Scorer:
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
-        """Return the queued pages whose score the links of this page raised by more than `MIN_RAISE` buckets.
-
-        *outlinks* are discovered already, each once; *weights* are aligned with them.
-        """
+        """Return the queued pages whose scores the links of this page raise by more than `MIN_RAISE` buckets,
+        with their new scores. *outlinks* are known nodes, each once; *weights* are aligned with them."""
         return []
 
     def content_scored(self, node: int, content_score: float) -> None:
-        """Note the content score of a page, at least 0; pages without one have 1. It counts from the next
-        ranking, and the next time the page is `parsed`."""
+        """Note the content score of a page, 0 or more; pages without one have 1. It counts from the next
+        ranking, and the next time that the page is `parsed`."""
 
     def begin_focus(self, focus: Focus) -> None:
-        """Have *focus* learn from content scores; a scorer that learns nothing ignores it."""
+        """Let *focus* learn from content scores from now on; ignored by scorers that use none."""
 
     def linked(self, node: int, codes: bytes) -> None:
-        """Keep the `focus.codes_of` the link that found a page; called only once there is a ``focus``."""
+        """Keep the `focus.codes_of` the link by which a page was found; called only if there is a
+        ``focus``."""
 
     def codes(self, node: int) -> bytes:
-        """Return what `linked` was given for a queued page; empty if that is not kept."""
+        """Return the codes that `linked` got for a queued page; empty if they are not kept."""
         return b""
 
     def without_codes(self, nodes: Ints) -> Ints:
@@ -137,7 +137,8 @@ class Scorer:
         return nodes[:0]
 
     def rewarded(self, node: int, content_score: float | None) -> None:
-        """Learn what a page that was read for the first time is worth; None for one that is gone."""
+        """Learn from the content score of a page that was read for the first time; None for one that is
+        gone."""
 
     def current_scores(self, nodes: Ints) -> Floats | None:
         """Return the scores that the queue rows of *nodes* should have; None if scores never change."""
@@ -150,20 +151,18 @@ class Scorer:
     ) -> Ranking | None:
         """Rank a snapshot of the link graph (CSR arrays, see `pagerank`); None for scorers without rankings.
 
-        May run in a thread and must change nothing. *stop* is asked before each sweep; once it returns true
-        the result is the best so far.
+        May run in a thread, and must change nothing. *stop* is called before each sweep; once it returns
+        true, return the best result so far.
         """
         return None
 
     def prepare(self, ranking: Ranking) -> Prepared:
-        """Compute what `adopt` needs of a ranking. Like `rank` it may run in a thread and changes nothing."""
+        """Compute what `adopt` needs of a ranking. May run in a thread, and must change nothing."""
         raise NotImplementedError(f"{type(self).__name__} has no prepare: define it, or unset needs_ranking")
 
     def adopt(self, prepared: Prepared) -> None:
-        """Take over what `prepare` computed; about 2 ms for a million pages.
-
-        What pages parsed since the snapshot paid to pages in it is lost until the next ranking.
-        """
+        """Apply what `prepare` computed; about 2 ms for a million pages. What pages parsed since the snapshot
+        paid to pages in it is lost until the next ranking."""
 
     # -- restarts
 
@@ -172,13 +171,11 @@ class Scorer:
         raise KeyError(f"{type(self).__name__} has no column {name!r}: define column, or take it off columns")
 
     def restore(self, name: str, first: int, codes: Codes) -> None:
-        """Take back *codes*, a piece of a column, for the pages from *first* on; ignores unknown names.
-
-        Called before anything else is told of these pages.
-        """
+        """Restore *codes*, a piece of a column, for the pages from *first* on; ignores unknown names. Called
+        before any other call for these pages."""
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
-        """Take back the scores of queued pages from their queue rows, which may be newer than the columns."""
+        """Restore the scores of queued pages from their queue rows, which may be newer than the columns."""
 
     def reopened(self, is_queued: Bools) -> None:
         """Note which of the pages known at the start are queued; the last call of a restart."""

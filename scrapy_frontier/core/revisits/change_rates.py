@@ -1,12 +1,12 @@
-"""Estimates how often a page changes, from what its visits and those of its host's other pages showed.
+"""Estimates how often a page changes, from its visits and those of other pages of its host.
 
-Changes are taken to come at random at a steady rate (Poisson). Of ``n`` visits at an interval I of which
-``X`` found a change, the improved estimator of Cho and Garcia-Molina (Estimating Frequency of Change, TOIT
-2003) says ``log((n + .5) / (n - X + .5)) / I``: the likeliest rate if half a visit more had found nothing.
-Here the intervals may differ: of visits that found nothing the likelihood needs only their summed spans, of
-the others their number and their summed spans. Each visit fades what the earlier ones showed.
+The model is that changes come at random at a steady rate (Poisson). For ``n`` visits at an interval I of
+which ``X`` found a change, the improved estimator of Cho and Garcia-Molina (Estimating Frequency of Change,
+TOIT 2003) is ``log((n + .5) / (n - X + .5)) / I``: the likeliest rate if half a visit more had found no
+change. Here the intervals may differ: the likelihood needs only the summed spans of the visits that found no
+change, and the number and the summed spans of the others. Each visit fades the earlier ones.
 
-Beside that: how far the ``lastmod`` of a site's sitemaps is to be trusted (`HintAccuracy`).
+Also estimates how far the ``lastmod`` of a site's sitemaps can be trusted (`HintAccuracy`).
 
 All values are frozen. Spans are in seconds, rates in changes a second.
 """
@@ -19,15 +19,14 @@ from typing import NamedTuple
 from ..store.records import History
 
 DAY = 86400.0
-# Seconds. A page that never changes has a rate too, and one that always does is not asked for all day long.
+# Changes a second: a page that was never found changed has a rate, too, and one that always was a finite one.
 _SLOWEST, _FASTEST = 1 / (36500 * DAY), 1.0
-_HALF = 0.5  # a visit without a change: else one that changed every time would change without end
-_EXPECTED = 1.5  # visits that the rate expected of the host's pages is worth; 1 to 3 do as well
-_KEPT = 0.9  # of what the visits of a page showed, with each further visit: a page may change its ways
-# What a host or all hosts remember, in visits; and the visits of others that its own have to outweigh.
-_MEMORY = 1 - 1 / 256
-_OTHERS = 10.0
-_HINT_MEMORY = 1 - 1 / 64  # of what hints proved so far, a visit
+_HALF = 0.5  # visits without a change that are added, or a page that changed every time had an infinite rate
+_EXPECTED = 1.5  # visits that the expected rate of a page of the host counts for; 1 to 3 do as well
+_KEPT = 0.9  # part of the history of a page that stays at each visit, since a page may change its behaviour
+_MEMORY = 1 - 1 / 256  # part of the rates of a host, or of all pages, that stays at each visit
+_OTHERS = 10.0  # visits of a host that the rates of all other hosts count for
+_HINT_MEMORY = 1 - 1 / 64  # part of the accuracy of hints that stays at each visit
 
 
 def after_visit(history: History, span: float, has_changed: bool) -> History:
@@ -43,8 +42,8 @@ def after_visit(history: History, span: float, has_changed: bool) -> History:
 
 
 def rate(history: History, expected: float) -> float:
-    """Return how often the page changes, by its visits and a few more that found what is *expected*. Positive
-    and finite; *expected* without a visit."""
+    """Return the change rate of a page by its visits and a few more at the rate *expected*; positive and
+    finite."""
     visits, changes, quiet, busy = history
     expected = min(max(expected, _SLOWEST), _FASTEST)
     interval = (quiet + busy) / visits if visits else 0.0
@@ -57,10 +56,10 @@ def rate(history: History, expected: float) -> float:
 
 
 def likeliest_rate(history: History) -> float:
-    """Return the improved estimator of visits alone: at least one, and some time between them.
+    """Return the improved estimator of a history of at least one visit and some time.
 
-    It is the root of ``changes * span / (exp(rate * span) - 1) = quiet + half a visit``, span the mean one
-    that found a change.
+    It is the root of ``changes * span / (exp(rate * span) - 1) = quiet + half a visit``, where span is the
+    mean span that found a change.
     """
     visits, changes, quiet, busy = history
     quiet += _HALF * (quiet + busy) / visits
@@ -70,8 +69,8 @@ def likeliest_rate(history: History) -> float:
 
 
 class HostChangeRates(NamedTuple):
-    """What the rates of the pages of a host, or of all pages, are like: the mean of their logarithms over
-    time, not over visits, because pages that are visited often would count most."""
+    """The change rates of the pages of a host, or of all pages: the sums for the mean of their logarithms
+    over time. A mean over visits would count pages most that are visited often."""
 
     visits: float = 0.0
     seconds: float = 0.0
@@ -79,8 +78,8 @@ class HostChangeRates(NamedTuple):
 
 
 def learned(rates: HostChangeRates, page_rate: float, span: float) -> HostChangeRates:
-    """Return what is known of a host, or of all pages, after one more visit of a page that changes at
-    *page_rate*, *span* seconds after the one before."""
+    """Return the *rates* after one more visit of a page that changes at *page_rate*, *span* seconds after the
+    visit before."""
     visits, seconds, logs = (_MEMORY * each for each in rates)
     return HostChangeRates(
         visits + 1.0, seconds + span, logs + span * log(min(max(page_rate, _SLOWEST), _FASTEST))
@@ -88,8 +87,8 @@ def learned(rates: HostChangeRates, page_rate: float, span: float) -> HostChange
 
 
 def expected_rate(host: HostChangeRates, everywhere: HostChangeRates, unknown: float) -> float:
-    """Return the rate to expect of a page without visits: that of the host's other pages as far as it was
-    visited, else that *everywhere*, else *unknown*."""
+    """Return the rate to expect of a page without visits: that of its host, as far as that was visited, else
+    that *everywhere*, else *unknown*."""
     return exp(_mean(host, _mean(everywhere, log(unknown), 1.0), _OTHERS))
 
 
@@ -103,10 +102,11 @@ def _mean(rates: HostChangeRates, others: float, weight: float) -> float:
 
 
 class HintAccuracy(NamedTuple):
-    """How true the hints of a site have proved, the ``lastmod`` in its sitemaps; all four numbers fade.
+    """How true the hints of a site proved, the ``lastmod`` in its sitemaps. All four numbers fade.
 
-    ``hinted`` pages, each counted by the chance that it had not changed anyway; how many more of them were
-    ``right`` than had to be expected; of the ``changes`` that were found how many were ``hinted_changes``.
+    ``hinted`` counts hints, each by the probability that its page had not changed anyway; ``right`` those
+    that were right, beyond what was to be expected; ``changes`` the changes that were found, and
+    ``hinted_changes`` those of them that had been hinted.
     """
 
     hinted: float = 0.0
@@ -116,26 +116,27 @@ class HintAccuracy(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """The chance that a hint tells of a change, 0 to 1; 1/2 if nothing is known."""
+        """The probability that a hint is right, 0 to 1; 1/2 without data."""
         return min(max((self.right + 1.0) / (self.hinted + 2.0), 0.0), 1.0)
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a hint makes a page due: at least every second one is right, or nothing is known."""
+        """Whether a hint makes a page due: at least every second one is right, or there is no data."""
         return self.precision >= 0.5
 
     @property
     def recall(self) -> float:
-        """The share of changes that is hinted, 0 to less than 1; 0 if hints are not to be trusted. Two
-        changes without a hint are added: a site that tells all is visited without a hint too."""
+        """The share of changes that are hinted, 0 to less than 1; 0 if hints are not trusted. Two changes
+        without a hint are added, so that a site that hints at all changes is visited without a hint, too."""
         return self.hinted_changes / (self.changes + 2.0) if self.is_trusted else 0.0
 
 
 def judged(hints: HintAccuracy, is_hinted: bool, has_changed: bool, expected: float) -> HintAccuracy:
-    """Return what is known of a site's hints after a visit of a page that was hinted since the last, or not.
+    """Return the accuracy of a site's hints after a visit of a page that was hinted at since the visit
+    before, or not.
 
-    *expected* is the chance that it had changed anyway, by its rate: generators that stamp now on everything
-    are right as often as anything changes, which is not worth a hint.
+    *expected* is the probability by its rate that the page had changed anyway: a generator that stamps the
+    present time on every page is right as often as pages change, and its hints are worth nothing.
     """
     if not is_hinted and not has_changed:
         return hints
@@ -154,7 +155,7 @@ def judged(hints: HintAccuracy, is_hinted: bool, has_changed: bool, expected: fl
 
 
 class Known(NamedTuple):
-    """What is known of a page, of its host, of all pages, and of the hints of its site."""
+    """The history of a page, the rates of its host and of all pages, and the accuracy of its site's hints."""
 
     history: History = History()
     host: HostChangeRates = HostChangeRates()
@@ -165,10 +166,10 @@ class Known(NamedTuple):
 def observed(
     known: Known, span: float, has_changed: bool, is_listed: bool, is_hinted: bool, unknown: float
 ) -> Known:
-    """Return what is *known* after a visit that answered, *span* seconds after the one before.
+    """Return what is *known* after a visit that was answered, *span* seconds after the visit before.
 
-    *is_listed*: a sitemap tells when the page changed last; *is_hinted*: it has told of a change since the
-    visit before; *unknown*: the rate to expect while nothing is known.
+    *is_listed*: a sitemap has a ``lastmod`` for the page; *is_hinted*: it has hinted at a change since the
+    visit before; *unknown*: the rate to expect without data.
     """
     history, host, everywhere, hints = known
     expected = expected_rate(host, everywhere, unknown)

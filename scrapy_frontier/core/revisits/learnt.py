@@ -1,4 +1,4 @@
-"""Keeps what visits have taught: how often the pages of a host change, and what a visit has to be worth.
+"""Learns from visits how often the pages of a host change, and what a visit has to be worth.
 
 Owns the rows of rates (``u`` host, and one of all pages).
 """
@@ -25,9 +25,10 @@ _NO_HINTS = HintAccuracy()
 
 
 class LearntRates:
-    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were.
+    """The change rates and the multiplier learned from visits, for *rule*; *sites* store how true the hints
+    of sitemaps proved.
 
-    The rates of a host cost a lookup. What is learnt goes into the open batch.
+    The rates of a host cost a lookup. All that is learned goes into the open batch.
     """
 
     def __init__(self, batch: Batch, sites: Sites, rule: RevisitRule) -> None:
@@ -43,11 +44,11 @@ class LearntRates:
     def _of(self, host: str) -> HostChangeRates:
         return HostChangeRates(*(records.RATES.read(self._batch.get(keys.rates_key(host))) or ()))
 
-    # -- what visits teach -----------------------------------------------------------------------------
+    # -- learning --------------------------------------------------------------------------------------
 
     def observed(self, host: str, page: Page, after: Visits, has_changed: bool, now: float) -> Visits:
-        """Return the visits *after* a revisit that showed whether *page* has changed, with what that teaches.
-        *page* is as it was before."""
+        """Learn from a revisit that showed whether *page*, its record before, has changed; returns the visits
+        *after* it with their new history."""
         before = page.visits
         assert before is not None
         hints, span = self.hints_of(page), max(now - before.last, 1.0)
@@ -64,8 +65,8 @@ class LearntRates:
         return after._replace(history=found.history)
 
     def came_back(self, host: str, before: Visits, after: Visits, span: float, weight: float) -> None:
-        """Have the multiplier follow a revisit of a page that no one names a span for; the next one is *span*
-        seconds later."""
+        """Adjust the multiplier to a revisit of a page without a fixed span; the next one is *span* seconds
+        later."""
         if not before.visits or self._rule.shelf_life == inf:
             return
         self._revisits += 1.0
@@ -84,23 +85,23 @@ class LearntRates:
         about = *self._everywhere, self._multiplier, self._revisits
         self._batch.rows[keys.RATES_OF_ALL] = records.RATES_OF_ALL.encode(about)
 
-    # -- what is known ---------------------------------------------------------------------------------
+    # -- what was learned ------------------------------------------------------------------------------
 
     def rate_of(self, host: str, visits: Visits) -> float:
-        """Return how often a page of *host* changes, by what its *visits* showed; above 0."""
+        """Return the change rate of a page of *host* by its *visits*; above 0."""
         expected = change_rates.expected_rate(self._of(host), self._everywhere, 1.0 / self._shelf_life)
         return change_rates.rate(visits.history, expected)
 
     def hints_of(self, page: Page) -> HintAccuracy:
-        """Return how far the sitemaps of its site are to be trusted that list *page*; nothing follows from
-        the silence of others. A lookup for a page that is listed."""
+        """Return how true the hints of the site of *page* proved; the initial value if no sitemap lists
+        *page*. A lookup for a page that is listed."""
         if page.lastmod is None:
             return _NO_HINTS
         return HintAccuracy(*self._sites.sitemaps_of(origin_of(page.url) or "").hints)
 
     def span(self, host: str, page: Page, visits: Visits, weight: float) -> float:
         """Return the seconds until a page of *host* comes back by "adaptive"."""
-        if visits.visits < 2 or not self._multiplier:  # nothing is known of it
+        if visits.visits < 2 or not self._multiplier:  # its rate is not known
             return self._shelf_life
         rate, recall = self.rate_of(host, visits), self.hints_of(page).recall
         return self._rule.bounds.within(best_span(weight, rate, self._multiplier, recall))
@@ -108,8 +109,8 @@ class LearntRates:
     def is_due_by_hint(
         self, host: str, page: Page, visits: Visits, plan: RevisitPlan, weight: float, now: float
     ) -> bool:
-        """Return whether a sitemap that tells of a change makes the page due: one to be trusted, if a visit
-        is worth it."""
+        """Return whether a hint of change makes the page due: its site is trusted, and a visit is worth
+        it."""
         hints = self.hints_of(page)
         if not self.is_adaptive or not hints.is_trusted or plan.is_fixed:
             return hints.is_trusted
@@ -118,10 +119,8 @@ class LearntRates:
         return is_rested and policy.is_due_by_hint(self._multiplier, weight, rate, hints.precision)
 
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
-        """Return what puts due pages in order, the larger, the sooner: in days of a page of weight 1.
-
-        By "interval" that is weight times age. A page that is listed costs a lookup.
-        """
+        """Return the value by which due pages are ordered, largest first, in days of a page of weight 1; by
+        "interval" that is weight times age. A page that a sitemap lists costs a lookup."""
         age = now - visits.last
         if not self.is_adaptive:
             return weight * max(age, 0.0) / DAY

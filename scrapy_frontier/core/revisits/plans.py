@@ -1,4 +1,4 @@
-"""What the settings and a request ask of revisits: how often, whether as a hub, whether at all."""
+"""Decides by settings and request how often a page comes back, whether as a hub, and whether at all."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SEEDS = "seeds"
 
 
 class RevisitPlan(NamedTuple):
-    """When a page comes back: every ``span`` seconds; infinite: only after a visit that went wrong, and not
-    even then if it ``never``. ``is_fixed``: a setting or the request names the span."""
+    """When a page comes back: every ``span`` seconds; if that is infinite, only after a failed visit, and not
+    even then if ``never`` is true. ``is_fixed``: a setting or the request names the span."""
 
     span: float
     is_hub: bool = False
@@ -35,8 +35,8 @@ class RevisitPlan(NamedTuple):
     never: bool = False
 
     def brings_back(self, page: Page) -> bool:
-        """Return whether *page* comes back as it is now. Without a span one does that failed, or is in doubt:
-        no document is lost to one bad day."""
+        """Return whether *page* comes back in its present state. With an infinite span it does if it failed,
+        or its last visit did, so that no document is lost by one bad day."""
         if self.span < inf:
             return True
         is_doubted = page.state is State.DONE and page.visits is not None and page.visits.bad.visits > 0
@@ -47,11 +47,11 @@ NEVER = RevisitPlan(inf, never=True)
 
 
 class RevisitRule(NamedTuple):
-    """How a crawl comes back to its pages; spans are in seconds.
+    """The revisit settings of a crawl; spans are in seconds.
 
-    ``shelf_lives`` and ``hubs`` are pairs of a URL, or of a regular expression searched in URLs, and a span,
-    of which the first that fits counts; ``hubs`` may name `SEEDS`. The crawl waits up to ``horizon`` for what
-    falls due. While new pages wait too, a ``share`` of the visits goes to those that come back.
+    ``shelf_lives`` and ``hubs`` are pairs of a URL, or a regular expression to search in URLs, and a span;
+    the first that matches counts. ``hubs`` may name `SEEDS`. The crawl waits up to ``horizon`` for pages to
+    fall due. While new pages are queued too, a ``share`` of the visits goes to pages that come back.
     """
 
     policy: str = INTERVAL
@@ -64,30 +64,29 @@ class RevisitRule(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether what falls due meanwhile is visited; else what is due is judged at the start."""
+        """Whether pages that fall due during the crawl are visited; else only those due at its start."""
         return self.horizon > 0.0
 
     @property
     def hub_urls(self) -> list[str]:
-        """Return the hubs that are named by their URLs, in order: they are queued without a link to them."""
+        """The hubs that are named by their URLs, in order: they are queued without a link to them."""
         return [pattern for pattern, _ in self.hubs if is_url(pattern)]
 
     def rests(self, plan: RevisitPlan) -> Rests:
-        """Return how long a page by *plan* rests: at most the longest of the bounds, or its own span if
-        longer. Without a span it rests as if that were the longest."""
+        """Return the `Rests` of a page by *plan*: at most the longest of the bounds, or its own span if
+        longer. An infinite span counts as the longest."""
         longest = self.bounds.longest
         return Rests(plan.span, max(plan.span, longest)) if plan.span < inf else Rests(longest, longest)
 
     @property
     def name(self) -> bytes:
-        """16 hexadecimal digits for what due rows depend on: of two rules that make different rows they
-        differ."""
+        """16 hexadecimal digits: a hash of all settings that due rows depend on."""
         rule = (self.policy, self.shelf_life, self.shelf_lives, self.bounds, self.waits, self.hubs)
         return hashlib.blake2b(repr(rule).encode(), digest_size=8).hexdigest().encode()
 
 
 class RevisitPlans:
-    """When pages come back by *rule*, as far as settings and requests say."""
+    """Makes the plans of pages by *rule* and their requests."""
 
     def __init__(self, rule: RevisitRule) -> None:
         self.rule = rule
@@ -96,11 +95,11 @@ class RevisitPlans:
         self._seeds = dict(rule.hubs).get(SEEDS)
 
     def of(self, page: Page) -> RevisitPlan:
-        """Return when *page* comes back: as a hub if its request or a pattern says so, or if it is a sitemap;
-        else after the span that its request or a pattern names, or the shelf life of the rule.
+        """Return the plan of *page*: a hub if its request or a pattern says so, or if it is a sitemap; else
+        by the span that its request or a pattern names, or the shelf life of the rule.
 
-        Never where only one process has its request, or where that changes something (no GET or HEAD, or a
-        body) and names no span. 1 us.
+        `NEVER` if only one process has its request, or if the request may change something (not GET or HEAD,
+        or with a body) and names no span. 1 us.
         """
         facts = page.facts
         refresh, shelf_life = facts.refresh, facts.shelf_life
@@ -126,8 +125,8 @@ class RevisitPlans:
 
 
 def is_url(pattern: str) -> bool:
-    """Return whether *pattern* names a page, and is no expression: one that begins with a scheme has a
-    backslash, ``[``, ``*`` or ``$`` before its query."""
+    """Return whether *pattern* is a URL, and not an expression: those that begin with a scheme have a
+    backslash, ``[``, ``*`` or ``$`` before the query."""
     is_http = pattern[:8].lower().startswith(("http://", "https://"))
     if not is_http or not set(pattern.partition("?")[0]).isdisjoint("\\[*$"):
         return False
@@ -138,7 +137,8 @@ def is_url(pattern: str) -> bool:
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """Return whether a URL is that of the page, however both are spelled, or has the expression in it."""
+    """Return a function that tells whether a URL equals *pattern* once both are canonicalized, or, if
+    *pattern* is an expression, contains it."""
     if not is_url(pattern):
         return re.compile(pattern).search
     canonical = canonicalize_url(pattern)

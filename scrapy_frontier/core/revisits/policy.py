@@ -1,21 +1,20 @@
-"""Decides what a visit showed, how it ends, what a further one is worth, and which validators it sends.
+"""Decides what a visit showed, how it ends, what the next one is worth, and which validators it sends.
 
-Functions of plain values. Times are POSIX seconds, spans seconds, rates changes a second, weights 1 for
-an average page.
+Pure functions. Times are POSIX seconds, spans seconds, rates changes a second; an average page has weight 1.
 
-A page of weight w that changes at the rate r is fresh with chance exp(-r t) when its last visit is t seconds
-ago. Visits at the span T keep it fresh for a share (1 - exp(-rT)) / rT of the time; to have the most fresh
-weight for a number of visits a second, all pages that are visited at all have to meet one multiplier:
+A page of weight w that changes at the rate r is fresh with probability exp(-r t) at t seconds after its last
+visit. Visits at the span T keep it fresh for a share (1 - exp(-rT)) / rT of the time. For the most fresh
+weight with a given number of visits a second, all pages that are visited at all have to meet one multiplier:
 
     value(T) = w / r * (1 - exp(-rT) * (1 + rT)) = multiplier
 
-The value grows with T up to w / r, and a page for which that is less than the multiplier is not worth a
-visit: it changes too fast for what it weighs. Visiting the page with the largest value now is best for the
-whole crawl (Azar and others, PNAS 2018).
+The value grows with T up to w / r. A page for which that is less than the multiplier is not worth a visit: it
+changes too fast for its weight. To visit the page with the largest value now is best for the whole crawl
+(Azar and others, PNAS 2018).
 
-If a site tells of a share q of its changes, silence is news: the page is fresh with chance
-exp(-(1 - q) r t) as long as the site tells of no change, and is visited when it does. The same calculation
-then gives
+If a site reports a share q of its changes, the absence of a report is information: the page is fresh with
+probability exp(-(1 - q) r t) while the site reports no change, and is visited when it does. The same
+calculation then gives
 
     value(T) = w / r * (1 - exp(-rT) - (exp(-(1 - q) rT) - exp(-rT)) / q)
 """
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class Fetched(NamedTuple):
-    """What the response of a visit was.
+    """The response of a visit: the two validators as the server sent them; the ``digest`` of its content,
+    five bytes or none; its ``content_type`` without parameters, in lower case; the ``length`` of the body in
+    bytes.
 
-    The two validators as the server sent them; ``digest`` of its content, five bytes, or none;
-    ``content_type`` without parameters, in lower case; ``length`` of the body in bytes. Of a body that broke
-    off there are neither validators nor a digest.
+    A body that broke off has neither validators nor a digest.
     """
 
     etag: bytes = b""
@@ -53,22 +52,22 @@ class Fetched(NamedTuple):
 
 
 class Conclusion(str, Enum):
-    """What a revisit means to an index of the pages."""
+    """What a revisit means for an index of the pages."""
 
     NEW = "new"  # its callback saw it, for the first time
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     GONE = "gone"
-    STILL_GONE = "still gone"  # as was told before
-    UNDECIDED = "undecided"  # it showed nothing
+    STILL_GONE = "still gone"  # as concluded before
+    UNDECIDED = "undecided"  # it did not show
 
 
 class VisitEnd(NamedTuple):
-    """What a revisit came to: its ``conclusion``, and its ``result``, which is what it met.
+    """The end of a revisit: its ``conclusion`` and its ``result``.
 
-    ``was`` is the record of the page until then, ``before`` and ``digest`` are the digests then and now,
-    empty if there was none. ``added`` and ``removed`` are ids of pages that the page links now, or links no
-    more.
+    ``was`` is the record of the page before; ``before`` and ``digest`` are the digests before and now, empty
+    if there is none. ``added`` and ``removed`` are the ids of pages that the page has begun or ceased to
+    link.
     """
 
     conclusion: Conclusion
@@ -81,7 +80,7 @@ class VisitEnd(NamedTuple):
 
 
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
-    """Return what is kept of a page that was fetched at *now*: its record was *before*, None if it had
+    """Return the visits of a page that was fetched at *now*, given those *before*, None if there were
     none."""
     before = before or NO_VISITS
     has_changed = bool(before.digest and fetched.digest) and before.digest != fetched.digest
@@ -104,8 +103,8 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
 
 
 def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
-    """Return what is kept of a page that the server says has not changed: its body stands, and what of its
-    validators the answer did not name."""
+    """Return the visits of a page after a 304: digest and length stay, and the validators that the answer
+    does not have."""
     old, new = before.validators, fetched or Fetched()
     return before._replace(
         last=now,
@@ -119,24 +118,24 @@ def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
     )
 
 
-FULL_AFTER = 10  # 304s in a row comes a full visit: servers are not always right
+FULL_AFTER = 10  # 304s in a row before an unconditional visit, since servers are not always right
 
 
 def may_send(visits: Visits | None) -> Validators:
-    """Return with which of the kept validators a page may be asked for now; none after ten 304s in a row."""
+    """Return the validators for a conditional request; none after `FULL_AFTER` 304s in a row."""
     return NO_VALIDATORS if visits is None or visits.unmodified >= FULL_AFTER else visits.validators
 
 
 # -- what a visit is worth -----------------------------------------------------------------------------------
 
-_SMALL = 1e-4  # below it the series: the difference of nearly equal numbers would be noise
-_CERTAINLY_STALE = 60.0  # changes after which a page is certainly stale
+_SMALL = 1e-4  # below it a series is used, since the difference of nearly equal numbers would be noise
+_CERTAINLY_STALE = 60.0  # expected changes after which a page is certainly stale
 _HALVINGS = 40
 
 
 def share(changes: float, recall: float = 0.0) -> float:
-    """Return how much of its largest value a page has if *changes* are to be expected since its last visit: 0
-    to 1, and growing. *recall*: the share of changes, less than 1, that a sitemap would have told."""
+    """Return the share, 0 to 1, of its largest value that a page has when *changes* are expected since its
+    last visit. *recall*: the share of changes, less than 1, that a sitemap would have reported."""
     if changes < _SMALL:
         return (1.0 - recall) * changes * changes / 2.0
     if changes * (1.0 - recall) > 700.0:
@@ -147,14 +146,14 @@ def share(changes: float, recall: float = 0.0) -> float:
 
 
 def crawl_value(weight: float, rate: float, elapsed: float, recall: float = 0.0) -> float:
-    """Return what a visit is worth *elapsed* seconds after the last one: 0 right after it, at most weight /
-    rate. *weight* and *rate* above 0; *recall*: as in `share`."""
+    """Return the value of a visit *elapsed* seconds after the last one: 0 right after it, at most weight /
+    rate. *weight* and *rate* are above 0; *recall* is as in `share`."""
     return weight / rate * share(rate * max(elapsed, 0.0), recall)
 
 
 def best_span(weight: float, rate: float, multiplier: float, recall: float = 0.0) -> float:
-    """Return the seconds after which a visit is worth *multiplier*; infinite if it never is, or if *weight*
-    is not positive. *rate* above 0; *recall*: as in `share`. 20 us."""
+    """Return the seconds after which a visit is worth *multiplier*; infinite if it never is, or *weight* is
+    not positive. *rate* is above 0; *recall* is as in `share`. 20 us."""
     if weight <= 0.0:
         return inf
     wanted = multiplier * rate / weight
@@ -170,47 +169,49 @@ def best_span(weight: float, rate: float, multiplier: float, recall: float = 0.0
 
 
 class Bounds(NamedTuple):
-    """Seconds that a page rests at least, and at most, whatever its value."""
+    """The shortest and the longest span between two visits of a page, in seconds, whatever its value."""
 
     shortest: float = 3600.0
     longest: float = 45 * 86400.0
 
     def within(self, span: float) -> float:
-        """Return *span*, infinite ones too, within the bounds."""
+        """Return *span*, which may be infinite, clamped to the bounds."""
         return min(max(span, self.shortest), self.longest)
 
 
 def is_due_by_hint(multiplier: float, weight: float, rate: float, precision: float) -> bool:
-    """Return whether a hint makes the page due now, if the hints of its site are right with chance
-    *precision*: not one that changes too fast for its weight."""
+    """Return whether a hint of change makes a page due now, if the hints of its site are right with
+    probability *precision*; not a page that changes too fast for its weight."""
     return precision >= 0.5 and precision * weight / rate > multiplier
 
 
 def due_value(weight: float, rate: float, age: float, recall: float = 0.0, precision: float = 0.0) -> float:
-    """Return what puts due pages in order by "adaptive": the crawl value, or more if a hint says that the
-    page has changed. *precision*: how often the site's hints are right, 0 for a page without one."""
+    """Return the value by which "adaptive" orders due pages: the crawl value, or more if a hint says that the
+    page has changed. *precision*: how often the hints of its site are right, 0 for a page without a hint."""
     value = crawl_value(weight, rate, age, recall)
     return max(value, precision * weight / rate) if precision >= 0.5 else value
 
 
-FIRST_REVISITS = 10  # of a crawl: a share of their mean value is the first multiplier
-FIRST_SHARE = 1 / 40  # rather too many visits at first than too few: it rises sooner than it falls
+FIRST_REVISITS = 10  # of a crawl; `FIRST_SHARE` of their mean value is the first multiplier
+FIRST_SHARE = (
+    1 / 40
+)  # rather too many visits at first than too few: the multiplier rises faster than it falls
 _LEAST_PAGES = 30  # with fewer the multiplier would jump
-_LONGEST = 5.0  # shelf lives beyond the first that count of a longer time: the crawl may have stood still
+_LONGEST = 5.0  # shelf lives beyond the first that count of a longer time, since the crawl may have paused
 
 
 def next_multiplier(
     multiplier: float, elapsed: float, planned: float, span: float, shelf_life: float, pages: int
 ) -> float:
-    """Return the multiplier after a revisit *elapsed* seconds after the visit before, for which *planned*
-    were meant; the next one is *span* seconds later. So many *pages* come back, or so many revisits were
-    made.
+    """Return the multiplier after a revisit that came *elapsed* seconds after the visit before, instead of
+    *planned*, and is followed by the next one *span* seconds later. *pages* is the number of pages that come
+    back, or of revisits so far if that is less.
 
-    The mean time between two visits of a page, over visits, is what the budget allows: the shelf life. If
-    visits are closer, each has to be worth more from now on, if they are farther apart, less: a share of 2 /
-    *pages* at a time. Hosts that allow fewer visits, hints of sitemaps and the times at which the crawl runs
-    are in it, for visits are counted as they are made. What the next span adds to the one before counts half
-    in advance, so that the multiplier does not swing; how late the page was counts in full.
+    The mean time between two visits of a page, over all visits, should be the shelf life. If visits are
+    closer, each has to be worth more from now on, if they are farther apart, less: by a share of 2 / *pages*
+    at a time. Since visits are counted as they are made, this includes hosts that allow fewer visits, hints
+    of sitemaps, and the times at which the crawl runs. Half of the change from one span to the next counts in
+    advance, so that the multiplier does not oscillate; the delay of a late visit counts in full.
     """
     between = elapsed + (span - min(elapsed, planned)) / 2.0
     step = 2.0 * max(1.0 - between / shelf_life, -_LONGEST) / max(pages, _LEAST_PAGES)
@@ -219,21 +220,21 @@ def next_multiplier(
 
 # -- how a visit ends ----------------------------------------------------------------------------------------
 
-# A page is due a little before its span is over: a crawl that is started every day at about the same hour
-# visits each day what has a shelf life of a day.
+# A page is due a little before its span is over, so that a crawl that starts every day at about the same hour
+# visits each day the pages with a shelf life of a day.
 _DUE_SHARE = 0.9
-_ERROR_SHARE = 0.25  # of its span, after which a page comes back that had a bad day
-_AGREED_AFTER = 3600.0  # seconds between two visits that have to say the same before a page is gone
+_ERROR_SHARE = 0.25  # of its span, after which a page comes back whose visit failed
+_AGREED_AFTER = 3600.0  # seconds between two visits that have to agree before a page is gone
 
 
 def due_at(visited: float, span: float, waits: bool = False) -> float:
     """Return when a page is due that was *visited* last then and comes back after *span* seconds. *waits*:
-    the crawl waits for what falls due; else it is judged at the start of a run."""
+    the crawl waits for pages to fall due; else it visits only those that are due at its start."""
     return visited + (span if waits else _DUE_SHARE * span)
 
 
 class Result(IntEnum):
-    """What a revisit of a page met. The numbers are on disk (`records.BadVisits`): never change one."""
+    """The result of a revisit. The numbers are on disk (`records.BadVisits`): never change one."""
 
     READ = 0  # fetched and parsed
     UNCHANGED = 1  # not modified, or the same content
@@ -250,14 +251,14 @@ class Result(IntEnum):
 def result_by(
     event: Event, status: int, notes: str = "", was: int = 0, by_spider: bool = False, by_robots: bool = True
 ) -> Result:
-    """Return what a visit met that ended by *event*, after the server answered with *status*.
+    """Return the result of a visit that ended by *event*, after the server answered with *status*.
 
-    *notes*: what the page says of itself, or why it is excluded; *was*: the status it had. *by_spider*: its
-    callback failed; not *by_robots*: something else than robots.txt excluded it.
+    *notes*: the notes on the page, or why it is excluded; *was*: its status before. *by_spider*: its callback
+    failed; not *by_robots*: something else than robots.txt excluded it.
     """
     if event is Event.FETCHED:
         if 300 <= status < 400 and status != 304 and 200 <= was < 300:
-            return Result.ERROR  # a redirect that names no place came where a page was
+            return Result.ERROR  # a redirect without a target, in place of a page
         return Result.NOINDEX if reasons.has_note(notes, reasons.NOINDEX()) else Result.READ
     if event is Event.GONE:
         return Result.GONE if status == 410 else Result.MISSING
@@ -279,16 +280,16 @@ _ENDED_BY = {
 
 
 def result_of(page: Page) -> Result:
-    """Return what the visit met that left *page* as it is."""
+    """Return the result of the visit that gave *page* its present state."""
     return result_by(_ENDED_BY.get(page.state, Event.REDIRECTED), page.status, page.reason)
 
 
 class Ending(NamedTuple):
-    """What becomes of a page by a visit.
+    """What a visit makes of a page.
 
-    ``state`` None: it stays what it is, with its record, links, weight and digest. ``after``: seconds until
-    it comes back. ``is_gone``: `signals.page_gone` is sent. ``keeps_links`` and ``keeps_validators``: those
-    of before stand.
+    ``state``: its new state; None if it keeps state, record, links, weight and digest. ``after``: seconds
+    until it comes back. ``is_gone``: `signals.page_gone` is sent. ``keeps_links``, ``keeps_validators``: they
+    stay.
     """
 
     state: State | None
@@ -300,7 +301,7 @@ class Ending(NamedTuple):
 
 
 class Rests(NamedTuple):
-    """Seconds that a page rests by its plan, and those that it does at most, whatever goes wrong."""
+    """The seconds until a page comes back by its plan, and the most that they are after failed visits."""
 
     span: float
     longest: float
@@ -310,15 +311,13 @@ class Rests(NamedTuple):
         return min(share * self.span * 2.0 ** min(times, 64), self.longest)
 
     def after_errors(self, bad_visits: int) -> float:
-        """Return the seconds until a page comes back after so many bad visits in a row."""
+        """Return the seconds until a page comes back after so many failed visits in a row."""
         return self.doubled(bad_visits - 1, _ERROR_SHARE)
 
 
 def ending(result: Result, state: State | None, rests: Rests, bad: BadVisits, now: float) -> Ending:
-    """Return what becomes of a page in *state* by a visit; of one that was visited first if *state* is None.
-
-    A 404 or a redirect where a page was has to be confirmed an hour or more later.
-    """
+    """Return what a visit with this *result* makes of a page in *state*, None if it is the first visit. A 404
+    or a redirect in place of a page has to be confirmed an hour or more later."""
     span, longest = rests
     settled = {
         Result.READ: Ending(State.DONE, span),
@@ -360,7 +359,7 @@ _LOST = (State.GONE, State.REDIRECTED)
 
 
 def state_lost(result: int) -> State | None:
-    """Return what a page becomes that is certainly not where it was; None for any other result."""
+    """Return the state of a page that a visit did not find any more; None for any other *result*."""
     if result in (Result.MISSING, Result.GONE):
         return State.GONE
     return State.REDIRECTED if result in (Result.MOVED, Result.ELSEWHERE) else None
@@ -372,13 +371,12 @@ def is_forbidden(page: Page) -> bool:
 
 
 def has_noindex(notes: str) -> bool:
-    """Return whether the notes on a page say that it asks to be kept nowhere: its items were dropped, or it
-    was skipped."""
+    """Return whether a page was found to be ``noindex``, so that its items were dropped or it was skipped."""
     return reasons.has_note(notes, reasons.NOINDEX(), reasons.SKIPPED())
 
 
 def may_come_back(page: Page) -> bool:
-    """Return whether a page that ended so comes back by itself: not one that something else than robots.txt
+    """Return whether a finished page may come back by itself: not one that something else than robots.txt
     excluded, unless it was skipped for its ``noindex``."""
     if page.state is State.EXCLUDED:
         return is_forbidden(page) or has_noindex(page.reason)
@@ -386,7 +384,7 @@ def may_come_back(page: Page) -> bool:
 
 
 def conclusion(was: Page, is_now: Page, result: Result, end: Ending, has_new_links: bool) -> Conclusion:
-    """Return what a revisit means to an index of the pages. *has_new_links*: links came or went."""
+    """Return what a revisit means for an index of the pages. *has_new_links*: links were added or removed."""
     old, new = was.visits, is_now.visits
     is_gone = result in (Result.NOINDEX, Result.FORBIDDEN) or state_lost(result) is not None
     if is_gone and (was.state in (*_LOST, State.EXCLUDED) or has_noindex(was.reason)):
@@ -401,5 +399,5 @@ def conclusion(was: Page, is_now: Page, result: Result, end: Ending, has_new_lin
         return Conclusion.NEW
     digest = b"" if old is None else old.digest
     is_same = bool(digest) and new is not None and digest == new.digest and not has_new_links
-    was_gone = has_noindex(was.reason)  # it was told as gone
+    was_gone = has_noindex(was.reason)  # it was concluded to be gone
     return Conclusion.UNCHANGED if is_same and not was_gone else Conclusion.CHANGED

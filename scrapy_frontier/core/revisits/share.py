@@ -1,4 +1,4 @@
-"""How visits are shared between new pages and those that come back."""
+"""Shares visits between new pages and pages that come back."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from ..hosts.hosts import Hosts
     from ..store.batch import Batch
 
-_MOST = 4.0  # visits that one kind of pages may be behind the other
-_LOOKED_AT = 16  # hosts for one turn
+_MOST = 4.0  # visits that one kind of pages may be behind
+_LOOKED_AT = 16  # hosts that one turn looks at
 
 
 class RevisitShare:
-    """Gives due pages their *share* of the visits while new pages wait too; ``credit`` counts the visits that
-    they are behind."""
+    """Gives due pages their *share* of the visits while new pages are queued, too; ``credit`` counts the
+    visits that they are behind."""
 
     def __init__(self, batch: Batch, hosts: Hosts, share: float) -> None:
         self._counts = batch.counts
@@ -27,7 +27,7 @@ class RevisitShare:
         self.credit = self._before = 0.0  # now, and before the last hand-out
 
     def handed_out(self, is_due: bool) -> None:
-        """Count a page that is handed out: for the other kind, where both kinds wait."""
+        """Update the credit for a page that is handed out, if pages of both kinds are queued."""
         counts, self._before = self._counts, self.credit
         if counts.queued_again and counts.states[State.QUEUED]:
             self.credit = min(max(self.credit + self._share - is_due, -_MOST), _MOST)
@@ -37,8 +37,8 @@ class RevisitShare:
         self.credit = self._before
 
     def turn(self, otherwise: Host) -> tuple[Host, bool]:
-        """Return the host that is asked next, and whether for a due page: the next ready one with due pages
-        if it is their turn, else the host *otherwise*. Looks at 16 hosts at most."""
+        """Return the host to lease from, and whether a due page: the next ready host with due pages if it is
+        their turn, else the host *otherwise*."""
         line = self._hosts.with_due
         if self.credit >= 1.0:
             for name in list(line)[:_LOOKED_AT]:

@@ -1,10 +1,10 @@
 """Collects changes in the open batch, and writes them atomically: the only writer of a frontier.
 
-Each batch carries the rows of the hosts that it changes and the counts of pages by state, so that pages,
-hosts and counts always agree. After a failed write all further writes are refused.
+Each batch has the rows of the hosts that it changes and the counts of pages by state, so that pages, hosts
+and counts always agree. After a failed write all further writes are refused.
 
-`BloomFilter` shows that most new fingerprints and hosts are new; a lookup in LevelDB would take 8 us, or 15
-when the database is not in memory.
+`BloomFilter` proves most new fingerprints and hosts to be new; a lookup in LevelDB takes 8 us, or 15 if the
+database is not in memory.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from .leveldb import Store
     from .records import KeptHost, Page
 
-_BYTES = 1 << 23  # touched as it fills; wrong about 0.4 % of the new ones at 1,000,000, 4 % at 5,000,000
-# Two bits of a byte. More bytes would be wrong less often, and take Python three times as long.
+_BYTES = 1 << 23  # used as it fills; misses 0.4 % of new keys after 1,000,000, 4 % after 5,000,000
+# Two bits of one byte. Probes in several bytes would miss fewer, and take Python three times as long.
 PAIRS = bytes([1 << one | 1 << two for one in range(8) for two in range(one)] * 10)[:256]
 
 
 class BloomFilter:
-    """A Bloom filter (Bloom 1970) with two probes in one byte, of fixed size and in memory only: 8 MB, or its
-    *part*.
+    """A Bloom filter (Bloom 1970) with two probes in one byte, in memory only: 8 MB, divided by *part*.
 
-    Until it ``is_complete`` it vouches for nothing: `complete` says that all that was known has been added.
+    It calls no key new until it ``is_complete``: all known keys have been added.
     """
 
     __slots__ = ("bits", "is_complete", "mask")
@@ -46,27 +45,27 @@ class BloomFilter:
         self.is_complete = False
 
     def add(self, key: bytes) -> None:
-        """Take in *key*: `is_new` is false for it from now on. For many `update` is faster."""
+        """Add *key*: `is_new` is false for it from now on. `update` is faster for many."""
         number = hash(key)
         self.bits[number & self.mask] |= PAIRS[number >> 23 & 0xFF]
 
     def update(self, keys: Iterable[bytes]) -> None:
-        """Take in *keys*: `is_new` is false for each of them from now on. Nothing is ever taken out."""
+        """Add *keys*: `is_new` is false for each of them from now on. No key can be removed."""
         bits, mask = self.bits, self.mask
         for number in map(hash, keys):
             bits[number & mask] |= PAIRS[number >> 23 & 0xFF]
 
     def complete(self) -> None:
-        """Vouch for what is new from now on: all that was known before has been added."""
+        """Let `is_new` be true for new keys from now on, because all known ones have been added."""
         self.is_complete = True
 
     def free(self) -> None:
-        """Free the 8 MB of the filter, which must not be used any more: reference cycles may keep a closed
-        frontier until the next full garbage collection."""
+        """Free the memory of the filter, which must not be used any more. Reference cycles may keep a closed
+        frontier alive until the next full garbage collection."""
         self.bits, self.is_complete = bytearray(), False
 
     def is_new(self, key: bytes) -> bool:
-        """Return true if *key* was surely never added; false if it may have been, or the filter is not
+        """Return true if *key* was certainly never added; false if it may have been, or the filter is not
         complete yet. No store read."""
         number = hash(key)
         pair = PAIRS[number >> 23 & 0xFF]
@@ -86,11 +85,11 @@ class Batch:
     """Collects rows until `commit` writes them to *store* as one atomic batch.
 
     All parts of a frontier read the ``store`` and the filter ``seen`` here. ``rows`` are those of the open
-    batch: a value by key, None for a key to delete. The part that decides on a row puts it there; the filter
-    takes in the fingerprints of new pages. ``left`` names hosts that were forgotten while their newest row is
-    in the batch, or whose queue rows were moved in it; ``ends`` are the leases whose ends are in it.
-    *on_commit* is called with the rows of each batch that was written, in order; *before_commit* with those
-    of a batch that is about to be written, to which it may add rows of its own.
+    batch: a value by key, None for a key to delete. The part that decides on a row puts it there. The filter
+    ``seen`` has the fingerprints of known pages, and known hosts. ``left`` names hosts that were forgotten
+    while their newest row is in the batch, or whose queue rows were moved in it; ``ends`` are the leases
+    whose ends are in it. *on_commit* is called with the rows of each batch that was written, in order;
+    *before_commit* with those of a batch that is about to be written, to which it may add rows of its own.
     """
 
     def __init__(
@@ -119,25 +118,25 @@ class Batch:
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; let `scrapy "
                 "frontier check --repair` count anew"
             ) from error
-        if not self.counts.next_page:  # nothing is known yet
+        if not self.counts.next_page:  # no page is known yet
             seen.complete()
 
     def check(self) -> None:
-        """Raise what the last write raised, if it failed (`FrontierUnwritable`); O(1)."""
+        """Raise the error of the last write again, if it failed. O(1)."""
         if self.failure is not None:
             raise self.failure
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a row as it is once the open batch is written; None if there is none."""
+        """Return the value of a row, that in the open batch if it has one; None if there is none."""
         return self.rows[key] if key in self.rows else self.store.get(key)
 
     def read_page(self, page_id: PageId) -> Page | None:
-        """Return the record of a page as it is once the open batch is written; None if there is none, or it
+        """Return the record of a page, that in the open batch if it has one; None if there is none, or it
         cannot be read. A lookup."""
         return decode_or_none(records.decode_page, self.get(keys.page_key(page_id)))
 
     def queued_page(self, sort_key: bytes) -> tuple[PageId, Page]:
-        """Return the id and the record of the page with *sort_key*. A lookup; raises `UnreadableRow`."""
+        """Return the id and the record of the page with *sort_key*. A lookup. Raises `UnreadableRow`."""
         page_id = sort_key_id(sort_key)
         return page_id, records.decode_page(self.get(keys.page_key(page_id)) or b"")
 
@@ -147,7 +146,7 @@ class Batch:
 
     @property
     def arrival(self) -> int:
-        """The place of a page that is queued now among equals: behind the page discovered last."""
+        """The arrival in the sort key of a page that is queued now: after the page discovered last."""
         return max(self.counts.next_page - 1, 0)
 
     def new_visit(self) -> int:
@@ -166,10 +165,10 @@ class Batch:
         payload: bytes,
         bucket: int,
     ) -> bytes:
-        """Queue a new page, under the next id; returns its sort key.
+        """Queue a new page under the next id; returns its sort key.
 
         Puts page row, index row and queue row into the open batch, as `records.encode_page` and
-        `queue_keys.sort_key` make them. A value that does not fit raises before anything is changed.
+        `queue_keys.sort_key` make them. Raises for a value that does not fit before anything is changed.
         """
         rows, counts = self.rows, self.counts
         page_id = counts.next_page
@@ -178,7 +177,7 @@ class Batch:
         head = queued_head(priority, int(now), parent) + len(raw).to_bytes(URL_SIZE, "big")
         page = head + raw + payload
         sort_key = sort_key_head(priority, bucket) + name
-        # From here on nothing raises: what a bad value left half done would be written.
+        # From here on nothing may raise, or half of the page would be written.
         counts.next_page = page_id + 1
         rows[keys.PAGE + name] = page
         rows[keys.INDEX + fingerprint] = name
@@ -203,34 +202,36 @@ class Batch:
         return page_id
 
     def index(self, fingerprint: bytes, page_id: PageId, is_marked: bool) -> None:
-        """Put the index row of a page into the open batch; *is_marked*: look at the page's own row, too."""
+        """Put the index row of a page into the open batch. *is_marked*: a link has to look at the page row,
+        too."""
         self.seen.add(fingerprint)
         self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
 
     def queue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Put the row of a page into the queue of *host* that its sort key belongs to, and count it; its page
-        row is the caller's."""
+        """Put the row of a page into the queue or the due queue of *host*, by its sort key, and count it; the
+        page row is the caller's."""
         self.rows[_queue_of(host, sort_key) + sort_key] = b""
         self.count_waiting(host, sort_key, 1)
 
     def unqueue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Remove the row of a page from the queue of *host* that its sort key belongs to, and uncount it; its
-        page row is the caller's."""
+        """Delete the row of a page in the queue or the due queue of *host*, by its sort key, and uncount it;
+        the page row is the caller's."""
         self.rows[_queue_of(host, sort_key) + sort_key] = None
         self.count_waiting(host, sort_key, -1)
 
     def put_due(self, key: bytes) -> None:
-        """Put the due row of a finished page there, and count it; its page row is the caller's."""
+        """Put the due row of a finished page into the open batch, and count it; the page row is the
+        caller's."""
         self.rows[key] = b""
         self.counts.due += 1
 
     def remove_due(self, key: bytes) -> None:
-        """Have the due row of a page go, and count it no more; its page row is the caller's."""
+        """Delete the due row of a page in the open batch, and uncount it; the page row is the caller's."""
         self.rows[key] = None
         self.counts.due -= 1
 
     def end(self, host: KeptHost, sort_key: bytes, page_id: PageId, page: Page, row: bytes) -> None:
-        """End a queued page, with its new *row*; a further visit leaves no trace."""
+        """Delete the queue row of a page that ended, and put its new *row*; a further visit leaves none."""
         self.unqueue(host, sort_key)
         is_visit = page_id >= keys.FIRST_VISIT
         self.rows[keys.page_key(page_id)] = None if is_visit else row
@@ -238,14 +239,14 @@ class Batch:
             self.count_ended(host, page.state, status=page.status)
 
     def put_link_row(self, page_id: PageId, row: bytes) -> None:
-        """Put the row of the links of a page, as `encode_links` makes it, into the open
-        batch; an empty one stands for no links."""
+        """Put the link row of a page, as `encode_links` makes it, into the open batch; an empty one means no
+        links."""
         self.rows[keys.link_key(page_id)] = row
         self.link_rows += 1
 
     def count_waiting(self, host: KeptHost, sort_key: bytes, change: int) -> None:
-        """Count a page in a queue of *host*, or in a backoff, or with -1 uncount it: by its sort key as a
-        queued one, or as a finished one that is queued again."""
+        """Count a page that is queued on *host* or in a backoff, or with -1 uncount it: by its sort key as
+        queued, or as a finished page that is queued again."""
         if is_due_sort_key(sort_key):
             host.queued_again += change
             self.counts.queued_again += change
@@ -255,10 +256,10 @@ class Batch:
         self.touch(host)
 
     def count_ended(self, host: KeptHost, state: State, change: int = 1, status: int = 0) -> None:
-        """Count a page that ended, see `HostRow.count_ended`.
+        """Count a page that ended, see `HostRow.count_ended`, or with -1 uncount it.
 
-        Pages only seen do not count for their host: most belong to hosts never visited. For one that waits
-        for a budget there is `count_deferred`.
+        Pages that are only seen do not count for their host: most belong to hosts that are never visited. Use
+        `count_deferred` for one that waits for a budget.
         """
         self.counts.states[state] += change
         if state is not SEEN:
@@ -266,7 +267,7 @@ class Batch:
             self._touched.add(host)
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
-        """Count so many pages of *host* more that wait for room in a budget; they count as seen, too."""
+        """Add *change* to the pages of *host* that wait for room in a budget; they count as seen, too."""
         self.counts.states[SEEN] += change
         host.deferred += change
         self.touch(host)
@@ -277,7 +278,7 @@ class Batch:
         return host in self._touched or host.name in self.left
 
     def touch(self, host: KeptHost) -> None:
-        """Have the next batch hold the row of *host*, as it is when that is written."""
+        """Put the row of *host* into the open batch when that is written, as it is then."""
         self._touched.add(host)
 
     def write_host(self, host: KeptHost) -> None:
@@ -288,15 +289,16 @@ class Batch:
             self.left.add(host.name)
 
     def _put_host(self, host: KeptHost) -> None:
-        if not host.is_kept:  # it gets its first row
+        if not host.is_kept:  # this is its first row
             host.is_kept = True
             self.counts.hosts += 1
         self.rows[keys.HOST + host.prefix[1:-1]] = HOST.encode(host)
 
     def commit(self, is_needed: bool = False) -> None:
-        """Write the open batch atomically; does nothing when nothing is open, unless it *is_needed*.
+        """Write the open batch atomically; does nothing if it is empty, unless *is_needed*.
 
-        Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
+        Raises `FrontierUnwritable`, and again at each later call, so that nothing is written after a broken
+        log.
         """
         self.check()
         rows = self.rows
@@ -307,7 +309,7 @@ class Batch:
             for host in self._touched:
                 self._put_host(host)
             rows[keys.COUNTS] = records.COUNTS.encode(self.counts)
-        except struct.error as error:  # one below zero, which every later batch would meet again
+        except struct.error as error:  # a count below zero, which every later batch would have, too
             self.failure = FrontierUnwritable(
                 f"{self.store.directory}: the counts are wrong ({error}), so nothing more is written, and "
                 "what was not written is fetched again: let `scrapy frontier check --repair` count anew, "
@@ -329,8 +331,8 @@ class Batch:
         self.ends = 0
 
     def used_by(self, spider: str) -> str | None:
-        """Note in the open batch that *spider* uses the frontier from now on. The name of another that did
-        before; None where there was none. One lookup."""
+        """Store in the open batch that *spider* uses the frontier; returns the name of another spider that
+        used it before, or None. One lookup."""
         stored, name = self.store.get(keys.SPIDER), spider.encode(errors="replace")
         if stored == name:
             return None
@@ -338,10 +340,10 @@ class Batch:
         return None if stored is None else stored.decode(errors="replace")
 
     def begin_run(self, now: float) -> bool:
-        """Begin a run at *now* (POSIX seconds), ``opened_at`` from then on: take the clean mark off.
+        """Begin a run at *now* (POSIX seconds), its ``opened_at``: delete the clean mark, and commit.
 
-        Returns whether it was there, or the frontier is new. False: the last run was killed, or could not
-        write any more. Commits if the mark was there.
+        Returns whether the mark was there, or the frontier is new. If not, the last run was killed, or could
+        not write to its end.
         """
         self.opened_at = now
         if self.is_first_run:
@@ -353,7 +355,7 @@ class Batch:
         return was_clean
 
     def end_run(self) -> None:
-        """Commit, mark the end as clean, and leave LevelDB no log to replay. Nothing where a write failed
+        """Commit, put the clean mark, and leave LevelDB no log to replay. Does nothing if a write failed
         before. Raises `FrontierUnwritable`."""
         if self.failure is None:
             self.rows[keys.CLEAN] = b""

@@ -1,8 +1,8 @@
 """The LevelDB database of a frontier: opened by one process at a time, read, scanned and written in batches.
 
-`Store` owns the one handle of a database; `Lock` keeps its directory for one process. LevelDB's own lock is
-given up as soon as any code in the process opens and closes its ``LOCK`` file, so ``frontier.lock`` is held
-besides, with ``flock``. That file has two lines: the process id, and what the process does there.
+`Store` owns the only handle of a database; `Lock` reserves its directory for one process. LevelDB's own lock
+is released as soon as any code in the process opens and closes its ``LOCK`` file, so ``frontier.lock`` is
+held in addition, with ``flock``. That file has two lines: the process id, and what the process does there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Readable(Protocol):
-    """A database as it is, or as it was at a snapshot, for which what is deleted is kept until `close`."""
+    """A database, or a snapshot of one, for which LevelDB keeps deleted rows until `close`."""
 
     def get(self, key: bytes, *, verify_checksums: bool = False) -> bytes | None: ...
     def raw_iterator(self, *, verify_checksums: bool = False, fill_cache: bool = True) -> Any: ...
@@ -58,10 +58,9 @@ def has_database(directory: Path) -> bool:
 
 
 class Lock:
-    """Keeps *directory*, which is made if need be, for this process until `close`; *user* says in words what
-    for.
+    """Reserves *directory* for this process until `close`, and makes it if need be; *user* names the purpose.
 
-    Raises `FrontierLocked` with the holder's process id, `FrontierUnwritable` if the disk is full, or
+    Raises `FrontierLocked` with the process id of the holder, `FrontierUnwritable` if the disk is full, or
     `FrontierUnreadable`.
     """
 
@@ -73,7 +72,7 @@ class Lock:
         except OSError as error:
             with self._file:
                 raise FrontierLocked(_held(directory, *self._file.read().splitlines()[:2])) from error
-        with contextlib.suppress(OSError):  # a full disk must not keep a stopped crawl from being looked at
+        with contextlib.suppress(OSError):  # commands have to read a stopped crawl on a full disk, too
             self._file.write(f"{os.getpid()}\n{user}\n")  # in place, which needs no space
             self._file.truncate()
             self._file.flush()
@@ -87,7 +86,7 @@ class Lock:
             return True
         except OSError:
             return False
-        with contextlib.suppress(OSError, ValueError):  # it alone was removed, or is closed
+        with contextlib.suppress(OSError, ValueError):  # only the lock was removed, or it is closed
             found, ours = (self._directory / LOCK).stat(), os.fstat(self._file.fileno())
             return not os.path.samestat(found, ours)  # no other file has its number while it is open
         return False
@@ -96,7 +95,7 @@ class Lock:
         """Release the directory; does nothing the second time."""
         if not self._file.closed:
             fcntl.flock(self._file, fcntl.LOCK_UN)
-        with contextlib.suppress(OSError):  # what a full disk did not take
+        with contextlib.suppress(OSError):  # a full disk
             self._file.close()
 
 
@@ -105,7 +104,7 @@ def _open_lock(directory: Path) -> IO[str]:
     try:
         refuse_links(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        # Not "a", which writes at the end wherever one stands.
+        # Not "a", which always writes at the end.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if is_full(error):
@@ -115,14 +114,12 @@ def _open_lock(directory: Path) -> IO[str]:
 
 
 def refuse_links(directory: Path) -> None:
-    """Raise `FrontierUnreadable` for a symbolic link where a file of the frontier should be.
-
-    A directory from a stranger may have one, and a write, or a removal, would go to what it points to.
-    """
+    """Raise `FrontierUnreadable` for a symbolic link in place of a file of the frontier: a directory from a
+    stranger may have one, and a write or a removal would reach the file that it points to."""
     database = directory / DATABASE
     suspects = [directory, directory / LOCK, database, directory / REPAIRING]
     with (
-        contextlib.suppress(OSError),  # opening it says what is the matter
+        contextlib.suppress(OSError),  # to open it raises the right error
         os.scandir(database) as files,
     ):
         suspects += [Path(file.path) for file in files if file.is_symlink()]
@@ -158,14 +155,14 @@ def cause_of(error: BaseException) -> str:
 
 
 def system_words(error: BaseException) -> str:
-    """Return the words of the operating system in *error*, without the path before them."""
+    """Return the message of the operating system in *error*, without the path."""
     words = error.strerror if isinstance(error, OSError) else None
     return words or cause_of(error).rpartition(": ")[2]
 
 
 def is_full(error: BaseException) -> bool:
-    """Return by the words of *error* whether a write failed for want of space, by a quota or a file size
-    limit."""
+    """Return whether a write failed because the disk is full, or by a quota or a file size limit; by the text
+    of *error*."""
     return any(text in str(error) for text in _FULL)
 
 
@@ -185,26 +182,26 @@ def full_disk(directory: Path, cause: str | None) -> str:
     )
 
 
-# LevelDB with its own defaults is four to five times slower. The buffer is what a start after a kill
-# has to replay (0.4 s for 28 MB); docs/internals/benchmarks.md has the figures.
+# LevelDB with its defaults is four to five times slower. A start after a kill has to replay the buffer (0.4 s
+# for 28 MB); docs/internals/benchmarks.md has the figures.
 WRITE_BUFFER = 28 << 20
 CACHE = 24 << 20
 BLOOM_BITS = 10
-_MANY_TABLES = 6  # to be merged; from 8 on LevelDB holds each write up for a millisecond, from 12 on for good
-_END = b"\xff\xff"  # behind all keys
-# Tables of 2 MB; they are mapped, and hold no descriptor. With all 373 of eight million pages open, 375 MB of
-# them were in memory after a start, and 150 with these; with 100 a page took half as long again.
+_MANY_TABLES = 6  # to be merged; from 8 on LevelDB delays each write by a millisecond, from 12 on it waits
+_END = b"\xff\xff"  # after all keys
+# Tables of 2 MB, which are mapped and hold no descriptor. Eight million pages have 373 tables: with all open,
+# 375 MB were in memory after a start, with 200 open 150 MB; with 100 open a page took half as long again.
 MAX_OPEN_FILES = 200
 _TABLES = {"paranoid_checks": True, "bloom_filter_bits": BLOOM_BITS, "max_open_files": MAX_OPEN_FILES}
 
 
 class Store:
-    """A LevelDB database in *directory*, for this process alone until `close`; *user* says in words what for.
+    """A LevelDB database in *directory*, for this process alone until `close`; *user* names the purpose.
 
-    *scheme* names how fingerprints are made: a database holds those of one scheme only. With others in this
-    process it takes one *part* of so many of the memory that a database may have. Raises
-    `FrontierLocked`, `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`; nothing is
-    ever deleted or recreated to get going.
+    *scheme* names how fingerprints are made: a database holds those of one scheme only. *part* divides the
+    memory for buffer and cache, if the process has so many databases open. Raises `FrontierLocked`,
+    `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`; never deletes a database that
+    it cannot open.
     """
 
     def __init__(
@@ -233,8 +230,8 @@ class Store:
         return f"<Store {self.directory}{' closed' if self._db.closed else ''}>"
 
     def _check_format(self, scheme: str) -> None:
-        """Compare format and key scheme with the stored ones; stores them in a new database, and in one with
-        pages that has lost them to a repair of its files."""
+        """Compare format and key scheme with the stored ones. Stores them in a new database, and in one with
+        pages that lost them in a repair."""
         found, ours = self.get(keys.FORMAT), str(FORMAT_VERSION).encode()
         if found is None:
             first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
@@ -257,11 +254,11 @@ class Store:
                 f"{self.directory} identifies pages by {stored!r}, this crawl by {scheme!r}: use the same "
                 "REQUEST_FINGERPRINTER_CLASS and version of w3lib as before, or another FRONTIER_DIR"
             )
-        if scheme not in ("", stored) and " " not in stored:  # a command knew the name alone, or nothing
+        if scheme not in ("", stored) and " " not in stored:  # a command stored the name alone, or nothing
             self.write({keys.SCHEME: scheme.encode()})
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged
+        """Return the value of *key*, or None. Like all reads it raises `FrontierUnreadable` for damaged
         files."""
         try:
             value: bytes | None = self._db.get(key, verify_checksums=True)
@@ -272,19 +269,16 @@ class Store:
     def scan(
         self, prefix: bytes, after: bytes = b"", limit: int | None = None, snapshot: Readable | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield rows under *prefix* whose rest is greater than *after*, in byte order, at most *limit*.
-
-        Of the store, or of *snapshot*; what is written meanwhile is not seen. Raises `FrontierUnreadable`.
-        """
+        """Yield at most *limit* rows of the store, or of *snapshot*, whose keys begin with *prefix* and go on
+        with more than *after*, in byte order. Rows that are written meanwhile are left out. Raises
+        `FrontierUnreadable`."""
         source = self._db if snapshot is None else snapshot
         for key, row in islice(self._seek(source, prefix, after), limit):
             yield key, row.value()
 
     def _seek(self, source: Readable, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, Any]]:
-        """Yield the keys under *prefix*, each with the raw iterator of *source* that stands on it.
-
-        The convenient iterators of plyvel take damaged blocks for the end of the rows; raw ones raise.
-        """
+        """Yield the keys of `scan`, each with the raw iterator of *source* at its row. The other iterators of
+        plyvel take a damaged block for the end of the rows; raw ones raise."""
         first = prefix + after
         try:
             # What reads a snapshot reads each row once, and would fill the cache with them.
@@ -300,19 +294,21 @@ class Store:
             raise _why_not(self.directory / DATABASE, error) from error
 
     def keys_of(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
-        """Return up to *limit* keys under *prefix* whose rest is greater than *after*, without the prefix.
+        """Return at most *limit* keys that begin with *prefix* and go on with more than *after*, without the
+        prefix.
 
-        Seeking from where the last call ended avoids the dead rows of all that was taken before
-        (2.5 us against 608 us after 20,000 pages).
+        Pass the last key of the call before: to seek from the beginning would walk all deleted rows (608 us
+        instead of 2.5 after 20,000 pages).
         """
         cut = len(prefix)
         return [key[cut:] for key, _ in islice(self._seek(self._db, prefix, after), limit)]
 
     def look(self) -> bool:
-        """Return whether the directory is still the one that was opened; two stats, from any thread.
+        """Return whether the directory is still the one that was opened. Two stats; may be called in any
+        thread.
 
         If it was removed, moved away or replaced, `check` and all writes raise from then on: LevelDB finds
-        its files by name, and would write and delete those of a database that was begun in its place.
+        its files by name, and would change those of a new database in its place.
         """
         if self._lost is None and self._lock.is_lost():
             self._lost = FrontierUnwritable(lost(self.directory))
@@ -324,10 +320,10 @@ class Store:
             raise self._lost
 
     def write(self, rows: Mapping[bytes, bytes | None], sync: bool = False) -> None:
-        """Write *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
+        """Write *rows* atomically, a value by key, None to delete the key; with an fsync if *sync*.
 
-        Several threads may write. Raises `FrontierUnwritable`. After that no further write must be tried:
-        LevelDB's log may end in half a log record, and what is written behind it could be lost.
+        May be called in several threads. Raises `FrontierUnwritable`. Do not write after that: LevelDB's log
+        may end in half a log record, and a write after it could be lost.
         """
         self.check()
         batch = self._db.write_batch(sync=sync)
@@ -345,27 +341,22 @@ class Store:
             raise FrontierUnwritable(full_disk(self.directory, cause_of(error))) from error
 
     def lags(self) -> bool:
-        """Return whether LevelDB is behind with its own work, so that many more writes would have to wait; 2
-        us.
-
-        Either a full buffer is not on disk yet while the next one fills, or many tables wait for merging.
-        """
+        """Return whether LevelDB is behind with its own work, so that many more writes would have to wait: a
+        full buffer is not on the disk yet while the next one fills, or many tables have to be merged. 2
+        us."""
         tables = self._db.get_property(b"leveldb.num-files-at-level0")
         used = self._db.get_property(b"leveldb.approximate-memory-usage")  # by cache and buffers
         return int(tables or 0) >= _MANY_TABLES or int(used or 0) > sum(self._memory)
 
     def snapshot(self) -> Readable:
-        """Return a consistent view of now, readable from any thread. Close it soon, and before the store:
-        while it is open LevelDB keeps what was overwritten since."""
+        """Return a consistent view of now, which may be read in any thread. Close it soon, and before the
+        store: while it is open LevelDB keeps overwritten rows."""
         snapshot: Readable = self._db.snapshot()
         return snapshot
 
     def sync(self) -> None:
-        """Have the operating system write LevelDB's logs to the disk; for a thread of its own.
-
-        A synced LevelDB write would hold up every other write until the disk answers; an ``fsync`` of the
-        log files from outside does not.
-        """
+        """Flush LevelDB's log files to the disk with ``fsync``; call it in a thread of its own. A synced
+        LevelDB write would delay every other write until the disk answers; this does not."""
         for log in (self.directory / DATABASE).glob("*.log"):
             with contextlib.suppress(FileNotFoundError), log.open("rb") as file:
                 os.fsync(file.fileno())
@@ -379,15 +370,15 @@ class Store:
         return total
 
     def flush(self) -> None:
-        """Write LevelDB's buffer out as a table, so that the next open has no log to replay, and waits for
-        it. Raises `FrontierUnwritable` if the directory is another one, or gone."""
+        """Write LevelDB's buffer to a table and wait for that, so that the next open has no log to replay.
+        Raises `FrontierUnwritable` if the directory was removed or replaced."""
         self.look()
         self.check()
         self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
-        """Rewrite all tables without what was overwritten or deleted, to measure them; 1 s for 30 MB. Raises
-        `FrontierUnwritable`."""
+        """Rewrite all tables without overwritten and deleted rows, to measure their size; 1 s for 30 MB.
+        Raises `FrontierUnwritable`."""
         self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
         self.write({})  # LevelDB reports a failed compaction to the next write
 
@@ -399,14 +390,15 @@ class Store:
 
 
 def _agree(one: str, other: str) -> bool:
-    """Return whether two key schemes may be one: not every command knows the digits behind the name."""
+    """Return whether two key schemes are compatible: some commands know only the name, not the digits after
+    it."""
     (name, _, digits), (other_name, _, other_digits) = one.partition(" "), other.partition(" ")
     return name == other_name and (digits == other_digits or not (digits and other_digits))
 
 
 def _why_not(path: Path, error: BaseException) -> FrontierError:
-    """Return the error for what keeps LevelDB from opening or reading *path*. It opens its tables late, and
-    reports a file that is too short, or gone, in the words of the operating system."""
+    """Return the error to raise for an *error* that LevelDB raised for *path*. It opens its tables late, and
+    reports a file that is too short, or missing, with an error of the operating system."""
     if is_full(error):
         return FrontierUnwritable(full_disk(path.parent, cause_of(error)))
     torn = any(os.strerror(number) in str(error) for number in (errno.EINVAL, errno.ENOENT))
@@ -427,11 +419,8 @@ def _damaged(path: Path, error: BaseException) -> FrontierDamaged:
 
 
 def repair_files(path: Path) -> None:
-    """Have LevelDB save what it can of the damaged database in *path*, in place.
-
-    By default it leaves a damaged block where it is, and the database as unreadable as it was. Raises
-    `FrontierUnreadable` if no page is left, and what opening raises.
-    """
+    """Let LevelDB repair the damaged database in *path*, in place, with paranoid checks: by default it would
+    keep damaged blocks. Raises `FrontierUnreadable` if no page is left, and what opening raises."""
     try:
         plyvel.repair_db(os.fsencode(path), **_TABLES)
         with (
@@ -454,10 +443,10 @@ def _open(path: Path, cache: int = CACHE, write_buffer: int = WRITE_BUFFER) -> A
     if not (path / "CURRENT").exists() and not path.is_file():
         if path.with_name(REPAIRING).exists():
             raise _damaged(path, FileNotFoundError("a repair was interrupted"))
-        # Without CURRENT LevelDB takes a directory for a new database, and removes the tables in it.
+        # Without CURRENT LevelDB begins a new database, and removes the tables in the directory.
         if any(path.glob("*.ldb")) | any(path.glob("*.log")):
             raise _damaged(path, FileNotFoundError("its file CURRENT is missing"))
-    # LevelDB always has a log, and does not miss one that was removed, nor the rows that were in it.
+    # LevelDB always has a log, but does not notice that one was removed with the rows in it.
     if any(path.glob("*.ldb")) and (path / "CURRENT").exists() and not any(path.glob("*.log")):
         raise _damaged(path, FileNotFoundError("its log is missing, with the newest rows"))
     try:

@@ -1,15 +1,15 @@
-"""The links of pages as bytes: a row for one page, a segment for many.
+"""Encodes the links of pages: a row for one page, a segment for many.
 
-A row is a sequence of varints: for each set of flags in use a section of flags, count, first target
-(zigzag, relative to the source), gaps minus one and, if the links have weights, a code a link. Links with
-different flags lie in different sections, so that a reader can leave some out without decoding them.
-Rows are read by plain Python, which is faster than NumPy for a single page; segments by NumPy.
+A row is a sequence of varints: for each combination of flags a section of flags, count, first target (zigzag,
+relative to the source), gaps minus one and, if the links have weights, a code for each. Links with different
+flags are in different sections, so that a reader can skip some without decoding them. Rows are decoded by
+plain Python, which is faster than NumPy for a single page; segments by NumPy.
 
-A *segment* holds the links of `SEGMENT` consecutive page ids: a version, the number of pages with links,
-and a section for each set of flags: flags, length, and that many bytes of raw deflate around varints:
-number of pages, outdegrees, targets (gaps minus one; the first of a page zigzag, relative to the *first of
-the page before*, which makes the rows of a template equal bytes for the compressor: 2.6 bits a link on
-cnr-2000 where relative to the source takes 3.5), weight codes.
+A *segment* holds the links of `SEGMENT` consecutive page ids: a version, the number of pages with links, and
+for each combination of flags a section: flags, length, and that many bytes of raw deflate, which contain
+varints: number of pages, outdegrees, targets, weight codes. Targets are gaps minus one; the first of a page
+is zigzag, relative to the *first of the page before*. So pages of one template give equal bytes to the
+compressor: 2.6 bits a link on cnr-2000, where relative to the source takes 3.5.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ WEIGHTED = 16  # of a section, not of a link: weight codes follow the targets
 
 
 class Edge(NamedTuple):
-    """A link to the page *target*: a sum of `NOFOLLOW`, `INTERNAL` (same host), `REDIRECT` and one of
-    `KINDS`.
+    """A link to the page *target*. *flags* are a sum of `NOFOLLOW`, `INTERNAL` (same host), `REDIRECT` and
+    one of `KINDS`.
 
     *weight* is the link score. It is stored with a relative error of at most 4.5 % between 2**-7.875 and
-    2**7.875, clamped outside; 1 and 0 exactly.
+    2**7.875, and clamped outside; 0 and 1 are exact.
     """
 
     target: int
@@ -52,15 +52,15 @@ class Edge(NamedTuple):
     weight: float = 1.0
 
 
-# The three fields alone: there is one for every link of every page.
+# The fields of an `Edge` as a plain tuple, because there is one for every link of every page.
 PlainEdge = tuple[int, int, float]
 
 
 def collapse(edges: Iterable[PlainEdge]) -> list[PlainEdge]:
     """Return one edge for each target, ascending: parallel links count once.
 
-    A target linked with and without nofollow is followed; of several weights the largest stays, of several
-    kinds the first.
+    A target that is linked with and without nofollow is followed. The largest of several weights counts, and
+    the first of several kinds.
     """
     merged: dict[int, PlainEdge] = {}
     for edge in edges:
@@ -77,13 +77,13 @@ def collapse(edges: Iterable[PlainEdge]) -> list[PlainEdge]:
 def encode_row(source: int, edges: Iterable[PlainEdge]) -> bytes:
     """Return the row of *source*, parallel links collapsed; empty for a page without links.
 
-    About 0.5 us a link. Raises `ValueError` for flags it does not know and targets outside 0..2**63 - 1.
+    0.5 us a link. Raises `ValueError` for unknown flags and for targets outside 0..2**63 - 1.
     """
     return encode_links(source, edges)[1]
 
 
 def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdge], bytes]:
-    """*links* `collapse`d, and the row of *source* that holds them; raises as `encode_row`."""
+    """Return *links* after `collapse`, and the row of *source* that holds them; raises like `encode_row`."""
     edges = collapse(links)
     sections: dict[int, list[PlainEdge]] = {}
     for edge in edges:
@@ -116,10 +116,8 @@ def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdg
 
 
 def decode_varint(encoded: bytes, offset: int = 0) -> tuple[int, int]:
-    """Return the unsigned integer at *offset* (LEB128), and the offset behind it.
-
-    Raises `ValueError` if the bytes end early or hold more than 64 bits.
-    """
+    """Return the unsigned integer at *offset* (LEB128), and the offset after it. Raises `ValueError` if the
+    bytes end early or hold more than 64 bits."""
     value = 0
     for index, byte in enumerate(encoded[offset : offset + 10]):
         value |= (byte & 0x7F) << (7 * index)
@@ -129,7 +127,7 @@ def decode_varint(encoded: bytes, offset: int = 0) -> tuple[int, int]:
 
 
 def decode_row(source: int, row: bytes) -> list[Edge]:
-    """Return the edges in a row, ascending; raises `ValueError` on bytes that are no row."""
+    """Return the edges in a row, ascending. Raises `ValueError` for bytes that are no row."""
     edges = []
     offset = 0
     while offset < len(row):
@@ -157,8 +155,7 @@ def decode_row(source: int, row: bytes) -> list[Edge]:
 
 
 def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return which pages are linked now, and which no more, ascending; both as `decode_row` gives them.
-    O(links)."""
+    """Return the targets that are only in *new*, and those that are only in *old*, ascending. O(links)."""
     before, after = ({edge[0] for edge in edges} for edges in (old, new))
     return tuple(sorted(after - before)), tuple(sorted(before - after))
 
@@ -167,7 +164,7 @@ ONE = 64  # the code of a link score of 1
 
 
 def weight_code(weight: float) -> int:
-    """Return a link score in seven bits, to within 5 % up to 256, which is the most; 0 for none."""
+    """Return a link score in seven bits, to within 5 % up to at most 256; 0 for 0."""
     score = clamped(weight)
     return min(max(round(8 * math.log2(score)) + ONE, 1), 127) if score else 0
 
@@ -183,7 +180,7 @@ _LEVEL = 6  # of zlib: 9 saves 1 % at a third of the speed, 1 takes 8 % more byt
 
 class Part(NamedTuple):
     """Links with the same flags: *degrees[k]* links of page *sources[k]*, one page after the other; *codes*
-    are weights, None where all are 1."""
+    are their weight codes, None if all weights are 1."""
 
     flags: int
     sources: Ints
@@ -211,8 +208,8 @@ def encode_varints(values: NDArray[np.integer]) -> bytes:
 
 
 def decode_varints(encoded: bytes) -> Ints:
-    """Return all varints in *encoded* as int64 (values from 2**63 wrap); `ValueError` if the last one ends
-    early."""
+    """Return all varints in *encoded* as int64 (values from 2**63 on wrap). Raises `ValueError` if the last
+    one ends early."""
     raw = np.frombuffer(encoded, np.uint8)
     ends = np.flatnonzero(raw < 0x80)
     if len(ends) == len(raw):
@@ -224,7 +221,7 @@ def decode_varints(encoded: bytes) -> Ints:
     if left.max() > 9:
         raise ValueError("varint longer than 64 bits")
     values = raw[ends].astype(np.int64)
-    which = np.flatnonzero(left > 0)  # of truth values: twice as fast
+    which = np.flatnonzero(left > 0)  # twice as fast with booleans
     at, left = ends[which], left[which]
     while len(which):
         at -= 1
@@ -236,8 +233,7 @@ def decode_varints(encoded: bytes) -> Ints:
 
 
 def spread(starts: Ints, degrees: Ints) -> Ints:
-    """Return the positions ``starts[k], starts[k] + 1, ..`` of all rows, *degrees[k]* of each, one after the
-    other."""
+    """Return the positions ``starts[k], starts[k] + 1, ..`` of all rows, *degrees[k]* of each."""
     before = np.cumsum(degrees) - degrees
     positions: Ints = np.arange(int(degrees.sum())) + np.repeat(starts - before, degrees)
     return positions
@@ -249,11 +245,12 @@ def _rows_of(degrees: Ints) -> Ints:
 
 
 def _targets(firsts: Ints, gaps: Ints, degrees: Ints) -> Ints:
-    """Undo the gaps: *gaps* holds one value a link, of which the first of each row does not count."""
+    """Return the targets from *gaps*, one value a link, and *firsts*, the first target of each row, whose gap
+    does not count."""
     begin = _rows_of(degrees)
     steps = gaps + 1
     steps[begin] = 0
-    lift = firsts - np.cumsum(steps)[begin]  # of a row, which the step to its first target then makes
+    lift = firsts - np.cumsum(steps)[begin]  # what the step to the first target of a row has to add
     lift[1:] -= lift[:-1].copy()
     steps[begin] = lift
     return np.cumsum(steps, out=steps)
@@ -271,10 +268,8 @@ def only(part: Part, keep: NDArray[np.bool_]) -> Part:
 
 
 def decode_rows(rows: Sequence[tuple[int, bytes]]) -> Iterator[Part]:
-    """Yield the parts of many rows (page, row) at once, first section of every page first.
-
-    Raises `ValueError` on bytes that are no rows.
-    """
+    """Yield the links of many *rows* (page, row) in parts, the first section of every page first. Raises
+    `ValueError` for bytes that are no rows."""
     lengths = np.array([len(row) for _, row in rows], np.int64)
     sources = np.array([source for source, _ in rows], np.int64)[lengths > 0]
     encoded = b"".join([row for _, row in rows])
@@ -303,10 +298,8 @@ def decode_rows(rows: Sequence[tuple[int, bytes]]) -> Iterator[Part]:
 
 
 def unpack(first: int, segment: bytes) -> Iterator[Part]:
-    """Yield the parts of the *segment* of the pages from *first* on; none of an empty one.
-
-    Raises `ValueError` on bytes that are no segment, or one of another version.
-    """
+    """Yield the parts of the *segment* of the pages from *first* on. Raises `ValueError` for bytes that are
+    no segment of this version."""
     if not segment:
         return
     version, offset = decode_varint(segment)
@@ -321,7 +314,8 @@ def unpack(first: int, segment: bytes) -> Iterator[Part]:
 
 
 def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> list[Part]:
-    """Return the parts of a segment after *rows* (page, row) replaced what it said of them; none is empty."""
+    """Return the parts of a segment, with *rows* (page, row) in place of the links of these pages; no part is
+    empty."""
     parts = [*unpack(first, segment)]
     if rows:
         replaced = np.array([source for source, _ in rows], np.int64)
@@ -331,7 +325,7 @@ def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> lis
 
 
 def pages_with_links(segment: bytes) -> int:
-    """Return how many pages have links in *segment*; 0 for an empty one. Reads no more than its head."""
+    """Return how many pages have links in *segment*, from its head alone; 0 for an empty one."""
     return decode_varint(segment, decode_varint(segment)[1])[0] if segment else 0
 
 
@@ -370,9 +364,10 @@ def _pack_section(first: int, part: Part) -> bytes:
 
 
 def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return the segment of the pages from *first* on after *rows* (page, row) replaced what it said of them.
+    """Return *segment*, of the pages from *first* on, with *rows* (page, row) in place of the links of these
+    pages.
 
-    *segment* may be empty; so is the result if no page has links. About 5 million links a second.
+    Both *segment* and the result may be empty. About 5 million links a second.
     """
     parts = newest(first, segment, rows)
     sections = []

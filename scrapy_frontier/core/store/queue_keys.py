@@ -1,6 +1,7 @@
-"""Queue rows and waiting rows: where a queued page stands in the queue of its host, or until when it waits.
+"""Keys of queue rows and waiting rows: the place of a page in the queue of its host, or until when it waits.
 
-A page row does not say it, so finding one page's place walks the queue of its host: some us a row.
+The page row does not have it, so to find the place of a page means to walk the queue of its host: some us a
+row.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ SCORE_BYTES = _SCORE.size  # priority and score, at the head of a sort key
 
 
 def queue_prefix(host: str) -> bytes:
-    """Return where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
+    """Return the prefix of the queue rows of a host; host names hold no NUL (`clean_host`)."""
     return keys.QUEUE + host.encode() + b"\0"
 
 
 def due_prefix(host: str) -> bytes:
-    """Return where the rows of a host's due queue begin: finished pages whose time to come back has come."""
+    """Return the prefix of the due queue rows of a host: of its finished pages that are due."""
     return keys.DUE_QUEUE + host.encode() + b"\0"
 
 
@@ -42,7 +43,7 @@ _HOUR = 3600
 
 def due_sort_key(value: int, visited: int, page_id: PageId) -> bytes:
     """Return the sort key of a page in the due queue of its host: largest *value* (a `keys.bucket`) first,
-    then those *visited* longest ago (POSIX seconds)."""
+    then the page *visited* longest ago (POSIX seconds)."""
     hour = min(visited // _HOUR, 0xFFFFFF)
     return (keys.TOP - value).to_bytes(2, "big") + hour.to_bytes(3, "big") + keys.id_bytes(page_id)
 
@@ -53,24 +54,25 @@ def is_due_sort_key(sort_key: bytes) -> bool:
 
 
 def sort_key(priority: int, bucket: int, arrival: int, page_id: PageId) -> bytes:
-    """Return the place of a page in its host's queue: smaller bytes come first.
+    """Return the sort key of a page in the queue of its host: smaller bytes come first.
 
-    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *arrival* is the id of the page
-    discovered last when this one was queued, its own if it is new: equals are served in order of queueing.
+    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *arrival* is the id of the page that
+    was discovered last when this one was queued, its own id if it is new. So equals come in order of
+    queueing.
     """
-    head = sort_key_head(priority, bucket) + arrival.to_bytes(keys.ID_BYTES, "big")
-    return head if arrival == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
+    head = sort_key_head(priority, bucket) + keys.id_bytes(arrival)
+    return head if arrival == page_id else head + keys.id_bytes(page_id)
 
 
 @lru_cache(maxsize=1024)  # packing takes three times as long
 def sort_key_head(priority: int, bucket: int) -> bytes:
-    """Return what a sort key begins with, as `sort_key` says; the arrival follows."""
+    """Return the first six bytes of a sort key: priority and score bucket."""
     clamped = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
     return _SCORE.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket)
 
 
 def sort_key_id(sort_key: bytes) -> int:
-    """Return the page id in a sort key, or that of a further visit."""
+    """Return the id of the page, or of the further visit, in a sort key."""
     return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")
 
 
@@ -80,17 +82,17 @@ def sort_key_bucket(sort_key: bytes) -> int:
 
 
 def priority_code(sort_key: bytes) -> int:
-    """Return the priority as a sort key has it, the smaller the sooner."""
+    """Return the priority in a sort key, inverted: smaller numbers come first."""
     return int.from_bytes(sort_key[:4], "big")
 
 
 def pack_sort_key(sort_key: bytes, host: str) -> bytes:
-    """Return a sort key and its host as the value of a waiting row; `unpack_sort_key` is the inverse."""
+    """Return the value of a waiting row: a sort key and its host. `unpack_sort_key` is the inverse."""
     return bytes((len(sort_key),)) + sort_key + host.encode()
 
 
 def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
-    """Return the sort key and the host of the value of a waiting row. Raises `UnreadableRow`."""
+    """Return the sort key and the host in the value of a waiting row. Raises `UnreadableRow`."""
     try:
         return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
     except (UnicodeDecodeError, IndexError) as error:
@@ -104,7 +106,7 @@ def waiting_key(when: float, page_id: PageId) -> bytes:
 
 
 def waiting_time(key: bytes) -> float:
-    """Return when the backoff ends that a waiting row tells of (POSIX seconds)."""
+    """Return the end of the backoff in the key of a waiting row (POSIX seconds)."""
     return int.from_bytes(key[1:9], "big") / 1e6
 
 
@@ -112,10 +114,11 @@ _HEAD = 11  # priority, score bucket and arrival
 
 
 class QueuePlace(NamedTuple):
-    """The row of a queued page: its ``key``, its ``sort_key`` in the queue of ``host``, the pages ``ahead``
-    of it there, and until when it ``waits_until`` (POSIX seconds) for the end of a backoff, if it does.
+    """The place of a queued page: the ``key`` of its row, its ``sort_key`` in the queue of ``host``, the
+    number of pages ``ahead`` of it, and the end of its backoff, if it is in one (``waits_until``, POSIX
+    seconds).
 
-    ``is_far``: more than ``ahead`` pages are, so many that its row was not looked for any more.
+    ``is_far``: more than ``ahead`` pages are ahead of it; its row was not looked for any further.
     """
 
     key: bytes
@@ -132,13 +135,13 @@ class QueuePlace(NamedTuple):
 
 
 def is_sort_key(sort_key: bytes) -> bool:
-    """Return whether it has the length of a sort key: 11 bytes, or 16 with an id of its own; 10 in a due
+    """Return whether *sort_key* has the length of one: 11 bytes, 16 with a page id of its own, 10 in a due
     queue."""
     return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES, _DUE_KEY)
 
 
 def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
-    """Return the place that a queue row gives, whatever is ahead of it; None for a row that is none."""
+    """Return the place in a queue row, without the pages ahead; None if it is not a valid row."""
     name, _, sort_key = key[1:].partition(b"\0")
     is_one = is_sort_key(sort_key) and is_due_sort_key(sort_key) == key.startswith(keys.DUE_QUEUE)
     try:
@@ -148,7 +151,7 @@ def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
 
 
 def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
-    """Return the place that a waiting row gives; None for a row that is none."""
+    """Return the place in a waiting row; None if it is not a valid row."""
     found = decode_or_none(unpack_sort_key, value)
     if found is None or len(key) != 1 + 8 + keys.ID_BYTES:
         return None
@@ -159,8 +162,8 @@ def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
 
 
 def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
-    """Yield the queue of *host* and its due queue, each best page first, as they are on the disk; pages under
-    way stand there too. Some us a row."""
+    """Yield the pages in the queue and the due queue of *host*, best first, as they are on the disk, leased
+    ones included. Some us a row."""
     rows = chain(store.scan(queue_prefix(host)), store.scan(due_prefix(host)))
     for ahead, (key, value) in enumerate(rows):
         if place := split_queue_row(key, value):
@@ -168,18 +171,15 @@ def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
 
 
 def waiting_places(store: Store) -> Iterator[QueuePlace]:
-    """Yield all pages that wait for the end of a backoff, soonest first, as they are on the disk; what is no
-    such row is left out."""
+    """Yield all pages in a backoff, soonest first, as they are on the disk; invalid rows are left out."""
     for key, value in store.scan(keys.WAITING):
         if place := split_waiting_row(key, value):
             yield place
 
 
 def find_place(store: Store, page_id: PageId, host: str, most: int | None = None) -> QueuePlace | None:
-    """Return the place of a page; None if no row leads to it. O(queue of the host + waiting pages).
-
-    With *most* no more than so many rows of the queue are looked at, and behind them the place ``is_far``.
-    """
+    """Return the place of a page; None if it has none. O(queue of the host + pages in a backoff). At most
+    *most* rows of the queue are looked at; after these the place ``is_far``."""
     far: QueuePlace | None = None
     for place in queued_places(store, host):
         if sort_key_id(place.sort_key) == page_id:

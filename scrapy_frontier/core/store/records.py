@@ -1,12 +1,11 @@
-"""The rows of the database as bytes and back: one table of fields for each kind of row.
+"""Encodes and decodes the rows of the database, by one table of fields for each kind of row.
 
-A `Layout` holds the types of the fields of a value, a letter each, and makes bytes of it by that table, and
-of bytes the value, validated. A `Row` is one layout; the row of a page is several, of which those that say
-nothing are left out. All of them refuse bytes of another kind with `UnreadableRow`, whatever they are: a
-stranger may have written them.
+A `Layout` has the types of the fields of a value, a letter each; it encodes values, and decodes and validates
+bytes. A `Row` is one layout. The row of a page has several, of which those without information are left out.
+All of them raise `UnreadableRow` for any other bytes, because a stranger may have written the database.
 
-A change to the bytes of a row, here or in another file of this folder, raises `keys.FORMAT_VERSION` and is
-written into ``docs/internals/format.md``.
+A change to the bytes of a row, here or in another file of this folder, has to raise `keys.FORMAT_VERSION` and
+to update ``docs/internals/format.md``.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ _Value = TypeVar("_Value")
 
 # -- the codec ---------------------------------------------------------------------------------------------
 
-# Texts: the letter of their length in `struct`, which stands in their place; their bytes follow all numbers.
+# Texts: the `struct` letter of their length, which stands in their place; their bytes follow all numbers.
 _LENGTHS = {"t": "I", "b": "I"}
 _UNREADABLE = (struct.error, ValueError, IndexError, OverflowError, TypeError, RecursionError, zlib.error)
 
 
 class Layout:
-    """The types of the *fields* of a value, a letter each, and the bytes they make.
+    """Encodes values whose *fields* have these types, a letter each, and decodes them; 1 us.
 
-    Letters are those of `struct`, big-endian, and two of texts: ``t`` is text in UTF-8, ``b`` are bytes.
-    Numbers are finite, unless it *allows_infinity*. 1 us.
+    The letters are those of `struct`, big-endian, and ``t`` for text in UTF-8, ``b`` for bytes. Numbers have
+    to be finite, unless it *allows_infinity*.
     """
 
     def __init__(self, fields: str, allows_infinity: bool = False) -> None:
@@ -72,8 +71,8 @@ class Layout:
         return self._struct.pack(*numbers) + b"".join(texts)
 
     def decode(self, row: bytes, offset: int = 0) -> tuple[list[Any], int]:
-        """Return the values at *offset*, and where they end. Raises `ValueError` or `struct.error` if *row*
-        ends before, for a text that is no UTF-8, and for a number that is none, or infinite."""
+        """Return the values at *offset*, and the offset after them. Raises `ValueError` or `struct.error` if
+        *row* ends early, a text is not UTF-8, or a number is NaN or infinite."""
         values = [*self._struct.unpack_from(row, offset)]
         offset += self.size
         for place, is_text in self._texts:
@@ -90,8 +89,8 @@ class Layout:
 
 
 class Row(Generic[_Value]):
-    """A kind of row that is one `Layout`: *make* makes a value of its fields, and may raise `ValueError`;
-    *fields_of* returns those of a value, by default its items."""
+    """A kind of row that is one `Layout`: *make* makes a value from its fields, and may raise `ValueError`;
+    *fields_of* returns the fields of a value, by default its items."""
 
     def __init__(
         self,
@@ -110,7 +109,7 @@ class Row(Generic[_Value]):
         return self.part.encode(self._fields_of(value))
 
     def decode(self, row: bytes) -> _Value:
-        """Return the value in *row*. Raises `UnreadableRow` on other bytes."""
+        """Return the value in *row*. Raises `UnreadableRow` for any other bytes."""
         try:
             values, end = self.part.decode(row)
             if end < len(row):
@@ -137,8 +136,7 @@ def _between(name: str, value: float, least: float, most: float) -> None:
 
 
 class Validators(NamedTuple):
-    """What the server gave to ask conditionally with, byte for byte; empty where it gave none, or more than
-    255 bytes."""
+    """The validators of a response, byte for byte; empty if the server sent none, or more than 255 bytes."""
 
     etag: bytes = b""
     last_modified: bytes = b""
@@ -148,8 +146,8 @@ NO_VALIDATORS = Validators()
 
 
 class BadVisits(NamedTuple):
-    """Bad visits in a row: how many, what the first of them met (the number of
-    a `revisits.policy.Result`), which a second one must confirm, and since when (POSIX seconds)."""
+    """Failed visits in a row: how many, the ``result`` of the first (the number of a
+    `revisits.policy.Result`), which a second one has to confirm, and since when (POSIX seconds)."""
 
     visits: int = 0
     result: int = 0
@@ -160,9 +158,9 @@ NOT_BAD = BadVisits()
 
 
 class History(NamedTuple):
-    """What the visits of a page showed: ``visits`` and how many of them were ``changes``; in seconds the
-    ``quiet`` time, in which nothing changed, and the ``busy`` time, the spans in which something did. All
-    four fade, and are kept in single precision."""
+    """The data of a change rate: the number of ``visits``, and of those that found ``changes``; the summed
+    spans in seconds after which nothing had changed (``quiet``) or something had (``busy``). All four fade
+    with each visit, and are stored in single precision."""
 
     visits: float = 0.0
     changes: float = 0.0
@@ -174,14 +172,17 @@ NO_HISTORY = History()
 
 
 class Visits(NamedTuple):
-    """What the visits of a page showed.
+    """The visits of a page. Times are whole POSIX seconds.
 
-    Whole POSIX seconds: ``first`` and ``last`` are visits that were answered with the page or with "not
-    modified", ``changed`` is the last that found it changed (0: none). ``due`` is when it comes back, 0 where
-    it does not; it ``is_queued`` once that time has come, in the due queue of its host. ``visits`` and
-    ``changes`` count. ``digest`` has five bytes, or none. ``length`` of the body is in bytes. The
-    last visits were ``unmodified``, so many, ten at most. ``is_hinted``: a sitemap has told of a change
-    since.
+    - ``first``, ``last``: the first and the last visit that was answered with the page or with "not
+      modified"; ``changed``: the last that found it changed (0: none). ``visits`` and ``changes`` count them.
+    - ``due``: when it comes back, 0 if it does not. ``is_queued``: that time has come, and it is in the due
+      queue of its host.
+    - ``history``: the data of its change rate. ``bad``: failed visits since.
+    - ``digest`` of the content, five bytes or none; ``content_type``; ``length`` of the body in bytes;
+      ``validators``.
+    - ``unmodified``: how many 304s in a row the last visits got, ten at most.
+    - ``is_hinted``: a sitemap has told of a change since the last visit.
     """
 
     first: int
@@ -202,7 +203,7 @@ class Visits(NamedTuple):
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether it has a due row: it comes back, and its time has not come."""
+        """Whether it has a due row: it comes back, and is not queued for that yet."""
         return self.due > 0 and not self.is_queued
 
 
@@ -212,13 +213,14 @@ NO_VISITS = Visits(0, 0, visits=0)  # of a page that comes back and was never se
 class RequestFacts(NamedTuple):
     """What the frontier knows of the request in a payload, which it does not read.
 
-    Whether it ``is_seed``, or leads on from one by redirects; ``insists`` on its visit, whatever is known
-    (``dont_filter``); asks for a page that ``is_sitemap``, or of which only some links are followed
-    (``has_pattern``); ``is_unsafe`` to be made again without being told to, for it changes something (no GET
-    or HEAD, or a body); ``is_in_memory`` of the process that has it, and the payload only identifies it;
-    ``is_added`` by the operator; a public page of another host led to it (``from_public``). Then what it asks
-    for: to come back after ``shelf_life`` seconds, or after ``refresh`` seconds as a hub; and to be fetched
-    if the last visit was before ``force`` (POSIX seconds).
+    - ``is_seed``: it is a seed, or the target of redirects from one.
+    - ``insists``: it is to be fetched even if its page is known (``dont_filter``).
+    - ``is_sitemap``: its page is a sitemap. ``has_pattern``: only links by a pattern are followed.
+    - ``is_unsafe``: it may change something (not GET or HEAD, or with a body), and is not repeated unasked.
+    - ``is_in_memory``: only the process that made it has it; the payload only identifies it.
+    - ``is_added``: the operator added it. ``from_public``: a public page of another host led to it.
+    - ``shelf_life``: its page comes back after so many seconds; ``refresh``: the same, as a hub.
+    - ``force``: its page is fetched if the last visit was before then (POSIX seconds).
     """
 
     is_seed: bool = False
@@ -240,15 +242,17 @@ _SWITCHES = 8  # fields of `RequestFacts` that are true or false
 
 
 class Page(NamedTuple):
-    """What is known of a page.
+    """The record of a page.
 
-    ``payload`` is its request, opaque here; ``visit_payload`` is the one that its next attempt is made by
-    where that is another (a retry, a redirect's target): it goes when the visit ends. ``discovered`` and
-    ``changed`` are whole POSIX seconds; ``parent`` is the id of the page that linked it first. The next four
-    fields tell how the page ended: HTTP status (0: none), when, where it led, and why in words. A page that
-    is seen may be ``deferred``: it waits for room in a budget. ``visits`` tells what was learnt of one that
-    was read, ``facts`` what its request asks for, ``lastmod`` when a sitemap says that it changed last (POSIX
-    seconds; None: no sitemap says so).
+    - ``payload``: its request, opaque here. ``visit_payload``: the request of its next attempt if that
+      differs (a retry, the target of a redirect); removed when the visit ends. ``facts``: what the frontier
+      knows of the request.
+    - ``discovered``: when it was found (whole POSIX seconds); ``parent``: the id of the page that linked it
+      first.
+    - How it ended: HTTP ``status`` (0: none); when (``changed``, whole POSIX seconds); the ``target`` of its
+      redirect; and why (``reason``).
+    - ``is_deferred``: it is seen, and waits for room in a budget.
+    - ``visits``: its visits, if it was read. ``lastmod``: the last change by its sitemap (POSIX seconds).
     """
 
     url: str
@@ -257,7 +261,7 @@ class Page(NamedTuple):
     priority: int = 0
     discovered: int = 0
     parent: PageId | None = None
-    host: str = ""  # only where it is not the URL's hostname
+    host: str = ""  # the politeness key if it is not the host of the URL
     payload: bytes = b""
     status: int = 0
     changed: int = 0
@@ -271,24 +275,23 @@ class Page(NamedTuple):
 
     @property
     def is_only_seen(self) -> bool:
-        """Whether it is known and no more: neither wanted so far nor waiting for room in a budget."""
+        """Whether it is only known: neither queued so far nor waiting for room in a budget."""
         return self.state is State.SEEN and not self.is_deferred
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether its next attempt can be made only by the process that has its request."""
+        """Whether only the process that has its request can make its next attempt."""
         return self.facts.is_in_memory and not self.visit_payload
 
     @property
     def is_due(self) -> bool:
-        """Whether its time to come back has come: it stands in a due queue, finished as it is."""
+        """Whether it is finished, and in a due queue."""
         return self.visits is not None and self.visits.is_queued
 
 
 # A page row: the head, its URL, the parts that its flags name, in this order, and its payload.
-_HEAD = struct.Struct(
-    ">BBiIQI"
-)  # state and flags, attempts, priority, discovered, parent + 1, length of the URL
+# State and flags, attempts, priority, discovered, parent + 1, length of the URL
+_HEAD = struct.Struct(">BBiIQI")
 URL_SIZE = 4  # bytes of its last field
 _HAS_HOST, _HAS_ENDING, _IS_DEFERRED, _HAS_VISITS, _HAS_FACTS = 0x08, 0x10, 0x20, 0x40, 0x80
 _STATE_MASK = 0x07
@@ -297,7 +300,7 @@ _ENDING = Layout("HIQt")  # status, changed, target + 1, reason
 _ONCE, _OFTEN = b"\1", b"\0"  # the first byte of visits
 _VISITED_ONCE = Layout("IIbtIbb")  # visited, due, digest, content type, length, the two validators
 _VISITS = Layout("IIIIIIffffbtIHBIbbB??")  # the fields of `Visits`, in order
-# Flags, the numbers of which there are those that a flag names (a shelf life may be infinite), visit payload
+# Flags, numbers (0 unless their flag is set; a shelf life may be infinite), visit payload
 _FACTS = Layout("Hddddb", allows_infinity=True)
 
 _STATES = tuple(State)
@@ -305,8 +308,8 @@ _MAX_PRIORITY = (1 << 31) - 1
 
 
 def encode_page(page: Page) -> bytes:
-    """Return the row of a page: 22 bytes, the URL, what it has of host, ending, visits and facts, and its
-    payload; see ``format.md``."""
+    """Return the row of a page: a head of 22 bytes, the URL, those of host, ending, visits and facts that it
+    has, and its payload; see ``format.md``."""
     url = page.url.encode("utf-8", "surrogatepass")
     flags: int = page.state
     tail = page.payload
@@ -336,9 +339,9 @@ def _page_head(
     return _HEAD.pack(flags, attempts, clamped, discovered, 0 if parent is None else parent + 1, length)
 
 
-@lru_cache(maxsize=256)  # links of a page have most of it in common: packing takes three times as long
+@lru_cache(maxsize=256)  # the links of a page have it in common; packing takes three times as long
 def queued_head(priority: int, discovered: int, parent: int | None) -> bytes:
-    """Return how `encode_page` begins the row of a new page that is queued; the length of its URL follows."""
+    """Return the head of the row of a new, queued page, without the length of its URL, which follows."""
     return _page_head(State.QUEUED, 0, priority, discovered, parent, 0)[:-URL_SIZE]
 
 
@@ -384,8 +387,7 @@ def _facts(facts: RequestFacts, lastmod: int | None, visit_payload: bytes) -> by
 
 
 def _decode_facts(row: bytes, offset: int) -> tuple[RequestFacts, int | None, bytes, int]:
-    """Return the facts, the ``lastmod`` and the payload of the next attempt at *offset*, and where they
-    end."""
+    """Return facts, ``lastmod`` and ``visit_payload`` at *offset*, and the offset after them."""
     (flags, *numbers, visit_payload), offset = _FACTS.decode(row, offset)
     is_there = [bool(flags >> place & 1) for place in range(_SWITCHES + len(numbers))]
     given = zip(numbers, is_there[_SWITCHES:], strict=True)
@@ -395,7 +397,7 @@ def _decode_facts(row: bytes, offset: int) -> tuple[RequestFacts, int | None, by
 
 
 def decode_page(row: bytes) -> Page:
-    """Return the page in a row that `encode_page` made. Raises `UnreadableRow` on other bytes."""
+    """Return the page in a row that `encode_page` made. Raises `UnreadableRow` for any other bytes."""
     try:
         flags, attempts, priority, discovered, parent, length = _HEAD.unpack_from(row)
         offset = _HEAD.size + length
@@ -436,12 +438,12 @@ def decode_page(row: bytes) -> Page:
         raise _unreadable("page", row, error) from error
 
 
-# -- what comes back ---------------------------------------------------------------------------------------
+# -- revisits ----------------------------------------------------------------------------------------------
 
 
 def due_key(when: int, page_id: PageId) -> bytes:
-    """Return the key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits; the
-    row has no value."""
+    """Return the key of the due row of a page that comes back at *when*, a POSIX second of 32 bits; the row
+    has no value."""
     return keys.DUE + when.to_bytes(4, "big") + keys.id_bytes(page_id)
 
 
@@ -456,7 +458,7 @@ def due_page(key: bytes) -> PageId:
 
 
 def is_due_key(key: bytes) -> bool:
-    """Return whether a key has the length of one of a due row."""
+    """Return whether *key* has the length of the key of a due row."""
     return len(key) == 1 + 4 + keys.ID_BYTES
 
 
@@ -464,22 +466,22 @@ def _numbers(*values: float) -> tuple[float, ...]:
     return values
 
 
-# Rates of the pages of a host; rates of all pages, what a visit has to be worth and how many revisits taught
-# that.
+# Change rates of a host (`change_rates.HostChangeRates`); the same of all pages, with the multiplier and the
+# number of revisits that it was learned from (`LearntRates`).
 RATES = Row("rates", "fff", _numbers)
 RATES_OF_ALL = Row("rates of all", "ddddd", _numbers)
 
 # -- hosts -------------------------------------------------------------------------------------------------
 
 HOST_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "queued_again")  # of its pages
-_LAST_SECOND = 1e12  # what is later is no time
+_LAST_SECOND = 1e12  # later times are refused
 
 
 @dataclass(slots=True)
 class HostRow:
-    """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
-    wait for room in a budget, how many of those done were excluded before they were answered, and how many
-    finished pages stand in its due queue (``queued_again``)."""
+    """The row of a host: its pages ``queued``, ``done``, ``failed`` and ``deferred``; those among the
+    ``done`` that were ``excluded`` without an answer; finished pages in its due queue (``queued_again``); and
+    when it was ``visited`` last (POSIX seconds)."""
 
     queued: int = 0
     done: int = 0
@@ -490,8 +492,9 @@ class HostRow:
     queued_again: int = 0
 
     def count_ended(self, state: State, change: int = 1, status: int = 0) -> None:
-        """Count a page that ended in *state* with this HTTP *status*, or with -1 one that is taken back from
-        there. One that was refused once it was answered costs its host as much as any other."""
+        """Add *change* to the pages that ended in *state* with this HTTP *status*. Only pages that were
+        excluded without an answer (*status* 0) count as ``excluded``: the others cost their host a
+        request."""
         if state in (FAILED, GONE):
             self.failed += change
             return
@@ -501,8 +504,7 @@ class HostRow:
 
     @property
     def fetched(self) -> int:
-        """Pages that count against a budget of pages: those that ended, but what was excluded before it was
-        answered."""
+        """Pages that count against a budget: those that ended, but for those excluded without an answer."""
         return self.done + self.failed - self.excluded
 
     @property
@@ -512,15 +514,14 @@ class HostRow:
 
 
 class KeptHost(HostRow):
-    """A row that goes on changing, under its ``name``: each batch that touches it holds its newest state.
+    """A host row in memory, with the ``name`` of its host; a batch that touches it writes it as it is then.
 
-    ``prefix`` is where its queue rows begin; ``is_kept`` says that it has a row, on disk or in the open
-    batch.
+    ``prefix`` is that of its queue rows; ``is_kept``: it has a row, on the disk or in the open batch.
     """
 
     __slots__ = ("is_kept", "name", "prefix")
 
-    __eq__ = object.__eq__  # it is itself, whatever its numbers
+    __eq__ = object.__eq__  # by identity
     __hash__ = object.__hash__
 
     is_kept: bool
@@ -538,18 +539,17 @@ HOST = Row("host", "IIIdIII", _host, attrgetter(*HostRow.__slots__))
 
 
 class Orders(NamedTuple):
-    """What the operator ordered for a host: ``delay`` in seconds replaces what the settings and the site say
-    (None: no order); ``blocked`` is since when (POSIX seconds; None: it is not).
+    """Orders of the operator for a host: its ``delay`` in seconds, in place of all others (None: no order),
+    and since when it is ``blocked`` (POSIX seconds; None: it is not).
 
-    They have a row of their own: the crawl writes that of the host anew with every page that ends, and a
-    crawl that starts over must not forget which hosts are blocked.
+    They have a row of their own, because the row of the host is written anew with every page that ends.
     """
 
     delay: float | None = None
     blocked: int | None = None
 
 
-# Stands for a row that cannot be read: it may have been a block, so the host is not visited.
+# In place of a row that cannot be read: it may have been a block, so the host is not visited.
 UNREADABLE_ORDERS = Orders(blocked=0)
 
 
@@ -567,13 +567,13 @@ ORDERS = Row("orders", "?d?I", _orders, _fields_of_orders)
 
 
 def read_orders(store: Store, host: str) -> Orders:
-    """Return the orders for *host*; `UNREADABLE_ORDERS` where the row cannot be read. One lookup."""
+    """Return the orders for *host*; `UNREADABLE_ORDERS` if the row cannot be read. One lookup."""
     stored = store.get(orders_key(host))
     return Orders() if stored is None else ORDERS.read(stored) or UNREADABLE_ORDERS
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
-    """Yield hosts and what was ordered for them; `UNREADABLE_ORDERS` where the row cannot be read."""
+    """Yield each host with orders, and these; `UNREADABLE_ORDERS` if the row cannot be read."""
     for key, value in store.scan(keys.ORDERS):
         yield key[1:].decode(errors="replace"), ORDERS.read(value) or UNREADABLE_ORDERS
 
@@ -583,8 +583,8 @@ LONGEST_ASKED = 86_400.0  # seconds of a Retry-After that are believed: a day
 
 
 class Cooldown(NamedTuple):
-    """A host's rest ``until`` (POSIX seconds) and why; ``since`` is when the last strike was counted, and
-    whether the host ``is_answering`` again after that."""
+    """The rest of a host after trouble: ``until`` when (POSIX seconds), after how many ``strikes``, the time
+    of the last one (``since``), its ``reason``, and whether the host ``is_answering`` again."""
 
     until: float
     strikes: int
@@ -593,13 +593,12 @@ class Cooldown(NamedTuple):
     is_answering: bool = False
 
     def is_forgiven(self, now: float) -> bool:
-        """Return whether the host answers again, and its rest was over `FORGIVEN` seconds before *now*:
-        strikes start over."""
+        """Return whether the strikes start over: the host answers again, and its rest ended `FORGIVEN`
+        seconds before *now*."""
         return self.is_answering and now >= self.until + FORGIVEN
 
     def seen_at(self, now: float) -> Cooldown:
-        """Return the cooldown as of *now*: a clock that was set back must not make the host rest for longer
-        than it had to."""
+        """Return the cooldown as of *now*: a clock that was set back must not make the rest longer."""
         return self._replace(until=now + self.until - self.since, since=now) if self.since > now else self
 
 
@@ -615,7 +614,7 @@ COOLDOWN = Row("cooldown", "dIdt?", _cooldown)
 
 
 def read_cooldown(store: Store, host: str) -> Cooldown | None:
-    """Return the cooldown of *host*; None where there is none, or none that can be read. One lookup."""
+    """Return the cooldown of *host*; None if there is none, or it cannot be read. One lookup."""
     return COOLDOWN.read(store.get(cooldown_key(host)))
 
 
@@ -623,7 +622,7 @@ def read_cooldown(store: Store, host: str) -> Cooldown | None:
 
 
 class Verdict(IntEnum):
-    """What to do after asking for robots.txt. The numbers are written to disk: never change one."""
+    """What an answer to a request for robots.txt means. The numbers are on disk: never change one."""
 
     ALLOW_ALL = 0  # there is no such file
     PARSE = 1  # obey the body
@@ -634,9 +633,13 @@ _LARGEST_BODY = 2_048_000  # bytes of robots.txt, unpacked: four times what a cr
 
 
 class RobotsCopy(NamedTuple):
-    """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
-    ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
-    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds."""
+    """The stored robots.txt of an origin. Times are POSIX seconds.
+
+    ``verdict``, ``fetched`` and ``body`` are of the last answer with a meaning (`Verdict.POSTPONE`: there was
+    none); ``status`` is that of the last answer of all, 0 for none. The site is asked again at ``ask_at``.
+    The last ``failures`` requests, ``failing_since`` then, did not reach the file; both 0 if the last one
+    did.
+    """
 
     verdict: Verdict = Verdict.POSTPONE
     status: int = 0
@@ -666,11 +669,9 @@ ROBOTS = Row("robots", "BHdddIb", _robots_copy, _fields_of_copy)
 
 
 class SiteSitemaps(NamedTuple):
-    """What is known of the sitemaps of one origin.
-
-    ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
-    frontier. ``hints`` is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`).
-    """
+    """What is known of the sitemaps of one origin: those ``listed`` in its robots.txt; whether these, or the
+    usual one, were queued (``is_contacted``); and how true their ``lastmod`` proved (``hints``, a
+    `change_rates.HintAccuracy`)."""
 
     listed: tuple[str, ...] = ()
     is_contacted: bool = False
@@ -689,13 +690,13 @@ SITEMAPS = Row("sitemaps", "t?dddd", _sitemaps, _fields_of_sitemaps)
 
 # -- the whole frontier ------------------------------------------------------------------------------------
 
-MOST_FORGOTTEN = 1 << 24  # pages that have left no byte; each other one has many
+MOST_FORGOTTEN = 1 << 24  # pages that were forgotten, and so take no space
 
 
 class Totals(NamedTuple):
-    """What a frontier holds, of all runs together: pages by the name of their state, every page that was ever
-    given an id, attempts, and hosts with a row. Finished pages that are ``due``, at whatever time, and those
-    that stand in due queues: ``queued_again``."""
+    """The counts of a frontier over all runs: pages by the name of their state, all pages that ever got an id
+    (``known``), attempts, hosts with a row, pages that come back (``due``), and pages in due queues
+    (``queued_again``)."""
 
     states: dict[str, int]
     known: int
@@ -712,7 +713,7 @@ class Totals(NamedTuple):
 
 
 def sum_of(several: Iterable[Totals]) -> Totals:
-    """Return what several frontiers hold together."""
+    """Return the sum of several totals."""
     every = [Counts.none().totals(), *several]
     states = {name: sum(totals.states[name] for totals in every) for name in every[0].states}
     return Totals(states, *map(sum, zip(*(totals[1:] for totals in every), strict=True)))
@@ -720,11 +721,10 @@ def sum_of(several: Iterable[Totals]) -> Totals:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Counts:
-    """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
+    """The stored counters: next ids, attempts, pages in each state (leased ones count as queued), host rows.
 
-    Further visits of a page (``dont_filter``) count while they are queued, and no longer. Of the finished
-    pages so many are ``queued_again``, in due queues, until their visits end; ``due`` counts those that come
-    back later.
+    Further visits of a page (``dont_filter``) count only while they are queued. ``queued_again`` counts
+    finished pages in due queues, until their visits end; ``due`` those that come back later.
     """
 
     next_page: int
@@ -741,7 +741,7 @@ class Counts:
         return cls(0, 0, 0, [0] * len(State))
 
     def totals(self) -> Totals:
-        """Return what there is, for people."""
+        """Return the counters as `Totals`."""
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
         return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.queued_again)
 
@@ -761,9 +761,9 @@ COUNTS = Row("counts", "Q" * (6 + len(State)), _counts, _fields_of_counts)
 
 
 def read_counts(store: Store) -> Counts:
-    """Return the counts as they were committed last, zeros in a new store. Raises `UnreadableRow`, also if
-    there are pages without counts, for counting from 0 would write over them, and for more pages than the
-    files have room for: arrays over all pages would take all memory."""
+    """Return the counts as they were committed last, zeros for a new store. Raises `UnreadableRow`, also if
+    there are pages but no counts, since counting from 0 would overwrite them, and for more pages than the
+    files have room for, since arrays over all pages would take all memory."""
     stored = store.get(keys.COUNTS)
     if stored is None and not store.keys_of(keys.PAGE, b"", 1):
         return Counts.none()
@@ -775,8 +775,8 @@ def read_counts(store: Store) -> Counts:
 
 
 class LastRanking(TypedDict, total=False):
-    """What is kept of a ranking, of what it was told and found: ``at`` is when it ended (POSIX seconds). It
-    ``moved`` so many queue rows, and so many pages had been ``read``."""
+    """What is stored of the last ranking: when it ended (``at``, POSIX seconds), its size and result, how
+    many queue rows ``moved``, and how many pages had been ``read``."""
 
     at: float
     scorer: str
@@ -796,8 +796,7 @@ def encode_ranking(about: Mapping[str, object]) -> bytes:
 
 
 def last_ranking(store: Store) -> LastRanking | None:
-    """Return what is kept of the last ranking; None if there was none, or none that can be read. One
-    lookup."""
+    """Return what is stored of the last ranking; None if there was none, or it cannot be read. One lookup."""
     try:
         found: LastRanking | None = json.loads(store.get(keys.RANKING) or b"null")
     except (ValueError, RecursionError):
@@ -805,13 +804,13 @@ def last_ranking(store: Store) -> LastRanking | None:
     return found if isinstance(found, dict) else None
 
 
-# -- what scorers keep -------------------------------------------------------------------------------------
+# -- columns of scorers ------------------------------------------------------------------------------------
 
 _CODE = ">u2"
 
 
 def column_prefix(name: str) -> bytes:
-    """Return where the rows of a scorer's column *name* begin."""
+    """Return the prefix of the rows of a scorer's column *name*."""
     return keys.COLUMN + name.encode() + b"\0"
 
 
@@ -821,7 +820,7 @@ def column_key(name: str, first: int) -> bytes:
 
 
 def split_column_key(key: bytes) -> tuple[str, int] | None:
-    """Name and first page of a piece; None for a key that none has."""
+    """Return column name and first page of a piece; None if *key* is not valid."""
     name, _, first = key[1:].partition(b"\0")
     is_one = name and len(first) == keys.ID_BYTES
     return (name.decode(errors="replace"), keys.id_in(first)) if is_one else None
@@ -833,7 +832,7 @@ def encode_codes(codes: NDArray[np.uint16]) -> bytes:
 
 
 def decode_codes(value: bytes) -> NDArray[np.uint16]:
-    """Return the numbers of a piece, as many as are whole."""
+    """Return the numbers of a piece; ignores half a number at the end."""
     return np.frombuffer(value[: len(value) // 2 * 2], _CODE).astype(np.uint16)
 
 
