@@ -1,1 +1,1 @@
-"""The frontier: no Scrapy, no event loop, no clock. Times are arguments, in POSIX seconds."""
+"""The frontier: a library without Scrapy, event loop or clock. Times are arguments, in POSIX seconds."""

@@ -1,1 +1,1 @@
-"""Facts about a store, and mending it; nothing here prints."""
+"""Reads, checks, exports and repairs a stopped store; prints nothing."""

@@ -1,13 +1,13 @@
-"""Verifies a stopped store, and repairs it if asked: derives rows from the pages, and compares.
+"""Checks a stopped store, and repairs it if asked: derives rows from the page rows, and compares.
 
-The other rows of a page follow from its own row: an index row, by which its request is found, and its place,
-one row that says in which queue, under which budget or until when it waits. The counts of hosts and of the
-whole frontier follow from the pages too. `Check.run` reads the pages once, notes which rows must exist, and
-then reads those that do. Rows that follow from no page (orders, robots.txt, links ...) must decode.
+The other rows of a page follow from its page row: an index row, which finds it by its request, and at most
+one row for its place: in a queue, in a backoff, in a budget, or due. The counts of hosts and of the whole
+frontier follow from the pages, too. `Check.run` reads the pages once, notes which rows have to exist, and
+then reads those that do. Rows that follow from no page (orders, robots.txt, links ...) have to decode.
 
-A repair loses no page: it removes derived rows that lead nowhere, makes those that are missing, and keeps the
-bytes of pages and links that cannot be read. It may be interrupted and run again. Takes four bytes of memory
-a page, and about 300 a host.
+A repair loses no page: it removes derived rows without a page, makes missing ones, and keeps the bytes of
+pages and links that cannot be read. It may be interrupted and run again. Takes four bytes of memory a page,
+and about 300 a host.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from ..store.records import Page
 
-# What can be wrong, and what a repair does about it; docs/repair.md shows this table.
+# What may be wrong, and what a repair does; docs/repair.md shows this table.
 KINDS = {
     "unreadable row": "its bytes are set aside or removed, and what is safe takes its place",
     "impossible page": "it gets the state that its row comes nearest to",
@@ -47,7 +47,7 @@ KINDS = {
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong: its kind (see `KINDS`), the row or page, details, whether it is mended."""
+    """One fault: its kind (see `KINDS`), the row or page, details, and whether it was repaired."""
 
     kind: str
     subject: str
@@ -55,11 +55,11 @@ class Finding(NamedTuple):
     is_mended: bool
 
 
-# -- what follows from a page ------------------------------------------------------------------------------
+# -- rows that follow from a page --------------------------------------------------------------------------
 
 
 class Place(NamedTuple):
-    """Where a page waits: the kind of row by its prefix, and its host or its due second."""
+    """Where a page waits: the prefix of the row for it, and its host or its due second."""
 
     prefix: bytes
     where: str
@@ -82,10 +82,8 @@ def place_of(page: Page) -> Place:
 
 
 def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes]:
-    """Return key and value of the row that gives a page its place, if it has lost it; *bucket* is its score.
-
-    A backoff is not known any more.
-    """
+    """Return key and value of the row for the place of a page that has lost it; *bucket* is that of its
+    score. A page that was in a backoff is queued."""
     prefix, where = place_of(page)
     if prefix == keys.DUE:
         return records.due_key(int(where), page_id), b""
@@ -99,8 +97,8 @@ def row_of_place(page_id: PageId, page: Page, bucket: int) -> tuple[bytes, bytes
 
 
 def salvage(stored: bytes) -> Page:
-    """Return what can be read of a damaged page row: its URL, and its state if that is a finished one, else
-    ``FAILED``. Its request and its visits are lost. Raises nothing."""
+    """Return what can be read of a damaged page row: its URL, and its state if that is finished, else
+    ``FAILED``. Request and visits are lost. Never raises."""
     plain = bytes(flags & 0x07 for flags in stored[:1]) + stored[1:]  # without the flags of optional parts
     page = decode_or_none(read_page, plain) or records.Page("")
     state = page.state if page.state in FINISHED else State.FAILED
@@ -128,8 +126,8 @@ def _read_codes(stored: bytes) -> bytes:
 if TYPE_CHECKING:
     Readers = dict[bytes, tuple[str, Callable[[bytes], object]]]
 
-# Rows that stand for themselves, by prefix: their name, and what reads a value or raises `UnreadableRow`. An
-# import reads the same rows by these.
+# Rows that follow from no others, by prefix: their name, and a function that decodes a value or raises
+# `UnreadableRow`. An import uses them, too.
 READERS: Readers = {
     keys.ORDERS: ("orders", records.ORDERS.decode),
     keys.COOLDOWN: ("cooldown", records.COOLDOWN.decode),
@@ -152,10 +150,10 @@ def is_key(key: bytes) -> bool:
 
 
 def unreadable(key: bytes, value: bytes, readers: Readers = READERS) -> str:
-    """Return why a row of a kind that *readers* read cannot be read; empty if it can."""
+    """Return why a row cannot be decoded by *readers*; empty if it can."""
     name, read = readers.get(key if key in readers else key[:1], ("", None))
     if read is None or not is_key(key):
-        return f"the key is none of {name or 'any row'}"
+        return f"the key is not that of {name or 'any row'}"
     try:
         read(value)
     except UnreadableRow as error:
@@ -172,9 +170,11 @@ _FLAGS = 15
 
 
 class PageNotes:
-    """Four bytes a page: a sum of flags, and above them a checksum of its `Place`; 0 for unknown pages.
+    """Notes of four bytes a page: flags, and in the upper bits a checksum of its `Place`; 0 for unknown
+    pages.
 
-    In pieces of 4096 ids that are made on demand, since further visits and damaged keys have ids far away.
+    Kept in pieces of 4096 ids that are made on demand, since further visits and damaged keys have distant
+    ids.
     """
 
     def __init__(self) -> None:
@@ -200,10 +200,11 @@ def _checksum(place: Place) -> int:
 
 
 class Check:
-    """One check of a stopped *store* at *now* (POSIX seconds): call `run` once; ``rows`` counts what it read.
+    """One check of a stopped *store* at *now* (POSIX seconds): call `run` once; ``rows`` counts the rows it
+    has read.
 
-    It writes only to *repair*. *fingerprint_of* makes the index rows that are missing; with None it makes
-    none.
+    It writes only if it is to *repair*. *fingerprint_of* is needed for missing index rows; without it they
+    are not repaired.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class Check:
         self._written: dict[bytes, bytes | None] = {}  # not on disk yet
 
     def run(self) -> Iterator[Finding]:
-        """Yield a `Finding` for each thing that is wrong, as it is found; every row is read.
+        """Yield a `Finding` for each fault, as it is found; reads every row.
 
         A repair writes a thousand rows at a time, and the counts last. Raises `FrontierUnreadable` for
         damaged files, and `FrontierUnwritable`.
@@ -287,7 +288,7 @@ class Check:
                 yield self._set_aside(key, value, f"page {page_id}")
                 page = salvage(value)
                 if not is_key(key) or page_id >= keys.FIRST_VISIT:
-                    self._put(key, None)  # a further visit: the page itself is known all the same
+                    self._put(key, None)  # a further visit: its page has a row of its own
                     continue
                 self._put(key, records.encode_page(page))
             sound = page
@@ -305,7 +306,7 @@ class Check:
                 counts.next_visit = page_id - keys.FIRST_VISIT + 1
 
     def _set_aside(self, key: bytes, value: bytes, subject: str, detail: str = "") -> Finding:
-        # As the crawl does it with pages; other rows under their whole key.
+        # Pages as the crawl does it; other rows under their whole key.
         is_page = key[:1] == keys.PAGE and is_key(key)
         self._put(keys.ASIDE + (key[1:] if is_page else key), value)
         return self._found("unreadable row", subject, detail or f"{len(value)} bytes")
@@ -321,7 +322,7 @@ class Check:
         self._count(page, 1)
 
     def _count(self, page: Page, change: int) -> None:
-        """Add a page to the counts of its host and of all, or with -1 takes it out."""
+        """Add a page to the counts of its host and of all, or with -1 remove it."""
         counts, name = self._counts, host_of_page(page)
         counts.attempts += change * page.attempts
         counts.states[page.state] += change
@@ -378,12 +379,12 @@ class Check:
             self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_marked))
 
     def _remove_page(self, page_id: PageId, page: Page) -> None:
-        """Remove a page and what stands on it; its place follows as a row that leads nowhere."""
+        """Remove a page and its links; the row of its place is removed later, as a stray row."""
         if self._repair:
             self._count(page, -1)
             self._notes[page_id] = 0
             is_packed = self._store.get(keys.segment_key(page_id)) is not None
-            self._put(keys.link_key(page_id), b"" if is_packed else None)  # it counts before a segment
+            self._put(keys.link_key(page_id), b"" if is_packed else None)  # it overrides the segment
             self._put(keys.content_key(page_id), None)
             self._put(keys.page_key(page_id), None)
 
@@ -425,7 +426,7 @@ class Check:
                     yield self._found("unreadable row", subject, why)
 
     def _read_links(self) -> Iterator[Finding]:
-        """Links to forgotten pages are nothing unusual; links to ids that were never given out are damage."""
+        """Check links: their target may have been forgotten, but its id has to have been in use."""
         counts = decode_or_none(records.read_counts, self._store) or records.Counts.none()
         next_page = max(self._counts.next_page, counts.next_page)
         for key, value in chain(self._scan(keys.LINK_ROW), self._scan(keys.SEGMENT_ROW)):
@@ -434,7 +435,8 @@ class Check:
                 self._put(key, None)
 
     def _compare_hosts(self) -> Iterator[Finding]:
-        """Keep of a host row what only that knows, the last visit: a host without one was visited now."""
+        """Compare host rows. Their last visit follows from no page: without one the host counts as visited
+        now."""
         known = set()
         for key, value in self._scan(keys.HOST):
             subject = f"host row of {key[1:].decode(errors='backslashreplace')}"
@@ -459,7 +461,8 @@ class Check:
         self._counts.hosts = len(known)
 
     def _compare_counts(self) -> Iterator[Finding]:
-        """The ids that come next never become less, or a page that was forgotten gets its id again."""
+        """Compare the counts. The next ids never decrease, or a new page would get the id of a forgotten
+        one."""
         stored, expected = decode_or_none(records.read_counts, self._store), self._counts
         counts = stored or records.Counts.none()
         expected.next_page = max(expected.next_page, counts.next_page)
@@ -483,13 +486,13 @@ def unreadable_links(key: bytes, value: bytes, next_page: int) -> str:
 
 
 def _differences(row: object, expected: object, names: Iterable[str]) -> str:
-    """Return in words which of the numbers *names* are not as expected."""
+    """Return a text of those numbers *names* that are not as expected."""
     pairs = ((name, getattr(row, name), getattr(expected, name)) for name in names)
     return "; ".join(f"{name} {was}, in truth {now}" for name, was, now in pairs if was != now)
 
 
 def subject_of(page_id: PageId, page: Page) -> str:
-    """Name a page by its id, and by its URL if that can be read."""
+    """Return id and URL of a page, the URL if it can be read."""
     return f"page {page_id} {page.url}".rstrip()
 
 
@@ -503,7 +506,7 @@ _PLACE_NAMES = {
 
 
 def _place_in(key: bytes, value: bytes) -> tuple[PageId, Place]:
-    """Return the page of a queue, waiting, due or deferred row and its place; -1 if it makes no sense."""
+    """Return the page of a queue, waiting, due or deferred row, and its place; page -1 for an invalid row."""
     prefix = key[:1]
     if prefix == keys.DUE and records.is_due_key(key):
         return records.due_page(key), Place(keys.DUE, str(records.due_time(key)))

@@ -1,8 +1,6 @@
-"""Replaces the database of a stopped frontier as a whole: filled by an import, repaired in a copy, or
-removed.
+"""Creates, copies, repairs and removes the database of a frontier as a whole.
 
-Each of these happens as a whole or not at all; an interruption leaves the database as it was, or the finished
-one.
+Each of these is atomic: an interruption leaves the database as it was before, or as it is at the end.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ _LEVELDB_FILE = re.compile(r"CURRENT|LOCK|LOG|LOG\.old|MANIFEST-\d+|\d+\.(ldb|ss
 
 @contextmanager
 def filling(directory: Path) -> Iterator[Path]:
-    """Yield a directory for a new database, which moves into *directory* when the block ends well.
+    """Yield a directory for a new database, which is moved into *directory* when the block ends.
 
     If the block raises, it is removed, and *directory* is as before. Raises `FrontierLocked` while another
-    import is at work, `FrontierUnwritable` for a full disk, and `OSError` if a database is there already.
+    import runs, `FrontierUnwritable` for a full disk, and `OSError` if *directory* has a database.
     """
     beside = directory.with_name(f"{directory.name}.importing")
     new = beside / "frontier"
@@ -54,12 +52,12 @@ def filling(directory: Path) -> Iterator[Path]:
 
 
 def copy(directory: Path) -> Path:
-    """Make a copy of the database in *directory* that this process has open, as a kill would leave it at one
-    instant, in a new directory in there; returns that. Takes no space but for logs, up to 30 MB: tables,
-    which LevelDB never changes, are linked. For a thread of its own. Raises `OSError`.
+    """Copy the database in *directory*, which this process has open, into a new directory below, and return
+    that. The copy is as a kill would leave the database. Call it in a thread of its own. Raises `OSError`.
 
-    The manifest names the tables. While it stays the same no file that it needs goes; a log may be copied in
-    the middle of a record, which LevelDB reads as the end.
+    It takes space only for logs, up to 30 MB: tables, which LevelDB never changes, are linked. The manifest
+    names the tables; while it stays the same no file that it names is removed. A log may be copied in the
+    middle of a record, which LevelDB takes for its end.
     """
     database, target = directory / DATABASE, Path(tempfile.mkdtemp(prefix=_COPY, dir=directory))
     (target / DATABASE).mkdir()
@@ -67,7 +65,7 @@ def copy(directory: Path) -> Path:
         while True:
             manifest = max(database.glob("MANIFEST-*"))
             before = manifest.stat().st_size
-            with suppress(FileNotFoundError):  # it was merged into others
+            with suppress(FileNotFoundError):  # LevelDB merged a table into others
                 for file in sorted(database.iterdir()):
                     _link_or_copy(file, target / DATABASE / file.name)
                 if manifest.stat().st_size == before:
@@ -79,7 +77,7 @@ def copy(directory: Path) -> Path:
 
 def _link_or_copy(file: Path, target: Path) -> None:
     if file.suffix == ".ldb":
-        with suppress(FileExistsError, PermissionError):  # some file systems know no links
+        with suppress(FileExistsError, PermissionError):  # some file systems have no links
             target.hardlink_to(file)
         if target.exists():
             return
@@ -88,7 +86,7 @@ def _link_or_copy(file: Path, target: Path) -> None:
 
 
 def remove_copies(directory: Path) -> None:
-    """Remove the copies in *directory* that no process has open any more."""
+    """Remove the copies in *directory* that no process has open."""
     for path in directory.glob(f"{_COPY}*"):
         with suppress(FrontierError):  # a command reads it
             Lock(path).close()
@@ -101,15 +99,15 @@ def refuse_held(directory: Path, user: str) -> None:
 
 
 def repair(directory: Path, user: str, now: float) -> Path | None:
-    """Put in place of a damaged database what LevelDB's own repair makes of a copy; returns where the
-    damaged one is kept. None: an interrupted repair was finished.
+    """Replace a damaged database by a copy that LevelDB has repaired; returns the path under which the
+    damaged one is kept, or None if this finished an interrupted repair.
 
     The copy needs as much space as the database. Raises `FrontierLocked`, `FrontierUnwritable` and
     `FrontierUnreadable`; then nothing was changed.
     """
     database, copy = directory / DATABASE, directory / REPAIRING
     with closing(Lock(directory, user)):
-        if copy.exists() and not database.exists():  # it was whole, or the database would be in its place
+        if copy.exists() and not database.exists():  # interrupted between the two renames below
             copy.rename(database)
             return None
         try:
@@ -144,11 +142,9 @@ def _free_name(directory: Path, now: float) -> Path:
 
 
 def remove(directory: Path, user: str) -> None:
-    """Remove the database, also one that cannot be opened, and what an interrupted repair left.
-
-    Raises `FrontierLocked`, `PermissionError`, and `FrontierUnreadable` for a directory that holds files of
-    others; then nothing was removed.
-    """
+    """Remove the database, even if it cannot be opened, and the copy of an interrupted repair. Raises
+    `FrontierLocked`, `PermissionError`, and `FrontierUnreadable` for a directory with other files; then
+    nothing was removed."""
     found = [path for path in (directory / DATABASE, directory / REPAIRING) if path.exists()]
     for path in (directory, *found):
         if not os.access(path, os.W_OK | os.X_OK):
@@ -161,7 +157,7 @@ def remove(directory: Path, user: str) -> None:
                         f"{file} is no file of a frontier: nothing was removed; move it away, or remove "
                         f"{path} by hand"
                     )
-        for path in found:  # in one step each: no process finds half a database
+        for path in found:  # renamed first, so that no process finds half a database
             path.rename(path.with_name(f"{path.name}.removed-{os.getpid()}"))
     for path in found:
         shutil.rmtree(path.with_name(f"{path.name}.removed-{os.getpid()}"))

@@ -1,6 +1,6 @@
 """Explains in one sentence why a page is in its state, and what it waits for.
 
-`gather` reads the store; the rest is pure: `Facts` in, text out, a function a state.
+`gather` reads the store into `Facts`; all other functions are pure, and return text, one for each state.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ..store.records import Page
     from .facts import HostView, PauseOf, Trail
 
-BY_FIND = "What was asked for otherwise, by POST say, `scrapy frontier find` lists."
+BY_FIND = "`scrapy frontier find` lists what was requested otherwise, by POST say."
 _NO_REASON = "no reason was kept"
 FAR = 10_000  # pages of its host before it; more are not counted
 
 
 class Facts(NamedTuple):
-    """All that bears on a page: ``place`` is its queue or waiting row, ``redirects`` the pages it led to;
-    ``leased_at`` is since when a running crawl fetches it (POSIX seconds)."""
+    """All that explains the state of a page: ``place`` is its place in a queue, ``redirects`` the pages it
+    led to; ``leased_at`` is when a running crawl began to fetch it (POSIX seconds)."""
 
     page: Page
     host: HostView
@@ -59,8 +59,8 @@ def gather(
     agent: str,
     far: int,
 ) -> Facts:
-    """Read the facts on a page; walks the queue of its host as far as *far*. *agent* is the user agent that
-    obeys robots.txt, empty if it is not obeyed."""
+    """Read the facts of a page; looks at most at *far* rows of the queue of its host. *agent* is the user
+    agent for robots.txt, empty if that is not obeyed."""
     name = host_of_page(page)
     is_queued = page.state is State.QUEUED or page.is_due
     place = queue_keys.find_place(store, page_id, name, far) if is_queued else None
@@ -88,8 +88,7 @@ def why(facts: Facts) -> str:
 
 
 def why_unknown(url: str, limits: TrapLimits) -> str:
-    """Return a sentence on a *url* that is not known: it looks like a trap, or no link to it was
-    accepted."""
+    """Return a sentence on an unknown *url*: it looks like a trap, or no link to it was accepted."""
     traps = {
         LONG_URL: f"it is longer than URLLENGTH_LIMIT = {limits.length}",
         DEEP_PATH: f"its path has more than {limits.depth} segments; FRONTIER_TRAPS is on",
@@ -141,7 +140,7 @@ def _held(facts: Facts) -> str:
 
 
 def _asked(facts: Facts, copy: records.RobotsCopy) -> str:
-    """Return what robots.txt has against a queued page; empty if it has nothing."""
+    """Return why robots.txt keeps a queued page from being fetched; empty if it does not."""
     now = facts.now
     found = robots_status(copy, now, facts.agent)
     if found.verdict is records.Verdict.POSTPONE:

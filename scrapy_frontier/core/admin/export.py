@@ -1,10 +1,10 @@
-"""Export and import: a frontier, or the part of it that belongs to one host, as lines of JSON.
+"""Exports and imports a frontier, or its part for one host, as lines of JSON.
 
-A line has a row twice: in fields, for people, and as the bytes that an import takes. Only what does not
-follow from other rows travels: `Check` makes index, queue and due rows of an imported frontier. There are no
-fingerprints in an export: the importing project makes its own from the requests. Memory does not grow with
-the number of pages, but for the ids of one host's pages (`export_lines` with *host*) and four bytes a page of
-an import. ``docs/internals/export.md`` describes the lines.
+A line has a row twice: in fields, for people, and as bytes, for an import. Only rows that do not follow from
+others are exported: `Check` makes index, queue and due rows of an imported frontier. An export has no
+fingerprints: the importing project makes its own from the requests. Memory does not grow with the number of
+pages, apart from the ids of one host's pages (`export_lines` with *host*) and four bytes a page of an import.
+``docs/internals/export.md`` describes the lines.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ EXPORT_VERSION = 3
 _ROWS_AT_A_TIME = 1000
 _ANEW = "export it again, or copy it again"
 NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier export` wrote"
-# Rows that travel, by the prefix of their keys: their name in a line, and what reads them.
+# Rows that are exported, by the prefix of their keys: their name in a line, and their decoder.
 _ROWS = {keys.PAGE: ("page", read_page), keys.HOST: ("host", records.HOST.decode), **READERS}
-_NUMBERED = {keys.PAGE, keys.COLUMN, keys.CONTENT}  # by the ids of pages
-_OF_ALL = {*_NUMBERED, keys.RATES_OF_ALL}  # and the one that a frontier has once
+_NUMBERED = {keys.PAGE, keys.COLUMN, keys.CONTENT}  # by page ids
+_OF_ALL = {*_NUMBERED, keys.RATES_OF_ALL}  # those, and the row that a frontier has once
 _OF_HOSTS = {keys.HOST, keys.ORDERS, keys.COOLDOWN, keys.ROBOTS, keys.SITEMAPS, keys.RATES}
 
 
@@ -57,7 +57,8 @@ class BadExport(FrontierError):
 
 class Header(NamedTuple):
     """The first line of an export: its version (``frontier``), the format and key scheme of the store, when
-    it was ``exported`` (POSIX seconds), which ``host`` alone (empty: all), and what no page says."""
+    it was ``exported`` (POSIX seconds), its only ``host`` (empty: all hosts), and what follows from no
+    page."""
 
     frontier: int
     format: int
@@ -70,14 +71,14 @@ class Header(NamedTuple):
     attempts: int
 
 
-# -- out ---------------------------------------------------------------------------------------------------
+# -- export ------------------------------------------------------------------------------------------------
 
 
 def export_lines(store: Store, now: float, host: str | None = None) -> Iterator[Line]:
     """Return the lines of an export at *now* (POSIX seconds): a header, the rows, and the number of lines.
 
-    With *host* only pages in its queue or with that host in their URL, and what is kept of it; links keep
-    targets that are not exported. Raises `UnreadableRow` for a row that cannot be read: a repair comes first.
+    With *host* only pages in its queue or with that host in their URL, and its own rows; links keep targets
+    that are not exported. Raises `UnreadableRow`: then repair the store first.
     """
     pages = set[int]()
     header = _header([store], now, facts.known(store), host)
@@ -108,7 +109,7 @@ def _with_end(header: Header, *lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _rows(store: Store, host: str | None, pages: set[int], kinds: Readers = _ROWS) -> Iterator[Line]:
-    """Yield rows of *kinds*; adds the ids of exported pages to *pages* if only those of a *host* are."""
+    """Yield rows of *kinds*. With *host* adds the ids of exported pages to *pages*."""
     for prefix, (kind, read) in kinds.items():
         for key, value in store.scan(prefix):
             if why := unreadable(key, value, _ROWS):
@@ -161,15 +162,15 @@ def _links(store: Store, host: str | None, pages: set[int], numbers: Numbers | N
                 yield {"links": source, "to": [edge.target for edge in edges], **row}
 
 
-# -- out of shards -----------------------------------------------------------------------------------------
+# -- export of shards --------------------------------------------------------------------------------------
 
 
 def joined_lines(shards: Sequence[Store], shard_of: Callable[[str], int], now: float) -> Iterator[Line]:
-    """Return the lines of an export at *now* of all the *shards* of a crawl, as of one frontier; *shard_of*
-    names the shard of a host. Raises `UnreadableRow`.
+    """Return the lines of an export at *now* of all *shards* of a crawl, as one frontier; *shard_of* returns
+    the shard of a host. Raises `UnreadableRow`.
 
-    Pages are numbered anew, so the scores by their numbers do not travel. A page that other shards lead to
-    is that of its own shard. Memory: eight bytes a page.
+    Pages get new ids, so the columns of scorers are not exported. A page that other shards link is exported
+    from its own shard. Memory: eight bytes a page.
     """
     numbers, own, pages = _numbered(shards, shard_of)
     lines: list[Iterator[Line]] = []
@@ -187,8 +188,8 @@ def joined_lines(shards: Sequence[Store], shard_of: Callable[[str], int], now: f
 
 
 def _numbered(shards: Sequence[Store], shard_of: Callable[[str], int]) -> tuple[list[Numbers], int, int]:
-    """Return the number of each page of each shard, -1 for none; how many pages have rows of their own in
-    their own shard, which are numbered first; and how many there are in all."""
+    """Return the new id of each page of each shard, -1 for none; the number of pages that have a row in their
+    own shard, which come first; and the number of all pages."""
     numbers, count = [np.full(facts.known(store), -1, np.int64) for store in shards], 0
     for store, of_shard in zip(shards, numbers, strict=True):
         for page_id, page in facts.pages(store, with_visits=False):
@@ -204,13 +205,13 @@ def _numbered(shards: Sequence[Store], shard_of: Callable[[str], int]) -> tuple[
             there = shard_of(host_of_page(seen))
             found = facts.find_page(shards[there], key[1:])
             of_shard[page_id] = -1 if found is None else numbers[there][found]
-            if of_shard[page_id] < 0:  # its letter is on the way, or was refused
+            if of_shard[page_id] < 0:  # its letter has not arrived, or was refused
                 of_shard[page_id], count = count, count + 1
     return numbers, own, count
 
 
 def _renumbered(store: Store, numbers: Numbers, own: int, visits: int) -> Iterator[Line]:
-    """Yield the pages of a shard, but those that another has, and their content scores."""
+    """Yield the pages of a shard, apart from those that another shard has, and their content scores."""
 
     def number_of(page_id: int | None) -> int | None:
         is_known = page_id is not None and page_id < len(numbers) and numbers[page_id] >= 0
@@ -229,12 +230,13 @@ def _renumbered(store: Store, numbers: Numbers, own: int, visits: int) -> Iterat
             yield {"content score": number, **_as_bytes(keys.content_key(number), value)}
 
 
-# -- in ----------------------------------------------------------------------------------------------------
+# -- import ------------------------------------------------------------------------------------------------
 
 
 class Imported(NamedTuple):
-    """How an import ended: pages and hosts that are there now, pages that were another one under this
-    project's fingerprinter, and pages whose request this project cannot rebuild, which have no index row."""
+    """The result of an import: numbers of pages and hosts; of pages ``merged`` with others, because the
+    fingerprinter of this project does not distinguish them; and of pages ``not_rebuilt``, whose request this
+    project cannot rebuild, so that they have no index row."""
 
     pages: int
     hosts: int
@@ -245,9 +247,8 @@ class Imported(NamedTuple):
 def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: FingerprintOf, now: float) -> Imported:
     """Fill an empty *store* with the *lines* of an export; a thousand rows in a batch.
 
-    *fingerprint_of* says how this project identifies the request of a page, None where it cannot. Raises
-    `BadExport` for a line that is not what an export writes, and `FrontierUnwritable`; then *store* is half
-    full.
+    *fingerprint_of* returns the fingerprint of a page in this project, None if it cannot be made. Raises
+    `BadExport` for a line that no export writes, and `FrontierUnwritable`; then *store* is incomplete.
     """
     lines = iter(lines)
     header = _read_header(next(lines, {}))
@@ -280,7 +281,7 @@ def import_lines(store: Store, lines: Iterable[Line], fingerprint_of: Fingerprin
 
 
 def _generate(store: Store, fingerprint_of: FingerprintOf, now: float, header: Header) -> Imported:
-    """Make the rows that follow from the pages, as a repair does."""
+    """Make the rows that follow from the pages, by a repair."""
     merged = not_rebuilt = 0
     for finding in Check(store, fingerprint_of, now, repair=True).run():
         if finding.kind == "unreadable row":
@@ -314,7 +315,7 @@ def _read_header(line: Line) -> Header:
 
 
 def _refusal(key: bytes, value: bytes, header: Header) -> str:
-    """Return why a row is none that an export has; empty if it is one."""
+    """Return why no export has a row with this *key* and *value*; empty if it may."""
     page_id = keys.key_id(key) if key[:1] in (keys.PAGE, keys.LINK_ROW) else 0
     is_visit = key[:1] == keys.PAGE and 0 <= page_id - keys.FIRST_VISIT < header.next_visit
     if not (page_id < header.next_page or is_visit):

@@ -1,7 +1,6 @@
-"""What a stopped frontier holds, as plain data: counts, hosts, pages and links; prints and writes nothing.
+"""Reads a stopped frontier as plain data: counts, hosts, pages and links. Prints and writes nothing.
 
-What lists is an iterator over a scan, so memory does not grow with the number of pages, but for
-`whole_graph`.
+Lists are iterators over scans, so memory does not grow with the number of pages, apart from `whole_graph`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     Trail = list[records.Page | None]  # None for a page whose row is not there
 
-LONGEST_TRAIL = 1000  # pages: longer paths and redirect chains are cut off there
+LONGEST_TRAIL = 1000  # pages; longer paths and chains of redirects are cut off
 
 # States that the row of a host counts together.
 OK = (State.DONE, State.REDIRECTED)
@@ -50,9 +49,9 @@ REQUEUED = {state.name.lower(): state for state in State if (state, Event.REQUEU
 
 
 class Summary(NamedTuple):
-    """The kept counters: pages by state, those that ended ``ok`` (done, redirected) and in ``errors`` (gone,
-    failed); ``known`` counts every page that ever got an id. ``due`` pages come back, the first at
-    ``first_due`` (POSIX seconds), and ``queued_again`` ones are queued again. ``links`` are those of the last
+    """The stored counters: pages by state, those that ended ``ok`` (done, redirected) and in ``errors``
+    (gone, failed); ``known`` counts all pages that ever got an id. ``due`` pages come back, the first at
+    ``first_due`` (POSIX seconds); ``queued_again`` ones are in due queues. ``links`` counts those of the last
     ``ranking``."""
 
     states: dict[str, int]
@@ -71,7 +70,7 @@ class Summary(NamedTuple):
 
 
 def known(store: Store) -> int:
-    """Return how many pages ever got an id, forgotten ones too. Raises `UnreadableRow`."""
+    """Return how many pages ever got an id, including forgotten ones. Raises `UnreadableRow`."""
     return records.read_counts(store).next_page
 
 
@@ -109,13 +108,13 @@ if TYPE_CHECKING:
 
 
 class HostView(NamedTuple):
-    """A host: its pages that are queued, ended ``ok`` (done, redirected), in ``errors`` (gone, failed) or
-    ``excluded``, as `Summary` adds them up, and its clock (POSIX seconds).
+    """A host: its pages that are queued, or ended ``ok`` (done, redirected), in ``errors`` (gone, failed) or
+    ``excluded``, and its clock (POSIX seconds).
 
-    ``ready_at`` is when a crawl that starts now may visit it at the earliest, whatever asks for that; 0 for a
-    host that was never visited. ``blocked`` is since when, or None. After trouble it rests until
-    ``cooling_until`` (0: no trouble). ``deferred`` pages wait for room in a budget, ``fetched`` ones count
-    against it; ``queued_again`` pages were due, and count as what they are besides.
+    ``ready_at`` is the earliest time at which a crawl that starts now may visit it, 0 if it was never
+    visited. ``blocked`` is since when it is, or None. After trouble it rests until ``cooling_until`` (0: no
+    trouble). ``deferred`` pages wait for room in a budget, ``fetched`` ones count against it.
+    ``queued_again`` pages are in the due queue, and count by their state, too.
     """
 
     host: str
@@ -141,10 +140,11 @@ class HostView(NamedTuple):
 
 
 def find_host(store: Store, name: str, pause_of: PauseOf, now: float) -> HostView:
-    """Return what is kept of a host, zeros if nothing is, for a crawl that starts at *now*. Three lookups.
+    """Return what is stored of a host, zeros if it has no row, for a crawl that starts at *now*. Three
+    lookups.
 
-    The one answer to when a host may be visited: `hosts`, the preview of the queue and `why` have it from
-    here. A row that cannot be read counts as none, unreadable orders as a block.
+    All answers to when a host may be visited come from here: those of `hosts`, the preview of the queue and
+    `why`. A row that cannot be read counts as none, unreadable orders as a block.
     """
     row = host_row(store, name)
     orders = records.read_orders(store, name)
@@ -189,8 +189,8 @@ def pauses(
     """Return a function that gives the pause of a host: by the settings (*delay_of*), by what its kept
     robots.txt asks of *agent* (empty: it is not obeyed), and by its clock in a running crawl (*clock_of*).
 
-    A host is held while each robots.txt that is kept of it, one for each scheme and port, holds its pages: it
-    cannot be read, or asks for other hours. Two short scans a host, and 30 us for each file.
+    A host is held while every stored robots.txt of it, one for each scheme and port, holds its pages: it
+    cannot be reached, or asks for other hours. Two short scans a host, and 30 us for each file.
     """
 
     def pause_of(host: str) -> HostClock:
@@ -203,7 +203,7 @@ def pauses(
                 delay, source = asked, ROBOTS_TXT
         clock = None if clock_of is None else clock_of(host)
         if clock is not None:
-            if clock.source != FROM_SETTINGS:  # the site that asks for it
+            if clock.source != FROM_SETTINGS:  # it is an origin
                 source = ROBOTS_TXT
             return HostClock(clock.delay, source, max(clock.until, min(held, default=0.0)))
         return HostClock(delay, source, min(held, default=0.0))
@@ -220,12 +220,12 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[records.RobotsCopy, st
 
 
 def robots_copy(store: Store, url: str) -> records.RobotsCopy | None:
-    """Return what is kept of the robots.txt for *url*; None if nothing can be read. One lookup."""
+    """Return the stored robots.txt for *url*; None if there is none, or it cannot be read. One lookup."""
     return records.ROBOTS.read(store.get(keys.robots_key(origin_of(url) or "")))
 
 
 def host_row(store: Store, name: str) -> records.HostRow:
-    """Return the row of a host; zeros if there is none, or none that can be read. One lookup."""
+    """Return the row of a host; zeros if there is none, or it cannot be read. One lookup."""
     return records.HOST.read(store.get(keys.host_key(name))) or records.HostRow()
 
 
@@ -240,18 +240,18 @@ def has_queue(store: Store, name: str) -> bool:
 
 
 def has_row(store: Store, page_id: PageId) -> bool:
-    """Return whether a page has a row; an index row may lead to one that has none. One lookup."""
+    """Return whether a page has a row; a damaged store may have only its index row. One lookup."""
     return store.get(keys.page_key(page_id)) is not None
 
 
 def read_page(store: Store, page_id: PageId) -> records.Page | None:
-    """Return what is kept of a page; None if there is no row. One lookup. Raises `UnreadableRow`."""
+    """Return the record of a page; None if there is none. One lookup. Raises `UnreadableRow`."""
     stored = store.get(keys.page_key(page_id))
     return None if stored is None else records.decode_page(stored)
 
 
 def legible_page(store: Store, page_id: PageId) -> records.Page | None:
-    """Return what is kept of a page; None if there is no row, or none that can be read. One lookup."""
+    """Return the record of a page; None if there is none, or it cannot be read. One lookup."""
     return decode_or_none(records.decode_page, store.get(keys.page_key(page_id)))
 
 
@@ -280,7 +280,7 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[PageId, reco
 
 
 def is_elsewhere(page: records.Page) -> bool:
-    """Return whether a page of a shard is one that another shard has, and this one only leads to."""
+    """Return whether a page belongs to another shard, and this one only has links to it."""
     return page.reason == reasons.FOREIGN()
 
 
@@ -290,8 +290,8 @@ def matching(
     host: str | None = None,
     states: frozenset[State] | None = None,
 ) -> Iterator[tuple[PageId, records.Page]]:
-    """Yield those *pages* whose URL *pattern* is found in, of *host*, in one of *states*; None stands for
-    all. Pages of other shards never match."""
+    """Yield those *pages* whose URL contains *pattern*, that are of *host* and in one of *states*; None
+    matches all. Pages of other shards never match."""
     for page_id, page in pages:
         if is_elsewhere(page):
             continue
@@ -304,12 +304,13 @@ def matching(
 
 
 def path_to(store: Store, page: records.Page) -> Trail:
-    """Return the pages that lead from a seed to *page*, seed first; each linked the next one first."""
+    """Return the pages that lead from a seed to *page*, seed first: each is the first that linked the next
+    one."""
     return _trail(store, page, attrgetter("parent"))[::-1]
 
 
 def redirects_of(store: Store, page: records.Page) -> Trail:
-    """Return the pages that *page* led to, in order, until one that led nowhere or was met before."""
+    """Return the chain of redirects from *page*, without it; ends before a page that comes a second time."""
     return _trail(store, page, attrgetter("target"))
 
 
@@ -323,8 +324,8 @@ def _trail(store: Store, page: records.Page, onward: Callable[[records.Page], in
 
 
 def describe(page_id: PageId, page: records.Page) -> dict[str, object]:
-    """Return a page as named values, times in POSIX seconds; the same names in every command. None
-    stands for what is not known."""
+    """Return a page as named values, the same names for every command; times are POSIX seconds, None is
+    unknown."""
     visits = page.visits or records.NO_VISITS
     etag, last_modified = (each.decode("latin-1") or None for each in visits.validators)
     return {
@@ -361,7 +362,7 @@ _FLAG_NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect"}
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Raise `UnreadableRow` for what decoding of links raises in the block."""
+    """Raise `UnreadableRow` for an error of decoding links in the block."""
     try:
         yield
     except (ValueError, IndexError, OverflowError) as error:
@@ -382,10 +383,8 @@ def count_kinds(edges: Iterable[Edge]) -> dict[str, int]:
 
 
 def every_link(store: Store) -> Iterator[graph.Links]:
-    """Yield all links, those of up to 4096 pages at a time, ascending; 5 to 10 million a second.
-
-    Raises `UnreadableRow`, also for a link to a page that never was.
-    """
+    """Yield all links, those of up to 4096 pages at a time, ascending; 5 to 10 million a second. Raises
+    `UnreadableRow`, also for a link to a page that never existed."""
     pages = known(store)
     for chunk in graph.chunks(store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW)):
         with _decoding():

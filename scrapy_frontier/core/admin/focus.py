@@ -1,4 +1,4 @@
-"""Explains in a sentence what content a queued page is expected to have, and which words say so."""
+"""Explains in a sentence what content a queued page is expected to have, and by which words."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from ..store.records import Page
 
 _MOST = 4  # words on each side
-_LEAST = 0.05  # a weight that is told
+_LEAST = 0.05  # the least weight of a word that is named
 
 
 def expectation(store: Store, page: Page, place: QueuePlace) -> str:
-    """Return the sentence, as of the last ranking or clean stop; empty if nothing was learned.
-
-    The words of the link's text are only kept as codes: together they are "the text of the link".
-    """
+    """Return the sentence, as of the last ranking or clean stop; empty if nothing was learned. The words in
+    the text of the link are stored only as codes, and named together as "the text of the link"."""
     stored = store.get(keys.FOCUS)
     if stored is None:
         return ""

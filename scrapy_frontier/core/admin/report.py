@@ -1,7 +1,7 @@
-"""What a crawl did, as plain data for charts: growth, order, hosts, codes, depth, change, links.
+"""Computes plain data for charts of a crawl: growth, order, hosts, statuses, depth, changes, links.
 
-All of it comes from rows that are kept anyway: two passes over the hosts and pages, one over the links.
-Memory: about 40 bytes a page.
+Reads only rows that a crawl stores anyway: two passes over the hosts and pages, one over the links. Memory:
+about 40 bytes a page.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SHARES = 4  # groups of pages by how many of their visits found a change
 
 
 class _Pages:
-    """What a pass over all pages gathers: by page id, when a page was found and first ended (POSIX seconds,
-    0: not yet), its depth, whether it was read and its place among *hosts*; and counts."""
+    """Gathers facts in a pass over all pages: by page id, when a page was found and first ended (POSIX
+    seconds, 0: not yet), its depth, whether it was read, and its place among *hosts*; and counts."""
 
     def __init__(self, known: int, hosts: list[str]) -> None:
         self.found = np.zeros(known, np.int64)
@@ -53,7 +53,7 @@ class _Pages:
         self._places = {name: place for place, name in enumerate(hosts)}
 
     def add(self, page_id: PageId, page: Page) -> None:
-        """Count a page; to be called in the order of the ids."""
+        """Add a page; call it in the order of the ids."""
         if page_id >= len(self.found):
             return
         self.found[page_id] = page.discovered
@@ -76,7 +76,8 @@ class _Pages:
 def report(
     store: Store, pause_of: facts.PauseOf, now: float, clock: Callable[[], float], passing: Passing
 ) -> dict[str, object]:
-    """Return what the crawl did until *now* as a JSON document; *passing* sees every page that is read.
+    """Return a JSON document of the crawl until *now*; *passing* gets every page that is read, and yields it
+    again.
 
     A ranking takes seconds for millions of links, timed by *clock*. Without links there is no order and no
     graph. Raises `UnreadableRow`.
@@ -101,7 +102,7 @@ def report(
     }
     try:
         ranked = scores.scores(store, "pagerank", clock)
-    except UnreadableRow:  # what cannot be ranked is no reason to show nothing
+    except UnreadableRow:  # the rest can be shown without a ranking
         return document
     best = islice(scores.leaders(store, ranked.values), _BEST)
     document["best"] = [
@@ -114,7 +115,7 @@ def report(
 
 
 def _growth(pages: _Pages) -> dict[str, list[float]]:
-    """Return how many pages were known, and how many had ended, at times between the first and the last."""
+    """Return the numbers of known and of ended pages at times from the first to the last."""
     found, ended = pages.found[pages.found > 0], pages.ended[pages.ended > 0]
     if not len(found):
         return {"times": [], "known": [], "ended": []}
@@ -136,11 +137,9 @@ def _depths(pages: _Pages) -> list[dict[str, int]]:
 
 
 def _order(pages: _Pages, values: NDArray[np.floating]) -> dict[str, list[float]]:
-    """Return how much of the PageRank of the pages that were read came with which share of them: in the
-    order of the crawl, in the order in which they were found, and in the best one.
-
-    Times are whole seconds: between two of them the curve of the crawl is straight.
-    """
+    """Return the shares of the PageRank of all read pages that shares of these pages collect: in the order of
+    the crawl, in the order of discovery, and in the best order. Times are whole seconds; between two of them
+    the curve of the crawl is straight."""
     read = np.flatnonzero(pages.was_read)
     shares = np.linspace(0, 1, POINTS + 1)
     if not len(read):
@@ -166,7 +165,7 @@ def _order(pages: _Pages, values: NDArray[np.floating]) -> dict[str, list[float]
 
 
 def _links_between(store: Store, pages: _Pages, hosts: int) -> list[tuple[int, int, int]]:
-    """Return for pairs of hosts how many links lead from the first to the second; none within a host."""
+    """Return the number of links from one host to another, for each pair of hosts that has any."""
     counts = np.zeros((hosts, hosts), np.int64)
     for links in facts.every_link(store):
         sources, targets = pages.host[links.sources], pages.host[links.targets]

@@ -1,8 +1,8 @@
-"""What matters in a stopped frontier, and what comes next in it.
+"""Reads or computes the scores of all pages of a stopped frontier, and previews the order of its queue.
 
-`scores` reads or computes the scores of all pages: about 1 for an average page, an array over page ids.
-`upcoming` plays a crawl over virtual time; responses count as immediate, so its times are the earliest
-possible. It takes about a kilobyte a host, and half of one for each page that waits for a retry.
+`scores` returns an array over page ids: about 1 for an average page. `upcoming` simulates a crawl whose
+responses are immediate, so its times are the earliest possible. It takes about a kilobyte a host, and half a
+kilobyte for each page in a backoff.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _ROWS_AT_A_TIME = 16  # of a host's queue
 
 
 class ScoresOfPages(NamedTuple):
-    """``values`` by page id; and if they were computed, from how many ``links``, by which ``ranking``, in how
-    many ``seconds``."""
+    """Scores by page id (``values``); if they were computed, also the number of ``links``, the ``ranking``,
+    and the ``seconds`` that it took."""
 
     values: Floats
     links: int = 0
@@ -55,9 +55,9 @@ class Leader(NamedTuple):
 
 
 def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
-    """Return the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they were kept
-    at the last ranking or clean stop; ``pagerank``, ``authority`` or ``hub`` computed now, in seconds for
-    millions of links, timed by *clock*. Zeros for what is not kept. Raises `UnreadableRow`."""
+    """Return the scores of all pages: ``cash``, ``score`` or ``focus`` (expected content) as they were stored
+    at the last ranking or clean stop, zeros if they were not; ``pagerank``, ``authority`` or ``hub`` computed
+    now, in seconds for millions of links, timed by *clock*. Raises `UnreadableRow`."""
     if by not in KEPT:
         return _ranked(store, by, clock)
     pages = facts.known(store)
@@ -66,7 +66,7 @@ def scores(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
 
 
 def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[Leader]:
-    """Yield the pages of *host*, or all, that have a score, best first; a lookup each."""
+    """Yield the pages with a score, of *host* or of all hosts, best first; a lookup each."""
     for page_id in map(int, np.argsort(-values, kind="stable")):
         score = float(values[page_id])
         if not score > 0:
@@ -78,7 +78,7 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
             yield Leader(score, page_id, page)
 
 
-# -- what is kept ------------------------------------------------------------------------------------------
+# -- stored scores -----------------------------------------------------------------------------------------
 
 
 def column(store: Store, name: str, pages: int) -> Codes | None:
@@ -94,7 +94,7 @@ def column(store: Store, name: str, pages: int) -> Codes | None:
 
 
 def kept_score(store: Store, page_id: PageId) -> float | None:
-    """Return the score of a page that the scorer kept last, or None; one lookup."""
+    """Return the score of a page as it was stored last, or None. One lookup."""
     first = page_id // BLOCK * BLOCK
     row = store.get(records.column_key("score", first)) or b""
     code = records.decode_codes(row)[page_id - first : page_id - first + 1]
@@ -111,7 +111,7 @@ def content_scores(store: Store, pages: int) -> Floats | None:
     return found if (found != 1).any() else None
 
 
-# -- what is computed --------------------------------------------------------------------------------------
+# -- computed scores ---------------------------------------------------------------------------------------
 
 
 def _ranked(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
@@ -129,7 +129,7 @@ def _ranked(store: Store, by: str, clock: Callable[[], float]) -> ScoresOfPages:
     return ScoresOfPages((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)
 
 
-# -- what comes next ---------------------------------------------------------------------------------------
+# -- the preview of the queue ------------------------------------------------------------------------------
 
 
 class Turn(NamedTuple):
@@ -141,7 +141,7 @@ class Turn(NamedTuple):
 
 
 def _sort_keys(store: Store, host: str) -> Iterator[bytes]:
-    """Yield the sort keys of the queued pages of a host, best first, then of those that come back."""
+    """Yield the sort keys of the queue of a host, best first, then those of its due queue."""
     for prefix in (queue_keys.queue_prefix(host), queue_keys.due_prefix(host)):
         cursor = b""
         while some := store.keys_of(prefix, cursor, _ROWS_AT_A_TIME):
@@ -150,15 +150,13 @@ def _sort_keys(store: Store, host: str) -> Iterator[bytes]:
 
 
 def upcoming(store: Store, now: float, pause_of: PauseOf) -> Iterator[Turn]:
-    """Yield the pages in the order in which a crawl that starts *now* hands them out; a lookup each.
-
-    The best page of the hosts that may be visited comes first; then its host waits for its delay. Pages of
-    blocked hosts do not come.
-    """
+    """Yield the pages in the order in which a crawl that starts *now* hands them out, without those of
+    blocked hosts; a lookup each. The best page of the hosts that may be visited comes first; then its host
+    waits for its delay."""
     views: dict[str, facts.HostView] = {}
     ready_at: dict[str, float] = {}
-    # When, whether it comes back, priority and score, then what tells equals apart; and what yields the next
-    # of the same queue.
+    # Time, whether it comes back, priority and score, a number to order equals; host, sort key, and the rest
+    # of its queue.
     heads: list[tuple[float, bool, bytes, int, str, bytes, Iterator[bytes]]] = []
     numbers = count()
 
@@ -176,7 +174,7 @@ def upcoming(store: Store, now: float, pause_of: PauseOf) -> Iterator[Turn]:
             put_next(place.host, max(place.waits_until or 0.0, now), iter([place.sort_key]))
     while heads:
         when, is_due, score, number, name, sort_key, rest = heappop(heads)
-        if when < ready_at[name]:  # another page of its host came meanwhile
+        if when < ready_at[name]:  # another page of its host came before
             heappush(heads, (ready_at[name], is_due, score, number, name, sort_key, rest))
             continue
         ready_at[name] = when + views[name].delay

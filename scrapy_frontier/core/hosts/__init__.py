@@ -1,1 +1,1 @@
-"""When a host may be asked: its queue and clock, host_queue, delays, cooldowns, what its site said."""
+"""Decides when a host may be asked: its queue and clock, the order of hosts, delays, cooldowns, robots.txt."""

@@ -1,1 +1,1 @@
-"""What becomes of a page: known, leased, waiting, deferred, trapped, rescored, visited again."""
+"""Decides what becomes of a page: discovery, queues, leases, budgets, traps, scores, revisits, edits."""

@@ -1,1 +1,1 @@
-"""What sites say, read: URLs, headers, HTML heads, robots.txt, sitemaps. Text in, plain values out."""
+"""Parses text from sites: URLs, headers, HTML heads, robots.txt, sitemaps."""

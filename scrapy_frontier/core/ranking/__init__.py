@@ -1,1 +1,1 @@
-"""What a page is worth: the link graph in, scores and how far off they may be out."""
+"""Computes what a page is worth, from the link graph and the content of pages."""

@@ -1,1 +1,1 @@
-"""When a page is worth another visit: what its visits showed, how often it changes, what can be afforded."""
+"""Decides when a page is worth another visit, by its visits and its change rate."""

@@ -1,1 +1,1 @@
-"""What is on disk: every key, one file a family of rows, one batch; all of LevelDB is in `leveldb`."""
+"""Reads and writes the database: keys, rows, batches, LevelDB."""
