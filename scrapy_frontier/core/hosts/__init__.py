@@ -1,1 +1,1 @@
-"""Decides when a host may be asked: its queue and clock, the order of hosts, delays, cooldowns, robots.txt."""
+"""Decides when a host may be asked: its queue and clock, the order of hosts, delays, cooldowns, sites."""
