@@ -131,8 +131,9 @@ class Project:
             return None
         from .shared_frontier import SharedFrontier  # loads psycopg
 
-        name = getattr(self.spider, "name", None) or ""
-        return SharedFrontier(self.frontier_settings, name, self.directory, self.politeness_key_of, self.user)
+        settings, only = self.frontier_settings, None if self.frontier_settings.crawl else self.only_spider()
+        name = settings.crawl or (only.name if only else "")
+        return SharedFrontier(settings, name, self.directory, self.politeness_key_of, self.user)
 
     # -- the store -------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def shards(call: Call) -> None:
     shared = call.project.shared
     if shared is None:
         raise UsageError("shards is for a crawl of several processes: set FRONTIER_SHARED")
-    with shared.asking() as database:
+    with shared.database.asking() as database:
         documents = _documents(database)
     call.output.line(f"{database.crawl}: {shared.state()}")
     call.output.listing(documents, dict, _COLUMNS, _cells)

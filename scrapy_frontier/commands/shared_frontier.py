@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-import psycopg
 from scrapy.exceptions import UsageError
 
 from ..core.store.keys import ID_BITS, MAX_ID, PageId
@@ -17,7 +16,7 @@ from ..crawl.orders import PAGES_AT_ONCE
 from ..crawl.politeness_key import registered_domain
 from ..live.client import RemoteEdits, told_place
 from ..shared.copies import Copies, follow
-from ..shared.database import Database, SharedCrawlError
+from ..shared.database import Database
 from ..shared.letters import Order, pack_order
 from ..shared.shards import shard_of_domain
 
@@ -33,8 +32,8 @@ T = TypeVar("T")
 
 
 class SharedFrontier(RemoteEdits):
-    """The shared crawl that *settings* name, or else *spider*: its shards are read from the journal, into
-    copies below *directory*, and changed by letters to their owners. The ids of its pages name their shards.
+    """The shared crawl *name*: its shards are read from the journal, into copies below *directory*, and
+    changed by letters to their owners. The ids of its pages name their shards.
 
     *politeness_key_of* returns the name of the queue of a URL; *user* is what uses the frontier, in words.
     All methods raise `SharedCrawlError` if the database cannot be asked.
@@ -43,34 +42,23 @@ class SharedFrontier(RemoteEdits):
     def __init__(
         self,
         settings: FrontierSettings,
-        spider: str,
+        name: str,
         directory: Path,
         politeness_key_of: Callable[[str], str],
         user: str,
     ) -> None:
         assert settings.shared is not None
         self._settings, self._politeness_key_of, self._user = settings, politeness_key_of, user
-        self._database = Database(settings.shared, settings.crawl or spider)
-        with self.asking() as database:
-            database.crawl = _crawl_of(database)
+        self.database = Database(settings.shared, name)
+        with self.database.asking() as database:
             about = database.about()
+            if not about:
+                words = "the database has no shared crawl {!r}: write --spider NAME, or set FRONTIER_CRAWL"
+                raise UsageError(words.format(name))
             named = {shard.copy for shard in database.all_shards() if shard.copy is not None}
         self.shards, self._scheme = int(str(about["shards"])), str(about["key scheme"])
         self._copies = Copies(directory / "read", self._scheme, self.shards)
         self._copies.remove_others(named)
-
-    @contextmanager
-    def asking(self) -> Iterator[Database]:
-        """Yields the database; the connection is closed when the block ends."""
-        try:
-            yield self._database
-        except psycopg.Error as error:
-            words = (
-                f"cannot ask the database of the shared crawl ({str(error).strip()}): check FRONTIER_SHARED"
-            )
-            raise SharedCrawlError(words) from error
-        finally:
-            self._database.close()
 
     def shard_of(self, host: str) -> int:
         """Returns the shard of a host."""
@@ -78,7 +66,7 @@ class SharedFrontier(RemoteEdits):
 
     def state(self) -> str:
         """Returns in words how far the crawl is."""
-        with self.asking() as database:
+        with self.database.asking() as database:
             (run, seeded, ended), count = database.run_of(), len(database.processes())
         state = "has ended" if ended else "goes on" if seeded else "has not all its seeds yet"
         return f"run {run} {state}, {count or 'no'} process{'' if count == 1 else 'es'} in it"
@@ -95,7 +83,7 @@ class SharedFrontier(RemoteEdits):
             yield store
 
     def _follow(self, n: int) -> Path:
-        with self.asking() as database:
+        with self.database.asking() as database:
             copy = database.shard(n).copy or UUID(int=0)
             path, is_whole = self._copies.path(n, copy), False
             while not is_whole:
@@ -116,7 +104,7 @@ class SharedFrontier(RemoteEdits):
 
     def _post(self, name: str, orders: Iterable[tuple[int, dict[str, Any]]]) -> None:
         """Posts orders to shards, with the arguments of each; all or none."""
-        with self.asking() as database:
+        with self.database.asking() as database:
             database.post((n, pack_order(Order(name, arguments))) for n, arguments in orders)
 
     def add(
@@ -157,16 +145,3 @@ def _by_shard(wanted: Iterable[tuple[int, T]], most: int) -> Iterator[tuple[int,
     for n, every in shards.items():
         for at in range(0, len(every), most):
             yield n, every[at : at + most]
-
-
-def _crawl_of(database: Database) -> str:
-    """Returns the name of the crawl: the one that *database* was given, or the only one there is."""
-    name, crawls = database.crawl, database.crawls()
-    if not name and len(crawls) == 1:
-        return crawls[0]
-    if name not in crawls:
-        there = ", ".join(crawls) or "none"
-        raise UsageError(
-            f"which shared crawl? Write --spider NAME, or set FRONTIER_CRAWL; there are: {there}"
-        )
-    return name

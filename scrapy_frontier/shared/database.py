@@ -13,7 +13,7 @@ Every method may raise `psycopg.OperationalError` while the database is away; th
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid4
 
@@ -155,6 +155,20 @@ class Database:
             self._connection.close()
             self._connection = None
 
+    @contextmanager
+    def asking(self) -> Iterator[Database]:
+        """Yield this; the connection is closed when the block ends. Raises `SharedCrawlError` for errors of
+        the database in it."""
+        try:
+            yield self
+        except psycopg.Error as error:
+            raise SharedCrawlError(
+                f"cannot ask the database of the shared crawl ({str(error).strip()}): check FRONTIER_SHARED, "
+                "and that the server answers"
+            ) from error
+        finally:
+            self.close()
+
     def _connect(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(
@@ -208,8 +222,10 @@ class Database:
 
     def about(self) -> dict[str, object]:
         """What all processes of the crawl agree on; empty if there is no such crawl."""
-        row = self._run("select about from frontier_crawl where crawl = %(crawl)b").fetchone()
-        return json.loads(row[0]) if row else {}
+        with suppress(errors.UndefinedTable):
+            row = self._run("select about from frontier_crawl where crawl = %(crawl)b").fetchone()
+            return json.loads(row[0]) if row else {}
+        return {}
 
     def join(self, about: Mapping[str, object], again: int | None = None) -> UUID | None:
         """Join the crawl as a new process; returns its id.
@@ -251,12 +267,6 @@ class Database:
         """What each process of the crawl told of itself when it joined."""
         rows = self._run("select id, about from frontier_process where crawl = %(crawl)b")
         return {process: json.loads(about) for process, about in rows}
-
-    def crawls(self) -> list[str]:
-        """The names of all crawls in the database; empty if no shared crawl was made there."""
-        if self._run("select to_regclass('frontier_crawl')").fetchone() == (None,):
-            return []
-        return [crawl for (crawl,) in self._run("select crawl from frontier_crawl order by crawl")]
 
     def run_of(self, lock: str = "") -> tuple[int, bool, bool]:
         """The number of the crawl's run, whether it is seeded, and whether it has ended."""

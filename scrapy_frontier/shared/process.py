@@ -25,7 +25,7 @@ from ..core.errors import FrontierError, FrontierLocked, FrontierUnreadable
 from ..core.hosts.host import FOREVER
 from ..core.store.keys import LAST_BATCH, OUTBOX
 from .copies import AGAIN
-from .database import AWAY, Database, Flush, Look, Mail, Shard, SharedCrawlError
+from .database import AWAY, Database, Flush, Look, Mail, Shard
 from .outbox import Outbox, compress, pack_rows
 from .ownership import Ownership
 
@@ -115,16 +115,10 @@ class Process(threading.Thread):
 
     def join_crawl(self, about: Mapping[str, object]) -> None:
         """Join the crawl, made with *about* if it is new, and start the thread. Raises `SharedCrawlError`."""
-        try:
-            self._database.create(about)
+        with self._database.asking() as database:
+            database.create(about)
             self._join()
-            look = self._database.look(self.id)
-            others = self._database.processes()
-        except psycopg.Error as error:
-            raise SharedCrawlError(
-                f"cannot join the shared crawl {self._database.crawl!r} ({str(error).strip()}): check "
-                "FRONTIER_SHARED, and that the server answers"
-            ) from error
+            look, others = database.look(self.id), database.processes()
         assert look is not None  # it has just joined
         self.look = look
         self._copies.remove_others({shard.copy for shard in look.shards if shard.copy is not None})

@@ -32,7 +32,7 @@ web = test_shared_crawl.web  # the fixture
 @pytest.fixture
 def command(dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     """``scrapy frontier`` on another machine: in a directory of its own."""
-    settings = {"FRONTIER_SHARED": dsn, "FRONTIER_DIR": str(tmp_path / "desk")}
+    settings = {"FRONTIER_SHARED": dsn, "FRONTIER_CRAWL": "web", "FRONTIER_DIR": str(tmp_path / "desk")}
     return Frontiers(None, capsys, FRONTIER_CLOCK=None, **settings)
 
 
