@@ -166,7 +166,8 @@ def cost(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
         dsn = None if name == "alone" else postgres.new_database(name)
         here, there = multiprocessing.Pipe()
         arguments = work / name, dsn, pages, rate, there
-        process = multiprocessing.get_context("fork").Process(target=_grow, args=arguments)
+        # Not forked: libraries that this process has loaded would count only where they are touched.
+        process = multiprocessing.get_context("spawn").Process(target=_grow, args=arguments)
         spent, wal, begin = server_seconds(postgres), _wal(postgres), time.monotonic()
         process.start()
         found[name] = here.recv()
