@@ -100,7 +100,7 @@ def build(graph, directory, share):
     for _ in frontier.rank_steps(run, run.compute(bool, time.perf_counter), lambda: now):
         pass
     run.close()
-    store.compact()
+    store._db.compact_range(start=b"", stop=b"\xff")  # without a stop it does nothing
     store.close()
     return url(hub), url(pages[-1]), len(pages)
 

@@ -56,7 +56,7 @@ def build(made, directory, scheme):
     for rows in (_pages(made), _queue(made), _index(made), _segments(made), _hosts(made), _rest(made)):
         while some := dict(islice(rows, _AT_A_TIME)):
             store.write(some)
-    store.compact()
+    store._db.compact_range(start=b"", stop=b"\xff")  # without a stop it does nothing
     store.close()
 
 

@@ -7,10 +7,6 @@ extension that drops a request say, and is shown as it is.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LONGEST_URL = 200  # characters of a URL in a reason
 
@@ -118,8 +114,3 @@ def codes_in(text: str) -> list[str]:
 def has_note(text: str, *notes: str) -> bool:
     """Return whether one of *notes* is among those on a page; *text* is the ``reason`` of its record."""
     return not set(notes).isdisjoint(text.split(BETWEEN))
-
-
-def are_as_before(notes: Iterable[str], text: str) -> bool:
-    """Return whether *notes* are those on a page already; *text* is the ``reason`` of its record."""
-    return BETWEEN.join(notes) == text

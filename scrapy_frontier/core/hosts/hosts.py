@@ -173,7 +173,7 @@ class Hosts:
             self._batch.touch(host)
         if self._serves_due and host.queued_again:
             host.due = DueQueue(name)
-        if host.has_pages:
+        if host.pages:
             self.fill(host)
         return host
 

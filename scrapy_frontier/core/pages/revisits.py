@@ -62,7 +62,7 @@ def judge_same(lease: Lease, status: int, fetched: Fetched, notes: Sequence[str]
     page = lease.page
     if lease.has_changed(fetched.digest) is not False:
         return None
-    if notes is not None and not reasons.are_as_before(notes, page.reason):
+    if notes is not None and reasons.BETWEEN.join(notes) != page.reason:
         return None
     return Outcome(Event.FETCHED, status, page.reason, page.target, result=Result.UNCHANGED, fetched=fetched)
 

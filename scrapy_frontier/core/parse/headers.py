@@ -118,14 +118,9 @@ def retry_after(value: str, now: float) -> float | None:
     return None if date is None else min(max(date - now, 0.0), float(MOST_SECONDS))
 
 
-def rel_tokens(rel: str | None) -> frozenset[str]:
-    """Return the link types of a rel attribute in lower case, ``nofollow`` say."""
-    return frozenset((rel or "").lower().split())
-
-
 def has_rel(rel: str | None, types: frozenset[str]) -> bool:
-    """Return whether a rel attribute has one of these link *types*."""
-    return bool(rel) and not types.isdisjoint(rel_tokens(rel))
+    """Return whether a rel attribute has one of these link *types*, which are in lower case."""
+    return bool(rel) and not types.isdisjoint(rel.lower().split())
 
 
 TOO_BUSY = (429, 503)

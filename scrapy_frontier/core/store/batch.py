@@ -110,7 +110,6 @@ class Batch:
         self.ends = 0
         self.link_rows = 0  # put in this run
         self.left: set[str] = set()
-        self.is_first_run = store.get(keys.COUNTS) is None
         try:
             self.counts = records.read_counts(store)
         except UnreadableRow as error:
@@ -346,7 +345,7 @@ class Batch:
         not write to its end.
         """
         self.opened_at = now
-        if self.is_first_run:
+        if self.store.get(keys.COUNTS) is None:
             return True
         was_clean = self.store.get(keys.CLEAN) is not None
         if was_clean:

@@ -376,12 +376,6 @@ class Store:
         self.check()
         self._db.compact_range(start=_END, stop=_END)
 
-    def compact(self) -> None:
-        """Rewrite all tables without overwritten and deleted rows, to measure their size; 1 s for 30 MB.
-        Raises `FrontierUnwritable`."""
-        self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
-        self.write({})  # LevelDB reports a failed compaction to the next write
-
     def close(self) -> None:
         """Close the database and releases the lock; does nothing the second time. Reads after it raise
         `RuntimeError`."""

@@ -507,11 +507,6 @@ class HostRow:
         """Pages that count against a budget: those that ended, but for those excluded without an answer."""
         return self.done + self.failed - self.excluded
 
-    @property
-    def has_pages(self) -> bool:
-        """Whether any page is queued, new or due."""
-        return bool(self.queued or self.queued_again)
-
 
 class KeptHost(HostRow):
     """A host row in memory, with the ``name`` of its host; a batch that touches it writes it as it is then.
