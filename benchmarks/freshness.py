@@ -254,7 +254,7 @@ class Frontier(Learning):
             self.planned[page] = span
 
     def follow(self, page: int, between: float, span: float) -> None:
-        """As `LearntRates.came_back`."""
+        """As `LearnedRates.came_back`."""
         self.revisits += 1
         if self.revisits <= revisit_policy.FIRST_REVISITS:
             weight, share = self.world.weights[page], 1.0 / self.revisits

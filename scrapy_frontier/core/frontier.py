@@ -497,7 +497,7 @@ class Frontier:
             self.abort()
 
     def abort(self) -> None:
-        """Close the store without a commit: what is in the open batch is lost."""
+        """Close the store without a commit: the open batch is lost."""
         self._store.close()
         self._batch.seen.free()
         self._scores.free()

@@ -236,7 +236,7 @@ class RobotsFetch:
     """A robots.txt that is being fetched, or waits to be, and what waits for it.
 
     ``held`` are hosts that the frontier holds until it has ended, ``waiting`` what requests under way wait
-    for. ``was_left``: nothing was learnt, for its host has to be left alone, a public page led into a private
+    for. ``was_left``: nothing was learned, because its host rests, or a public page led into a private
     network.
     """
 
@@ -259,9 +259,9 @@ class RobotsFetch:
 class RobotsFetcher:
     """Fetches files for *sites* by the clocks of their hosts, `FETCHES_AT_ONCE`, past every queue.
 
-    Each is one coroutine: it waits for its host, asks, follows redirects, and keeps what it learnt. When to
-    ask again has one rule (`robots_policy.learnt`). The engine's ``download_async`` sends the requests, so
-    all downloader middlewares see them. Raises nothing: a file that cannot be had is learnt as such.
+    Each fetch is a coroutine: it waits for its host, sends the request, follows redirects, and stores the
+    copy. One rule decides when to ask again (`robots_policy.after_answer`). The engine's ``download_async``
+    sends the requests, so all downloader middlewares see them. Raises nothing: a failure makes a copy, too.
     """
 
     _sites: KnownSites
@@ -306,7 +306,7 @@ class RobotsFetcher:
                 self._reporter.tally["frontier/errors"] += 1
                 words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
                 self._reporter.log(logging.ERROR, words, fetch.origin, exc_info=True)
-            await self._keep_in_memory(fetch, robots_policy.learnt(None, Answer(None), self._clock()))
+            await self._keep_in_memory(fetch, robots_policy.after_answer(None, Answer(None), self._clock()))
         finally:
             del self.under_way[fetch.origin]
             self._let_go(fetch)
@@ -341,7 +341,7 @@ class RobotsFetcher:
         # Requests under way have no queue to wait in, and a temporary frontier has no next run.
         is_urgent = bool(fetch.waiting) or self._frontier.is_temporary
         soon = self._settings.retry_times if is_urgent else 0
-        copy = robots_policy.learnt(before, answer, self._clock(), soon)
+        copy = robots_policy.after_answer(before, answer, self._clock(), soon)
         if copy.failures and answer.is_refused:
             self._reporter.log_once("refused", logging.WARNING, _REFUSED, fetch.origin, answer.error)
             return robots_policy.unasked(before, self._clock())

@@ -15,7 +15,7 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.errors import moment
 from scrapy_frontier.core.hosts.host import Politeness, Trouble
-from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
+from scrapy_frontier.core.hosts.robots_policy import Answer, after_answer
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.parse.directives import REFUSALS
 from scrapy_frontier.core.reasons import REASONS, reason_of
@@ -271,19 +271,19 @@ def with_robots(tmp_path: Path, capsys: pytest.CaptureFixture[str], copy: Robots
 
 
 def test_a_host_whose_robots_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    copy = learnt(learnt(None, Answer(None), NOW - 100), Answer(503), NOW)
+    copy = after_answer(after_answer(None, Answer(None), NOW - 100), Answer(503), NOW)
     assert said(with_robots(tmp_path, capsys, copy)) == (
         "It is queued, but robots.txt of http://a.example cannot be read since 2023-11-14 22:11:40 UTC "
         "(HTTP 503, asked 2 times): no page is fetched before it can, and it is asked for again at "
         "2023-11-14 22:15:20 UTC (in 2 min)."
     )
-    again = with_robots(tmp_path, capsys, learnt(None, Answer(None), NOW - 100))
+    again = with_robots(tmp_path, capsys, after_answer(None, Answer(None), NOW - 100))
     assert "(no answer, asked 1 time)" in said(again)
     assert said(again).endswith("it is asked for again when a crawl runs.")
 
 
 def test_hours_that_robots_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    copy = learnt(None, Answer(200, b"User-agent: *\nVisit-time: 0400-0500\n"), NOW)
+    copy = after_answer(None, Answer(200, b"User-agent: *\nVisit-time: 0400-0500\n"), NOW)
     assert said(with_robots(tmp_path, capsys, copy)) == (
         "It is queued, but robots.txt of http://a.example asks for other hours: they begin at "
         "2023-11-15 04:00:00 UTC (in 6 h)."
@@ -291,7 +291,7 @@ def test_hours_that_robots_asks_for(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_queued_page_that_robots_forbids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    copy = learnt(None, Answer(200, b"User-agent: mybot\nDisallow: /page\n"), NOW)
+    copy = after_answer(None, Answer(200, b"User-agent: mybot\nDisallow: /page\n"), NOW)
     frontier = with_robots(tmp_path, capsys, copy)
     assert said(frontier) == (
         "It is queued, but robots.txt of http://a.example forbids it (Disallow: /page): "
@@ -303,7 +303,7 @@ def test_a_queued_page_that_robots_forbids(tmp_path: Path, capsys: pytest.Captur
 
 def test_the_delay_that_robots_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frontier = with_robots(
-        tmp_path, capsys, learnt(None, Answer(200, b"User-agent: *\nCrawl-delay: 30\n"), NOW)
+        tmp_path, capsys, after_answer(None, Answer(200, b"User-agent: *\nCrawl-delay: 30\n"), NOW)
     )
     assert said(frontier).endswith("and the host may be visited now, then every 30 s (by robots.txt).")
     (host,) = frontier("hosts", "--json").lines

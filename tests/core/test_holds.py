@@ -7,7 +7,7 @@ from test_frontier import FETCHED, NOW, SLOW, drain, kill, let_go, page, rows, s
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
-from scrapy_frontier.core.hosts.robots_policy import Answer, learnt
+from scrapy_frontier.core.hosts.robots_policy import Answer, after_answer
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.transitions import Event
 
@@ -206,7 +206,7 @@ def test_the_delay_counts_from_a_side_request_that_told_of_it(frontier: Frontier
 
 
 def test_a_copy_outlives_a_kill_at_once(frontier: Frontier, tmp_path: Path) -> None:
-    copy = learnt(None, Answer(200, b"User-agent: *\nDisallow: /x\n"), NOW)
+    copy = after_answer(None, Answer(200, b"User-agent: *\nDisallow: /x\n"), NOW)
     assert frontier.robots_copy("http://a.example") is None
     frontier.keep_robots_copy("http://a.example", copy)
     kill(frontier)

@@ -12,8 +12,8 @@ from scrapy_frontier.core.hosts.robots_policy import (
     LONGEST_PAUSE,
     LONGEST_REST,
     Answer,
+    after_answer,
     is_current,
-    learnt,
     robots_status,
     trouble_with,
     unasked,
@@ -25,7 +25,7 @@ from scrapy_frontier.core.store.records import RobotsCopy, Verdict
 DAY = 86_400.0
 NOW = 1_700_000_000.0 // DAY * DAY  # a midnight
 FILE = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\n"
-OLD = learnt(None, Answer(200, FILE), NOW - 2 * DAY)
+OLD = after_answer(None, Answer(200, FILE), NOW - 2 * DAY)
 
 
 def failing(
@@ -33,7 +33,7 @@ def failing(
 ) -> RobotsCopy:
     copy = before
     for turn in range(times):
-        copy = learnt(copy, Answer(status), NOW + turn * every)
+        copy = after_answer(copy, Answer(status), NOW + turn * every)
     assert copy is not None
     return copy
 
@@ -53,17 +53,19 @@ def test_2_3_1_status_classes(statuses: tuple[int | None, ...], by_proxy: bool, 
     assert {verdict(status, by_proxy) for status in statuses} == {expected}
     body = b"User-agent: *\nDisallow: /"
     for status in statuses:
-        copy = learnt(None, Answer(status, body, by_proxy=by_proxy), NOW)
+        copy = after_answer(None, Answer(status, body, by_proxy=by_proxy), NOW)
         found = robots_status(copy, NOW, "mybot")
         assert found.rules.allowed("http://a.example/") is (expected is not Verdict.PARSE)
         assert found.held_until(NOW) == (NOW + FIRST_PAUSE if expected is Verdict.POSTPONE else 0.0)
 
 
 def test_2_4_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
-    copy = learnt(None, Answer(200, FILE), NOW)
+    copy = after_answer(None, Answer(200, FILE), NOW)
     assert is_current(copy, NOW + FRESH_FOR - 1)
     assert not is_current(copy, NOW + FRESH_FOR)
-    assert not is_current(learnt(None, Answer(200, FILE), NOW + 400 * DAY), NOW), "the clock was set back"
+    assert not is_current(after_answer(None, Answer(200, FILE), NOW + 400 * DAY), NOW), (
+        "the clock was set back"
+    )
     found = robots_status(copy, NOW, "mybot")
     assert not found.rules.allowed("http://a.example/private/x")
     assert (found.held_until(NOW), found.delay(NOW)) == (0.0, 2.0)
@@ -83,14 +85,14 @@ def test_what_a_request_waits_for_is_asked_for_again_within_seconds_at_first(
 ) -> None:
     copy: RobotsCopy | None = None
     for pause in pauses:
-        copy = learnt(copy, answer, NOW, soon=2)
+        copy = after_answer(copy, answer, NOW, soon=2)
         assert copy.ask_at == NOW + pause
-    assert learnt(OLD, answer, NOW, soon=2).ask_at >= NOW + 60, "an old copy serves"
+    assert after_answer(OLD, answer, NOW, soon=2).ask_at >= NOW + 60, "an old copy serves"
 
 
-@pytest.mark.parametrize("before", [None, learnt(None, Answer(404), NOW - 2 * DAY), failing(2), OLD])
+@pytest.mark.parametrize("before", [None, after_answer(None, Answer(404), NOW - 2 * DAY), failing(2), OLD])
 def test_a_304_to_a_plain_request_is_no_answer(before: RobotsCopy | None) -> None:
-    copy = learnt(before, Answer(304), NOW)
+    copy = after_answer(before, Answer(304), NOW)
     assert copy.failures == (before.failures if before else 0) + 1
     found = robots_status(copy, NOW, "mybot")
     if before is OLD:
@@ -103,12 +105,12 @@ def test_the_pause_doubles_up_to_a_day_and_ends_with_the_first_answer() -> None:
     pauses = [failing(times).ask_at - NOW for times in range(1, 14)]
     assert pauses[:4] == [60.0, 120.0, 240.0, 480.0]
     assert pauses[-1] == LONGEST_PAUSE
-    assert failing(1, learnt(failing(9), Answer(404), NOW)).ask_at == NOW + FIRST_PAUSE
+    assert failing(1, after_answer(failing(9), Answer(404), NOW)).ask_at == NOW + FIRST_PAUSE
 
 
 @pytest.mark.parametrize(("asked", "pause"), [(600.0, 600.0), (5.0, FIRST_PAUSE), (1e9, DAY)])
 def test_retry_after_wins_over_a_shorter_pause_up_to_a_day(asked: float, pause: float) -> None:
-    assert learnt(None, Answer(503, retry_after=asked), NOW).ask_at == NOW + pause
+    assert after_answer(None, Answer(503, retry_after=asked), NOW).ask_at == NOW + pause
 
 
 def test_2_3_1_4_an_old_copy_holds_while_the_file_cannot_be_reached() -> None:
@@ -120,7 +122,7 @@ def test_2_3_1_4_an_old_copy_holds_while_the_file_cannot_be_reached() -> None:
 
 
 def test_2_3_1_4_without_a_copy_pages_wait_for_thirty_days() -> None:
-    for before in (None, learnt(None, Answer(404), NOW - DAY)):  # that there was no file is no copy
+    for before in (None, after_answer(None, Answer(404), NOW - DAY)):  # that there was no file is no copy
         copy = failing(5, before, every=DAY)
         assert robots_status(copy, NOW + 29 * DAY, "mybot").held_until(NOW) == copy.ask_at
         assert robots_status(copy, NOW + 30 * DAY, "mybot").verdict is Verdict.ALLOW_ALL
@@ -162,7 +164,7 @@ def test_a_host_is_waited_for_unless_it_rests_too_long_or_is_blocked(
 
 
 def test_visit_time_holds_until_it_begins() -> None:
-    copy = learnt(None, Answer(200, b"User-agent: *\nVisit-time: 0200-0400\n"), NOW)
+    copy = after_answer(None, Answer(200, b"User-agent: *\nVisit-time: 0200-0400\n"), NOW)
     found = robots_status(copy, NOW, "mybot")
     begins = {0: NOW + 7_200.0, 3: 0.0, 5: NOW + DAY + 7_200.0}
     assert {hour: found.held_until(NOW + hour * 3_600.0) for hour in begins} == begins
@@ -174,7 +176,7 @@ def test_why_pages_wait_is_told_by_the_file_that_holds() -> None:
     waiting = robots_status(failing(3), NOW, "mybot").trouble("http://a.example", error)
     assert "cannot be read" in waiting.reason
     assert (waiting.times, waiting.failure) == (3, error)
-    old = learnt(None, Answer(200, b"User-agent: *\nVisit-time: 0200-0400\n"), NOW)
+    old = after_answer(None, Answer(200, b"User-agent: *\nVisit-time: 0200-0400\n"), NOW)
     for copy in (old, failing(3, old)):
         waiting = robots_status(copy, NOW, "mybot").trouble("http://a.example", error)
         assert "other hours" in waiting.reason

@@ -1,6 +1,6 @@
 """Creates, copies, repairs and removes the database of a frontier as a whole.
 
-Each of these is atomic: an interruption leaves the database as it was before, or as it is at the end.
+Each of these is atomic: an interruption leaves the old database or the new one.
 """
 
 from __future__ import annotations

@@ -208,8 +208,8 @@ class Host(KeptHost, QueueHeads):
     - ``delay`` (seconds), ``concurrency``: those that are used; ``usual``: the concurrency of the settings;
       ``asked``: delays by source; ``jitter``: see `Politeness`.
     - ``in_flight``: requests under way, of which ``sending`` are not sent yet: the delay counts from when
-      they are. ``beside`` of them fetch no page of its queue. ``in_flight_before``: as `FairHostQueue` last
-      saw it.
+      they are. ``side_requests`` of them fetch no page of its queue. ``in_flight_before``: as `FairHostQueue`
+      last saw it.
     - ``held_until``, ``held_for``: how long it is held, and why. ``is_blocked``: by the operator; its pages
       stay queued.
 
@@ -222,7 +222,6 @@ class Host(KeptHost, QueueHeads):
 
     __slots__ = (
         "asked",
-        "beside",
         "concurrency",
         "cooldown",
         "cursor",
@@ -242,6 +241,7 @@ class Host(KeptHost, QueueHeads):
         "ready_at",
         "retried",
         "sending",
+        "side_requests",
         "state",
         "trouble",
         "turns",
@@ -271,7 +271,7 @@ class Host(KeptHost, QueueHeads):
         self.turns = 0
         self.more = row.queued > 0
         self.cursor = b""
-        self.in_flight = self.in_flight_before = self.sending = self.beside = 0
+        self.in_flight = self.in_flight_before = self.sending = self.side_requests = 0
         self.is_blocked = False
         self.is_kept = row is not NO_ROW
         self.state = IDLE
@@ -287,7 +287,7 @@ class Host(KeptHost, QueueHeads):
     def has_room(self) -> bool:
         """Whether another request may begin: fewer than its concurrency (1 if it is doubted) are under way,
         none is about to be sent, and if it has a delay, no side request is under way."""
-        if self.sending or (self.beside and self.delay):
+        if self.sending or (self.side_requests and self.delay):
             return False
         return self.in_flight < (1 if self.is_doubted else self.concurrency)
 

@@ -110,7 +110,7 @@ class Hosts:
         host = self.by_name.get(name)
         if host is not None:
             return host
-        if name in self._batch.left:
+        if name in self._batch.stale_hosts:
             self._batch.commit()
         key = keys.host_key(name)
         is_new = self._to_load is None and self._batch.seen.is_new(key)
@@ -279,7 +279,7 @@ class Hosts:
         """Note that queue rows of a host *moved*, from one sort key to another; returns the host if it is in
         memory: call `Host.rekey` on it."""
         host = self.by_name.get(name)
-        self._batch.left.add(name)  # what is read of its queue has to show the moved rows
+        self._batch.stale_hosts.add(name)  # its queue must not be read before the moved rows are written
         if host is None:
             self._host_queue.rekey_compact(name, [new for _, new in moved])
         return host

@@ -134,7 +134,7 @@ class HostPoliteness:
     def undo_visit(self, slot: HostSlot, now: float, is_replaced: bool = False) -> Host | None:
         """Undo `visit` for the request begun last, which was never sent; returns its host, with its clock as
         before, or None if the request was not on the wire. Call `FairHostQueue.update` after it.
-        *is_replaced*: something else is asked of the host instead."""
+        *is_replaced*: a side request is sent to the host instead."""
         if not slot.is_on_wire:
             return None
         host = self.hosts.get(slot.host)
@@ -172,7 +172,7 @@ class HostPoliteness:
             wait = max(wait, _BUSY)
         if not wait:
             self._side_requests[name] = FOREVER if host.in_flight else now, host.visited
-            host.beside += 1
+            host.side_requests += 1
             self.visit(host, now)
             self._batch.touch(host)
         self.hosts.update_or_forget(host, now)
@@ -184,10 +184,10 @@ class HostPoliteness:
         host that is not in memory, or has none under way: its shard may have been lost and taken again."""
         begun_at, before = self._side_requests.pop(name, (FOREVER, 0.0))
         host = self.hosts.find(name)
-        if host is None or not host.beside:
+        if host is None or not host.side_requests:
             return
         host.in_flight -= 1
-        host.beside -= 1
+        host.side_requests -= 1
         is_undone = not was_asked and not host.in_flight and host.visited == begun_at
         host.visited = before if is_undone else now
         host.reset_clock()

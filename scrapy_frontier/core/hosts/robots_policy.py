@@ -56,7 +56,7 @@ def verdict(status: int | None, by_proxy: bool = False) -> Verdict:
     return Verdict.ALLOW_ALL if 300 <= status < 500 else Verdict.POSTPONE
 
 
-def learnt(before: RobotsCopy | None, answer: Answer, now: float, soon: int = 0) -> RobotsCopy:
+def after_answer(before: RobotsCopy | None, answer: Answer, now: float, soon: int = 0) -> RobotsCopy:
     """Return the copy after an *answer*, given the copy *before*.
 
     An unreachable file leaves the old copy as it is; the pause until the next request doubles, and a longer

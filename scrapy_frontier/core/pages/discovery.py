@@ -282,7 +282,7 @@ class PageIndex:
         return Discovered(LinkVerdict.POSTED if is_foreign else LinkVerdict.SEEN, page_id)
 
     def _see_foreign(self, link: Link, page_id: PageId) -> Discovered:
-        """Say of a known page of another shard whether to post it: it was only seen, and is wanted now."""
+        """Answer a link to a known page of another shard: it is posted if it was only seen before."""
         page = self._batch.read_page(page_id)
         if page is None or not page.is_only_seen or page.reason == link.only_seen:
             return Discovered(LinkVerdict.KNOWN, page_id)

@@ -86,7 +86,7 @@ class LinkVerdict(Enum):
     SEEN = "seen"  # its page is known, and not queued
     DEFERRED = "deferred"  # kept for later, until a budget has room
     POSTED = "posted"  # its page belongs to another shard, which gets a letter
-    REFUSED = "refused"  # a trap, or beyond what is kept for later
+    REFUSED = "refused"  # a trap, or beyond the pages that are kept for later
 
 
 class Discovered(NamedTuple):

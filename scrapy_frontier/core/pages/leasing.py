@@ -192,7 +192,7 @@ class Leases:
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
         """Undo the lease granted last: page, clock and turn of its host are as before. Writes nothing.
 
-        *is_replaced*: something else is asked of the host in this turn, which counts.
+        *is_replaced*: a side request is sent to the host instead, so its turn counts.
         """
         host = self._politeness.undo_visit(lease, now, is_replaced)
         if self._out.pop(lease.id, None) is None or host is None:
@@ -339,17 +339,17 @@ class Leases:
         page_id, scores, batch = lease.node, self._scores, self._batch
         if page_id is None:
             return 0
-        is_read, is_beside = state in (DONE, REDIRECTED), page_id != lease.page_id
+        is_read, is_further_visit = state in (DONE, REDIRECTED), page_id != lease.page_id
         links: Sequence[PlainEdge] = ()
         if outcome.has_links and (is_read or state is GONE):
             links, row = encode_links(page_id, lease.edges if state is DONE else outcome.led_to(state))
         if outcome.content_score is not None:
             scores.content_scored(page_id, outcome.content_score)
-        if not is_beside and state in (DONE, GONE):
+        if not is_further_visit and state in (DONE, GONE):
             scores.rewarded(page_id, outcome.content_score, state is GONE)
         if is_read:
-            scores.parsed(page_id, links, is_beside)
-        elif not is_beside:
+            scores.parsed(page_id, links, is_further_visit)
+        elif not is_further_visit:
             scores.closed(page_id)
         if outcome.has_links and (is_read or state is GONE):
             batch.put_link_row(page_id, row)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .scores import Scores
 
 FIRST_BACKOFF = 1.0  # seconds
-LONGEST_BACKOFF = 3600.0  # seconds; ten attempts come to nine minutes
+LONGEST_BACKOFF = 3600.0  # seconds; those of ten attempts sum up to nine minutes
 A_TURN = 0.05  # seconds: roughly what a page of a host without a delay takes
 
 

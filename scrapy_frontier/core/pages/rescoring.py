@@ -151,7 +151,7 @@ class Rescoring(Scores):
             self.scorer.rewarded(page_id, None if is_gone else score)
             self._is_stale |= focus.has_learned and not had_learned
 
-    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
+    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_further_visit: bool = False) -> None:
         """Tell the scorer of all links that pay: not those with nofollow, nor those of weight 0. Beyond
         `_MOVED_AT_ONCE` rows move with the ends of the next pages."""
         paying = [(target, weight) for target, flags, weight in edges if weight and not flags & NOFOLLOW]
@@ -163,7 +163,7 @@ class Rescoring(Scores):
             changes = []
         else:
             changes = self.scorer.parsed(*payment)
-        if not is_beside:
+        if not is_further_visit:
             self._set(page_id, _NOWHERE)
         self._take(page_id, changes)
         self._move_noted()
@@ -224,7 +224,7 @@ class Rescoring(Scores):
         return len(pairs)
 
     def place_moved(self, now: float) -> None:
-        """Give hosts whose rows were moved, and written, the heads and the place they deserve."""
+        """Update heads and places of the hosts whose rows moved."""
         moved, self.moved = self.moved, set()
         for host in moved:
             if host.more and (not host.heads or host.heads[0] > host.cursor):

@@ -15,7 +15,7 @@ from .. import reasons
 from ..errors import decode_or_none
 from ..hosts.host import host_of_page
 from ..revisits import policy
-from ..revisits.learnt import LearntRates
+from ..revisits.learned import LearnedRates
 from ..revisits.plans import RevisitPlans, RevisitRule
 from ..revisits.policy import Fetched, Result, VisitEnd, is_forbidden, may_come_back
 from ..revisits.share import RevisitShare
@@ -100,7 +100,7 @@ class Revisits:
         self._scores = scores
         self.revisits_pages = rule is not None
         self.rule = rule = rule or RevisitRule()
-        self._rates = LearntRates(batch, sites, rule)
+        self._rates = LearnedRates(batch, sites, rule)
         self._plans = RevisitPlans(rule)
         self.share = RevisitShare(batch, hosts, rule.share) if self.revisits_pages else None
         self._opened_at = self.looked_at = batch.opened_at

@@ -176,10 +176,10 @@ class Scores:
     def rewarded(self, page_id: PageId, content_score: float | None, is_gone: bool) -> None:
         """Learn from the worth of a page that was read for the first time, or that *is_gone*."""
 
-    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_beside: bool = False) -> None:
+    def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_further_visit: bool = False) -> None:
         """Pay the targets of the links of a page, and move the queue rows of those whose score rises enough.
 
-        *is_beside*: the links were found by a further visit; the page stays queued if it is.
+        *is_further_visit*: the links were found by a further visit; the page stays queued if it is.
         """
 
     def place_moved(self, now: float) -> None:

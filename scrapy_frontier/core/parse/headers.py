@@ -120,7 +120,7 @@ def retry_after(value: str, now: float) -> float | None:
 
 def has_rel(rel: str | None, types: frozenset[str]) -> bool:
     """Return whether a rel attribute has one of these link *types*, which are in lower case."""
-    return bool(rel) and not types.isdisjoint(rel.lower().split())
+    return rel is not None and not types.isdisjoint(rel.lower().split())
 
 
 TOO_BUSY = (429, 503)

@@ -86,10 +86,10 @@ class Batch:
 
     All parts of a frontier read the ``store`` and the filter ``seen`` here. ``rows`` are those of the open
     batch: a value by key, None for a key to delete. The part that decides on a row puts it there. The filter
-    ``seen`` has the fingerprints of known pages, and known hosts. ``left`` names hosts that were forgotten
-    while their newest row is in the batch, or whose queue rows were moved in it; ``ends`` are the leases
-    whose ends are in it. *on_commit* is called with the rows of each batch that was written, in order;
-    *before_commit* with those of a batch that is about to be written, to which it may add rows of its own.
+    ``seen`` has the fingerprints of known pages, and known hosts. ``stale_hosts`` names hosts whose row or
+    queue on the disk is older than the open batch, apart from touched ones. ``ends`` counts the ends of
+    leases in the batch. *on_commit* is called with the rows of each batch that was written, in order;
+    *before_commit* with those of a batch that is about to be written, to which it may add some.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Batch:
         self.opened_at = 0.0
         self.ends = 0
         self.link_rows = 0  # put in this run
-        self.left: set[str] = set()
+        self.stale_hosts: set[str] = set()
         try:
             self.counts = records.read_counts(store)
         except UnreadableRow as error:
@@ -274,7 +274,7 @@ class Batch:
     def is_touched(self, host: KeptHost) -> bool:
         """Return whether the next batch will hold rows of *host*: they must not be read from the disk until
         then."""
-        return host in self._touched or host.name in self.left
+        return host in self._touched or host.name in self.stale_hosts
 
     def touch(self, host: KeptHost) -> None:
         """Put the row of *host* into the open batch when that is written, as it is then."""
@@ -285,7 +285,7 @@ class Batch:
         if host in self._touched:
             self._put_host(host)
             self._touched.remove(host)
-            self.left.add(host.name)
+            self.stale_hosts.add(host.name)
 
     def _put_host(self, host: KeptHost) -> None:
         if not host.is_kept:  # this is its first row
@@ -326,7 +326,7 @@ class Batch:
             self._on_commit(list(rows.items()))
         rows.clear()
         self._touched.clear()
-        self.left.clear()
+        self.stale_hosts.clear()
         self.ends = 0
 
     def used_by(self, spider: str) -> str | None:

@@ -467,7 +467,7 @@ def _numbers(*values: float) -> tuple[float, ...]:
 
 
 # Change rates of a host (`change_rates.HostChangeRates`); the same of all pages, with the multiplier and the
-# number of revisits that it was learned from (`LearntRates`).
+# number of revisits that it was learned from (`LearnedRates`).
 RATES = Row("rates", "fff", _numbers)
 RATES_OF_ALL = Row("rates of all", "ddddd", _numbers)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NO_HINTS = HintAccuracy()
 
 
-class LearntRates:
+class LearnedRates:
     """The change rates and the multiplier learned from visits, for *rule*; *sites* store how true the hints
     of sitemaps proved.
 
