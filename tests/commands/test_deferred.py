@@ -45,7 +45,7 @@ def why(frontier: Frontiers, url: str) -> str:
 
 
 def test_why_names_the_budget(frontier: Frontiers) -> None:
-    since = "It waits since 2023-11-14 22:13:20 UTC and is not queued: "
+    since = "It has waited since 2023-11-14 22:13:20 UTC and is not queued: "
     reasons = {page.url: page.reason for page in pages(frontier.directory).values()}
     assert {reasons[url] for url in waiting(frontier.directory)} == {
         "over the budget of 3 pages for host www0.shop.example",

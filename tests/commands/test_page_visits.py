@@ -106,7 +106,7 @@ def test_why_tells_what_comes_back_and_when(returning: Frontiers) -> None:
     assert [line["url"] for line in returning("queue", "--json").lines] == ["http://a.example/queued"]
     for name, words in (
         ("queued", "It is due, and queued again: it is the next page of a.example"),
-        ("due", "It is due since"),
+        ("due", "It has been due since"),
         ("tomorrow", "It comes back on"),
     ):
         assert words in returning("why", f"http://a.example/{name}", "--json").json["why"]

@@ -273,8 +273,8 @@ def with_robots(tmp_path: Path, capsys: pytest.CaptureFixture[str], copy: Robots
 def test_a_host_whose_robots_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = after_answer(after_answer(None, Answer(None), NOW - 100), Answer(503), NOW)
     assert said(with_robots(tmp_path, capsys, copy)) == (
-        "It is queued, but robots.txt of http://a.example cannot be read since 2023-11-14 22:11:40 UTC "
-        "(HTTP 503, asked 2 times): no page is fetched before it can, and it is asked for again at "
+        "It is queued, but robots.txt of http://a.example has not been readable since 2023-11-14 22:11:40 "
+        "UTC (HTTP 503, asked 2 times): no page is fetched before it can, and it is asked for again at "
         "2023-11-14 22:15:20 UTC (in 2 min)."
     )
     again = with_robots(tmp_path, capsys, after_answer(None, Answer(None), NOW - 100))
@@ -325,7 +325,7 @@ UNREAD = "Its record (page 0) cannot be read: `scrapy frontier check --repair` m
     [
         (
             Page(URL, State.SEEN, reason=OVER, changed=int(NOW), is_deferred=True),
-            f"It waits since {WHEN} and is not queued: {OVER}.",
+            f"It has waited since {WHEN} and is not queued: {OVER}.",
         ),
         (Page(URL, State.SEEN, reason=reasons.OUT_OF_SCOPE(), changed=1), DROPPED),
         (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
@@ -352,7 +352,7 @@ def test_states_that_no_lease_ends_in(frontier: Frontiers, page: Page | None, se
     assert said(frontier) == sentence
 
 
-UNKNOWN = "No plain GET of it is known: no link to it was accepted, and it was no seed"
+UNKNOWN = "No plain GET of it is known: no link to it was accepted, and it is no seed"
 
 
 def test_a_url_that_is_not_known(frontier: Frontiers) -> None:

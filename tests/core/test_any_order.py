@@ -58,6 +58,7 @@ class Runs:
         self.directory = directory
         self.now = NOW
         self.is_scored = self.draw.random() < 0.5
+        self.content_scores = self.draw.choice([[None], [None, 0.0, 1.0, 5.0]])
         self.urls = self.draw.choice([12, 30])  # of a host: all in memory, or more than it keeps there
         self.copy: dict[bytes, bytes] = {}  # made of the batches that were written
         self.open()
@@ -133,9 +134,15 @@ class Runs:
             return
         draw, lease = self.draw, self.out.pop(self.draw.randrange(len(self.out)))
         event = draw.choice(EVENTS)
-        outcome = Outcome(event, draw.choice([0, 200, 404]), draw.choice(["", FORBIDDEN]), has_links=True)
+        outcome = Outcome(
+            event,
+            draw.choice([0, 200, 404]),
+            draw.choice(["", FORBIDDEN]),
+            has_links=True,
+            content_score=draw.choice(self.content_scores),
+        )
         if event is Event.RETRIED:
-            outcome = outcome._replace(delay=draw.choice([0.0, 20.0]))
+            outcome = outcome._replace(delay=draw.choice([0.0, 20.0]), priority=draw.choice([None, 0, 2]))
         if event in (Event.RETRIED, Event.POSTPONED) and draw.random() < 0.3:
             outcome = outcome._replace(host=draw.choice(HOSTS))
         self.frontier.release(lease, outcome, self.now)

@@ -96,7 +96,7 @@ def why_unknown(url: str, limits: TrapLimits) -> str:
     }
     if (kind := trap(url, limits)) is not None:
         return f"It is not known, and links to it are refused, because it looks like a trap: {traps[kind]}."
-    return f"No plain GET of it is known: no link to it was accepted, and it was no seed. {BY_FIND}"
+    return f"No plain GET of it is known: no link to it was accepted, and it is no seed. {BY_FIND}"
 
 
 def why_unreadable(page_id: PageId) -> str:
@@ -150,7 +150,7 @@ def _asked(facts: Facts, copy: records.RobotsCopy) -> str:
         if copy.ask_at > now:
             again = f"at {moment(copy.ask_at)} (in {span(copy.ask_at - now)})"
         return (
-            f"cannot be read since {moment(copy.failing_since)} ({answer}, asked {times}): no page is "
+            f"has not been readable since {moment(copy.failing_since)} ({answer}, asked {times}): no page is "
             f"fetched before it can, and it is asked for again {again}"
         )
     if (opens := found.held_until(now)) > now:
@@ -232,7 +232,7 @@ def _excluded(facts: Facts) -> str:
 def _seen(facts: Facts) -> str:
     reason = facts.page.reason or _NO_REASON
     if facts.page.is_deferred:
-        return f"It waits since {_when(facts.page)} and is not queued: {reason}."
+        return f"It has waited since {_when(facts.page)} and is not queued: {reason}."
     if reasons.OUT_OF_SCOPE.read(reason) is not None:
         reason = (
             "pages link to it, but the spider follows none of these links, or a filter drops them (allowed "
@@ -276,5 +276,5 @@ def _when_due(visits: records.Visits | None, now: float) -> str:
     if visits.is_queued:
         return "It is due, and queued again."
     if visits.due <= now:
-        return f"It is due since {moment(visits.due)}: the next crawl that comes back fetches it."
+        return f"It has been due since {moment(visits.due)}: the next crawl that comes back fetches it."
     return f"It comes back on {moment(visits.due)} (in {span(visits.due - now)})."

@@ -37,7 +37,7 @@ def expectation(store: Store, page: Page, place: QueuePlace) -> str:
     sides = [f"for it {_listed(speaking)}"] if speaking else []
     sides += [f"against it {_listed(against)}"] if against else []
     why = f" ({'; '.join(sides)})" if sides else ""
-    return f"That it is good is expected with {likely:.2g}, of any page with {usual:.2g}{why}."
+    return f"Its content is good with probability {likely:.2g}, that of any page with {usual:.2g}{why}."
 
 
 def _weight(named: tuple[str, float]) -> float:
