@@ -260,7 +260,8 @@ def test_the_command_shows_shards_and_a_copy_of_a_stopped_process(dsn: str, web:
     with crawl:
         crawl.start()
         crawl.wait()
-    settings = ["-s", f"FRONTIER_SHARED={dsn}", "-s", f"FRONTIER_DIR={tmp_path / 'frontier'}"]
+    settings = ["-s", f"FRONTIER_SHARED={dsn}", "-s", "FRONTIER_CRAWL=web"]
+    settings += ["-s", f"FRONTIER_DIR={tmp_path / 'frontier'}"]
 
     def said(*words: str) -> list[Any]:
         command = ["-m", "scrapy", "frontier", *settings, *words, "--json"]
