@@ -148,19 +148,16 @@ def references_of(response: HtmlResponse, longest: int = 0) -> Callable[[str], s
     """
     base = _base_of(response)
     page, encoding = response.url, response.encoding
-    most = _MOST_TIMES_AS_LONG * longest
 
     def exact(reference: str) -> str | None:
         """Do what a link extractor and then a request do."""
-        if 0 < most < len(reference):
-            return None
         try:
             url = safe_url_string(urljoin(base, strip_html5_whitespace(reference)), encoding)
             return _as_requested(urljoin(page, url))
         except ValueError:
             return None
 
-    return References(base, exact).absolute
+    return References(base, exact, _MOST_TIMES_AS_LONG * longest).absolute
 
 
 def canonical_of(response: HtmlResponse) -> str | None:

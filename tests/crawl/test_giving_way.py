@@ -129,6 +129,7 @@ NEVER = LinkExtractor(allow="/never/")
         (NEVER, '<a href="/p \u00e9/{}?a=b c">x</a>'),
         (NEVER, '<a href="http://b\u00fccher{}.example/\u00fc">x</a>'),
         (NEVER, '<a href="/{}' + "\u00e9" * 9_000 + '">x</a>'),
+        (NEVER, '<a href="http://{}' + "1." * 100_000 + '">x</a>'),
     ],
 )
 def test_links_that_lead_nowhere_or_are_refused_give_way(extractor: LinkExtractor, link: str) -> None:
