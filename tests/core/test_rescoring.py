@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from scrapy.utils.misc import load_object
 from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, FrontierOptions, Link
+from scrapy_frontier.core.hosts import hosts as hosts_module
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.scores import RankRun
 from scrapy_frontier.core.ranking.graph import find_row
@@ -289,6 +290,27 @@ def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> N
         best = max(scores[page_id] for page_id in queue(frontier))
         assert scores[take(frontier).page_id] == best
     assert len(drain(frontier)) == len(known) - 20
+
+
+def test_a_lease_loads_few_of_the_compact_hosts_whose_pages_became_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To load all 1,000 takes 100 ms."""
+    monkeypatch.setattr(hosts_module, "AWAKE", 100)
+    frontier = start(tmp_path, "pagerank")
+    frontier._hosts._most = 100
+    for number in range(1_000):
+        frontier.discover([link(str(number), None, f"h{number}.example")], NOW)
+        frontier.commit()
+    adopt(frontier, [8.0] * 1_000, 5_000)
+    adopt(frontier, [2.0 ** (-number % 7) / 100 for number in range(1_000)], 5_000)
+    in_memory = [len(frontier._hosts.by_name)]
+    assert in_memory[0] < 300
+    for _ in range(1_000):
+        frontier.release(take(frontier), FETCHED, NOW)
+        in_memory.append(len(frontier._hosts.by_name))
+    assert max(after - before for before, after in pairwise(in_memory)) <= 40
+    assert frontier.lease(NOW) is None
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
