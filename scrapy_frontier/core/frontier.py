@@ -104,7 +104,7 @@ class Frontier:
         self._scores = scores = _scores_of(options.scorer, batch, hosts)
         self._waiting = waiting = Waiting(batch, hosts, scores, options.host_pages)
         self._revisits = revisits = Revisits(batch, hosts, waiting, scores, self._sites, options.revisits)
-        self._page_index = index = PageIndex(batch, hosts, waiting, scores, revisits, options.traps)
+        self._page_index = index = PageIndex(batch, hosts, waiting, scores, revisits, options)
         self._leases = leases = Leases(batch, self._politeness, waiting, scores, revisits, options)
         self._edits = Edits(batch, index, hosts, leases, waiting, revisits)
 

@@ -40,13 +40,14 @@ def start(
     loaded: bool = True,
     scorer: str | None = None,
     host_pages: int = 0,
+    part: int = 1,
 ) -> Frontier:
     opened.append(Store(directory))
     found = None if scorer is None or scorer == "fifo" else load_object(SCORERS[scorer])()
     frontier = Frontier(
         opened[-1],
         NOW,
-        FrontierOptions(traps=traps, host_pages=host_pages, domain_of=domain_of, scorer=found),
+        FrontierOptions(traps=traps, host_pages=host_pages, domain_of=domain_of, scorer=found, part=part),
     )
     while loaded and not frontier.load(NOW, 2):
         pass

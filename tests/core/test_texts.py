@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def test_all_parts_of_a_page_are_one_page_and_few_texts_are_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "LATELY", 10)
-    frontier = start(tmp_path)
+    monkeypatch.setattr(discovery, "LATELY", 40)
+    frontier = start(tmp_path, part=4)  # of so many shards in the process
     for number in range(100):
         link = page(number)
         link.text = f"{link.url}#top"

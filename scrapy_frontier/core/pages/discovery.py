@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ..store.keys import PageId
     from ..store.records import Page
     from .leases import Lease
+    from .options import FrontierOptions
     from .queue import Waiting
     from .revisits import Revisits
     from .scores import Scores
-    from .traps import TrapLimits
 
-LATELY = 100_000  # URLs in memory; about 160 bytes each
+LATELY = 100_000  # URLs in memory, of all frontiers of the process; about 160 bytes each
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 _MOST_ROWS = 300  # of the open batch, three for each new page: a seed list must not pile up in memory
 
@@ -41,7 +41,7 @@ class PageIndex:
     """Finds pages by fingerprint, makes pages known, and queues those that may be fetched.
 
     Everything goes into the open batch. The edges of links gather on the lease of their page. Links that look
-    like a trap (*traps*) leave no row.
+    like a trap, by the limits in *options*, leave no row.
     """
 
     def __init__(
@@ -51,14 +51,15 @@ class PageIndex:
         waiting: Waiting,
         scores: Scores,
         revisits: Revisits,
-        traps: TrapLimits | None,
+        options: FrontierOptions,
     ) -> None:
         self._batch = batch
         self._hosts = hosts
         self._waiting = waiting
         self._scores = scores
         self._revisits = revisits
-        self._traps = traps
+        self._traps = options.traps
+        self._most_urls = LATELY // options.part
         self._first_of_run = batch.counts.next_page
         self._learned = b""  # the last fingerprint of earlier runs that was added to the filter
         # Recent pages by URL without the fragment, which is no part of Scrapy's default fingerprint; the
@@ -90,8 +91,8 @@ class PageIndex:
 
     def _remember(self, url: str, page_id: PageId, is_seen: bool) -> None:
         self._by_url[url.partition("#")[0]] = ~page_id if is_seen else page_id
-        if len(self._by_url) > LATELY:
-            for first in list(islice(self._by_url, LATELY // 2)):  # 5 ms
+        if len(self._by_url) > self._most_urls:
+            for first in list(islice(self._by_url, self._most_urls // 2)):  # 5 ms
                 del self._by_url[first]
 
     def find(self, fingerprint: bytes) -> PageId | None:
