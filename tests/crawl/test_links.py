@@ -110,6 +110,14 @@ def test_links_that_filters_drop_are_edges_too(
     assert crawl.stats["frontier/pending"] == 0
 
 
+def test_of_very_many_links_that_filters_drop_some_are_edges(web: Web, run: Callable[..., Crawl]) -> None:
+    """They are seen in one go at the end of the page: ten thousand would hold up the event loop for .3 s."""
+    web.link("/", "/near", *(web.url(f"/{number}", 1) for number in range(1_200)))
+    crawl = run(KeptInSpider, ADDON, start_urls=[web.url("/")])
+    assert sorted(web.paths()) == ["/", "/near"]
+    assert (crawl.stats["frontier/links/kept"], crawl.stats["frontier/links/ignored"]) == (1_001, 200)
+
+
 class ScoringSpider(Spider):
     """Yields links and items with scores; its callback is a coroutine."""
 
