@@ -274,12 +274,12 @@ def test_a_host_whose_robots_cannot_be_read(tmp_path: Path, capsys: pytest.Captu
     copy = after_answer(after_answer(None, Answer(None), NOW - 100), Answer(503), NOW)
     assert said(with_robots(tmp_path, capsys, copy)) == (
         "It is queued, but robots.txt of http://a.example has not been readable since 2023-11-14 22:11:40 "
-        "UTC (HTTP 503, asked 2 times): no page is fetched before it can, and it is asked for again at "
+        "UTC (HTTP 503, asked 2 times): no page is fetched before it is, and it is requested again at "
         "2023-11-14 22:15:20 UTC (in 2 min)."
     )
     again = with_robots(tmp_path, capsys, after_answer(None, Answer(None), NOW - 100))
     assert "(no answer, asked 1 time)" in said(again)
-    assert said(again).endswith("it is asked for again when a crawl runs.")
+    assert said(again).endswith("it is requested again when a crawl runs.")
 
 
 def test_hours_that_robots_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

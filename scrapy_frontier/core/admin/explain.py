@@ -151,7 +151,7 @@ def _asked(facts: Facts, copy: records.RobotsCopy) -> str:
             again = f"at {moment(copy.ask_at)} (in {span(copy.ask_at - now)})"
         return (
             f"has not been readable since {moment(copy.failing_since)} ({answer}, asked {times}): no page is "
-            f"fetched before it can, and it is asked for again {again}"
+            f"fetched before it is, and it is requested again {again}"
         )
     if (opens := found.held_until(now)) > now:
         return f"asks for other hours: they begin at {moment(opens)} (in {span(opens - now)})"
