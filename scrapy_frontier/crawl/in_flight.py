@@ -52,7 +52,7 @@ _LONGEST_REASON = 200  # characters
 _BROKEN = frozenset(("dataloss", "download_stopped"))
 
 
-class Consumed(IgnoreRequest):
+class HandledResponse(IgnoreRequest):
     """Raised by a middleware of ours that took the response for the frontier: the page ends with *outcome*.
 
     No callback sees the response, and Scrapy logs no error for an `IgnoreRequest`.
@@ -147,10 +147,10 @@ class ActiveRequest:
         rule, self.follow_rule = self.follow_rule, None
         return rule
 
-    def ends_silently(self, outcome: Outcome) -> Consumed:
+    def ends_silently(self, outcome: Outcome) -> HandledResponse:
         """Returns what to raise for the page to end with *outcome*, without callback and errback."""
         self.falls_silent()
-        return Consumed(outcome)
+        return HandledResponse(outcome)
 
     def falls_silent(self) -> None:
         """Removes the errback from the request until it has ended."""
@@ -283,7 +283,7 @@ def outcome_of(active: ActiveRequest, is_closing: bool = False) -> Outcome:
 
 
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:
-    if isinstance(error, Consumed):
+    if isinstance(error, HandledResponse):
         return error.outcome
     if isinstance(error, HttpError):  # of a host that was given up
         status = error.response.status

@@ -46,8 +46,8 @@ def calls_unchanged(request: Request, settings: FrontierSettings) -> bool:
 
 
 def end_unchanged(active: ActiveRequest, status: int, fetched: Fetched, notes: Sequence[str] | None) -> None:
-    """Raise `Consumed` for a page that came back as it was (`judge_same`): no callback is called, unless
-    the visit is forced."""
+    """Raise `HandledResponse` for a page that came back as it was (`judge_same`): no callback is called,
+    unless the visit is forced."""
     if active.is_forced:
         return
     fetched = fetched._replace(digest=active.digest)

@@ -25,7 +25,7 @@ from . import revisits, scrapy_internals
 from .callback_requests import Offsite
 from .codec import meta_in, meta_payload
 from .enqueue import Listed, RequestEnqueuer
-from .in_flight import ActiveRequest, Consumed, ended_with, fetched_of
+from .in_flight import ActiveRequest, HandledResponse, ended_with, fetched_of
 from .link_extractor import digest_of
 from .meta_keys import PATTERN, SITEMAP
 from .meta_values import pattern_and_force_of
@@ -106,11 +106,11 @@ class Sitemaps:
         offsite.count_refused(self.crawler.stats)
 
     async def read(self, request: Request, response: Response, active: ActiveRequest | None) -> Response:
-        """Read a sitemap unless it is unchanged, and raise `Consumed`; a page behind a redirect that is no
-        sitemap is returned for the spider. Raises `FrontierUnwritable`."""
+        """Read a sitemap unless it is unchanged, and raise `HandledResponse`; a page behind a redirect that
+        is no sitemap is returned for the spider. Raises `FrontierUnwritable`."""
         proxy = _proxy_of(active)
         if not 200 <= response.status < 300:
-            raise Consumed(ended_with(response.status))
+            raise HandledResponse(ended_with(response.status))
         if active is not None and self.settings.comes_back:
             active.digest = digest_of(response.body)
             fetched = fetched_of(response)
@@ -127,7 +127,7 @@ class Sitemaps:
             if active is not None:
                 active.page_request = meta_payload(proxy), NO_FACTS
             return response
-        raise Consumed(reading.outcome())
+        raise HandledResponse(reading.outcome())
 
     def take(self, parent: PageId | None, wanted: Iterable[Listed]) -> tuple[int, int]:
         """Queue entries of the sitemap *parent*; returns how many are new, and how many known pages are due

@@ -78,8 +78,8 @@ class ConditionalMiddleware(Component):
         )
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Raise `Consumed` for a 304 that answers us, which ends the visit. The validators are taken off the
-        request."""
+        """Raise `HandledResponse` for a 304 that answers us, which ends the visit. The validators are taken
+        off the request."""
         crawl, active = self.crawl, self.active_requests.get(request)
         if crawl is None or active is None:
             return response
@@ -123,8 +123,8 @@ class UnchangedMiddleware(Component):
         self._digest = digest_by(self.settings.digest)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Note the digest of *response*, and return it; raise `Consumed` for a page that came back as it was,
-        unless the spider wants to see it."""
+        """Note the digest of *response*, and return it; raise `HandledResponse` for a page that came back as
+        it was, unless the spider wants to see it."""
         crawl, active = self.crawl, self.active_requests.get(request)
         fetched = fetched_of(response) if active is not None else None
         if crawl is None or active is None or fetched is None or not is_whole(response):

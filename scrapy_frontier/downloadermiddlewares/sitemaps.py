@@ -14,7 +14,7 @@ from scrapy.http.request import NO_CALLBACK
 from ..core.parse.sitemaps import MAX_BYTES
 from ..crawl import scrapy_internals
 from ..crawl.assembly import Component
-from ..crawl.in_flight import Consumed, failed_with
+from ..crawl.in_flight import HandledResponse, failed_with
 from ..crawl.meta_keys import SITEMAP, UNSET
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class SitemapsMiddleware(Component):
                 raise IgnoreRequest(_UNUSABLE)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Read a sitemap, and raise `Consumed`: no callback sees it. Any other *response* goes on, and a
-        sitemap that `PrivateNetworkMiddleware` refuses."""
+        """Read a sitemap, and raise `HandledResponse`: no callback sees it. Any other *response* goes on, and
+        a sitemap that `PrivateNetworkMiddleware` refuses."""
         crawl = self.crawl
         if request.meta.get(SITEMAP) in UNSET or crawl is None or crawl.sitemaps is None:
             return response
@@ -56,9 +56,9 @@ class SitemapsMiddleware(Component):
         raise IgnoreRequest(_UNUSABLE)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Raise `Consumed` for a sitemap that could not be fetched: it ends as failed. Not if it was refused,
-        or the crawl is closing."""
+        """Raise `HandledResponse` for a sitemap that could not be fetched: it ends as failed. Not if it was
+        refused, or the crawl is closing."""
         if request.meta.get(SITEMAP) not in UNSET and not isinstance(exception, IgnoreRequest):
             if scrapy_internals.is_closing(self.crawler) or self.crawl is None:
                 return
-            raise Consumed(failed_with(exception)) from exception
+            raise HandledResponse(failed_with(exception)) from exception

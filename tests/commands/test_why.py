@@ -24,7 +24,7 @@ from scrapy_frontier.core.store.keys import State
 from scrapy_frontier.core.store.records import IN_MEMORY, Page, RequestFacts, encode_page
 from scrapy_frontier.core.transitions import Event
 from scrapy_frontier.crawl.host_trouble import error_of
-from scrapy_frontier.crawl.in_flight import REASON, ActiveRequest, Consumed, outcome_of
+from scrapy_frontier.crawl.in_flight import REASON, ActiveRequest, HandledResponse, outcome_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def ended(event: Event, reason: str, **more: Any) -> Outcome:
 
 
 def sitemap(note: str) -> Outcome:
-    return raised(Consumed(Outcome(Event.FETCHED, 200, note)))
+    return raised(HandledResponse(Outcome(Event.FETCHED, 200, note)))
 
 
 SITE, OTHER = "http://a.example", "http://b.example/(x)"

@@ -131,7 +131,7 @@ class HintAccuracy(NamedTuple):
         return self.hinted_changes / (self.changes + 2.0) if self.is_trusted else 0.0
 
 
-def judged(hints: HintAccuracy, is_hinted: bool, has_changed: bool, expected: float) -> HintAccuracy:
+def updated_hints(hints: HintAccuracy, is_hinted: bool, has_changed: bool, expected: float) -> HintAccuracy:
     """Return the accuracy of a site's hints after a visit of a page that was hinted at since the visit
     before, or not.
 
@@ -175,7 +175,7 @@ def observed(
     expected = expected_rate(host, everywhere, unknown)
     if is_listed:
         anyway = -expm1(-rate(history, expected) * max(span, 0.0))
-        hints = judged(hints, is_hinted, has_changed, anyway)
+        hints = updated_hints(hints, is_hinted, has_changed, anyway)
     history = after_visit(history, span, has_changed)
     found = rate(history, expected)
     return Known(history, learned(host, found, span), learned(everywhere, found, span), hints)
