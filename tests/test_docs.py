@@ -307,7 +307,7 @@ def test_the_format_names_all_layouts_that_rows_have() -> None:
     several = [each for group in kept if isinstance(group, tuple) for each in group]
     layouts = {each.format for each in kept + several if isinstance(each, Struct)}
     layouts |= {">" + each.fields for each in kept if isinstance(each, Layout)}
-    layouts |= {">" + each.part.fields for each in kept if type(each) is Row}
+    layouts |= {">" + each.layout.fields for each in kept if type(each) is Row}
     ours = {layout for layout in layouts if layout[0] == ">"}  # LevelDB's own begin with the lowest byte
     assert set(re.findall(r"`(>[\w?]+)`", told_format())) == ours
     assert len(ours) > 15

@@ -100,18 +100,18 @@ class Row(Generic[_Value]):
         fields_of: Callable[[Any], Iterable[Any]] = tuple,
     ) -> None:
         self.name = name
-        self._layout = Layout(fields)
+        self.layout = Layout(fields)
         self._make = make
         self._fields_of = fields_of
 
     def encode(self, value: _Value) -> bytes:
         """Return the row of *value*."""
-        return self._layout.encode(self._fields_of(value))
+        return self.layout.encode(self._fields_of(value))
 
     def decode(self, row: bytes) -> _Value:
         """Return the value in *row*. Raises `UnreadableRow` for any other bytes."""
         try:
-            values, end = self._layout.decode(row)
+            values, end = self.layout.decode(row)
             if end < len(row):
                 raise ValueError("it goes on behind its end")
             return self._make(*values)
