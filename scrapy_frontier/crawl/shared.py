@@ -195,12 +195,13 @@ class SharedCrawl:
             if self._begun is None:
                 letter = self._process.letters.get()
                 self._begun = letter, self.shards.open.get(letter.to_shard), self._steps(letter)
-            letter, shard, steps = self._begun
+            (letter, shard, steps), self._begun = self._begun, None
             try:
                 if shard is not None and self.shards.open.get(letter.to_shard) is shard:
                     # A letter of one step is never left between that and its end.
                     for count, _ in enumerate(steps):
                         if count and time.perf_counter() >= until:
+                            self._begun = letter, shard, steps
                             return done
                     shard.outbox.took(letter.id)
                     done.add(letter.to_shard)
@@ -208,7 +209,6 @@ class SharedCrawl:
                 words = "Letter %d to shard %d is set aside (%r): please report this"
                 logger.error(words, letter.id, letter.to_shard, error)
                 self._process.unreadable.put(letter)
-            self._begun = None
         return done
 
     def _steps(self, letter: Mail) -> Iterator[object]:
