@@ -54,7 +54,7 @@ def test_any_link_fits_in_its_codes(path: str, anchor: str) -> None:
     assert codes.max() < SIZE
 
 
-def taught(low: float, high: float, pages: int = 60) -> Focus:
+def taught(low: float, high: float, pages: int = 600) -> Focus:
     """A model told that every third page, of the word "good", is worth *high*, and the others *low*."""
     focus = Focus()
     for number in range(pages):
@@ -74,7 +74,7 @@ def test_scores_of_any_scale_teach_the_same(low: float, high: float) -> None:
     focus, usual = taught(low, high), taught(0, 1)
     assert of_words(focus, "good") > 0.7 > 0.2 > of_words(focus, "bad")
     assert np.allclose(focus.weights, usual.weights, atol=1e-4)
-    assert focus.good == 19  # all but the first, before which there was nothing
+    assert focus.good == 199  # all but the first, before which there was nothing
 
 
 def test_equal_scores_teach_nothing() -> None:

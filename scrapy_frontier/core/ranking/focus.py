@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from math import exp, isfinite, log, sqrt
+from math import isfinite, log
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -41,6 +41,7 @@ _MOST = 30.0  # a weight
 _STEADY = 0.1  # what the squares of AdaGrad begin with
 _ROOM = 1 << 12  # rows at first
 _AT_A_TIME = 8192  # links scored in 1 ms
+_TOGETHER = 128  # pages learned in 80 us
 # Also the words of CamelCase; numbers are no words.
 _words_in = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_]+").findall
 _ROW = Struct(f"<{WORDS}H")
@@ -98,6 +99,7 @@ class Focus:
         self.lowest, self.total = 0.0, 0.0
         self.good = 0  # of the pages scored
         self._lately = np.zeros(self.latest, np.bool_)
+        self._unlearned: list[tuple[Codes, float]] = []  # codes and scores of pages
         self._rows: Codes = np.zeros((_ROOM, WORDS), np.uint16)
         self._free: list[int] = []
         self._used = 1
@@ -147,33 +149,40 @@ class Focus:
         """Return whether *score* is above the mean of all so far."""
         return score * self.scored > self.total
 
-    def likely(self, weight: float) -> float:
-        """Return how likely a page is good, the words of which have together this *weight*."""
-        return 1 / (1 + exp(-weight - self.bias))
+    def likely(self, weight: Any) -> Any:
+        """Return how likely a page is good, the words of which have together this *weight*; also of many."""
+        return 1 / (1 + np.exp(-weight - self.bias))
 
     def expected(self, places: Ids) -> NDArray[np.float32]:
         """Return how likely the pages of the links at *places* are good; .1 us each."""
         found = np.empty(len(places), np.float32)
         for first in range(0, len(places), _AT_A_TIME):
             rows = self._rows.take(places[first : first + _AT_A_TIME], axis=0)
-            sums = self.weights.take(rows).sum(axis=1)
-            found[first : first + _AT_A_TIME] = 1 / (1 + np.exp(-(sums + self.bias)))
+            found[first : first + _AT_A_TIME] = self.likely(self.weights.take(rows).sum(axis=1))
         return found
 
     def learn(self, place: int, score: float) -> None:
-        """Learn from a page that was read what the words at *place* are worth (0: none). About 5 us."""
+        """Learn from a page that was read what the words at *place* are worth (0: none); about 3 us.
+
+        NumPy takes 17 us for one page and 80 for `_TOGETHER`, so pages are learned together: as many as are
+        1 % of those scored so far.
+        """
         self._count(score)
-        if not self.has_learned or not place:
-            return
+        if place and self.has_learned:
+            self._unlearned.append((self._rows[place].copy(), score))
+            if len(self._unlearned) >= min(_TOGETHER, 1 + self.scored // 100):
+                self._learn()
+
+    def _learn(self) -> None:
+        codes, scores = map(np.array, zip(*self._unlearned, strict=True))
         high = (self.total - self.lowest * self.lowest_scored) / (self.scored - self.lowest_scored)
-        truth = min((score - self.lowest) / (high - self.lowest), 1.0)
-        # Of so few numbers NumPy takes three times as long.
-        weights, squares = self.weights.data, self._squares.data
-        codes = [code for code in self._rows[place].tolist() if code]
-        slope = self.likely(sum(weights[code] for code in codes)) - truth
-        for code in codes:
-            squares[code] += slope * slope
-            weights[code] -= _RATE * slope / sqrt(squares[code])
+        truth = np.minimum((scores - self.lowest) / (high - self.lowest), 1.0)
+        slopes = self.likely(self.weights[codes].sum(axis=1)) - truth
+        each, codes = np.repeat(slopes, WORDS).astype(np.float32), codes.ravel()
+        each[codes == 0] = 0.0  # no word
+        np.add.at(self._squares, codes, each * each)
+        np.subtract.at(self.weights, codes, _RATE * each / np.sqrt(self._squares[codes]))
+        self._unlearned = []
 
     def _count(self, score: float) -> None:
         if not self.scored or score < self.lowest:
@@ -189,6 +198,8 @@ class Focus:
 
     def encode(self) -> bytes:
         """Return the model as bytes: 128 KB, nearly all zeros at first."""
+        if self._unlearned:
+            self._learn()
         numbers = self.scored, self.lowest_scored, self.good, self.lowest, self.total
         learned = np.concatenate((self.weights, self._squares)).astype("<f4").tobytes()
         return _NUMBERS.pack(*numbers) + np.packbits(self._lately).tobytes() + learned
