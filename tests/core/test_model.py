@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, FrontierOptions, Link
 from scrapy_frontier.core.hosts import host as host_module
-from scrapy_frontier.core.hosts import turns
+from scrapy_frontier.core.hosts import host_order
 from scrapy_frontier.core.hosts.host import SENDING, Politeness, Trouble
 from scrapy_frontier.core.hosts.trouble import FIRST_REST, after_trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
@@ -62,8 +62,8 @@ priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 def nobody_is_due() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
-            (turns, "FIRST_ROUNDS"),
-            (turns, "MOST_ROUNDS"),
+            (host_order, "FIRST_ROUNDS"),
+            (host_order, "MOST_ROUNDS"),
             (host_module, "RETRY_EVERY"),
         ):
             patch.setattr(module, name, 10**9)
