@@ -256,7 +256,7 @@ def test_one_time_is_given_for_a_host_whose_robots_txt_cannot_be_read(
         )
     frontier = Frontiers(tmp_path, capsys, ROBOTSTXT_OBEY=True)
     text = " ".join(frontier("why", "http://a.example/").out.split())
-    assert "cannot be read" in text
+    assert "has not been readable" in text
     assert "(in 51 s)" in text
     when = "51" if other is None else "now"
     assert line_of(frontier("hosts").out, "a.example")[-1] == when
