@@ -117,6 +117,11 @@ class Outbox:
         self._mail: list[tuple[int, Callable[[], bytes]]] = []
         self._taken: list[int] = []
 
+    @property
+    def may_be_closed(self) -> bool:
+        """Whether nothing reads or writes the store any more but the thread that sends. In any thread."""
+        return self.is_finished and not self.store.rankings
+
     def post(self, shard: int, letter: Callable[[], bytes]) -> None:
         """Send what *letter* returns when the open batch is written, to *shard*."""
         self._mail.append((shard, letter))

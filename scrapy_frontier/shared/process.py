@@ -174,7 +174,7 @@ class Process(threading.Thread):
         return self._leave_by < FOREVER
 
     def _close_lost(self) -> None:
-        for outbox in [outbox for outbox in self._lost if outbox.is_finished]:
+        for outbox in [outbox for outbox in self._lost if outbox.may_be_closed]:
             outbox.store.close()
             self._lost.remove(outbox)
             self._closed.add(outbox.store.directory)
@@ -334,8 +334,8 @@ class Process(threading.Thread):
                 break
         for n, held in list(self.held.items()):
             outbox = held.outbox
-            is_finished = outbox.is_finished or (self._is_leaving and not outbox.is_open)
-            if is_finished and held.sent >= outbox.last:
+            may_be_closed = outbox.may_be_closed or (self._is_leaving and not outbox.is_open)
+            if may_be_closed and held.sent >= outbox.last:
                 del self.held[n]
                 outbox.store.close()
                 self._database.hand_over(n, self.id)

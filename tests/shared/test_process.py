@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from scrapy_frontier.core.pages.scores import RankRun
 from scrapy_frontier.shared.copies import Copies
 from scrapy_frontier.shared.database import Database
 from scrapy_frontier.shared.process import Gained, Process
@@ -132,7 +133,25 @@ def test_a_shard_that_is_lost_before_it_could_be_handed_over_is_closed(dsn: str,
     outbox = machine.outboxes[0]
     machine.write(0, b"1")
     outbox.is_finished = True
+    wait_until(lambda: not outbox.store.directory.exists())  # it is removed once it is closed
+
+
+def test_a_shard_that_is_being_ranked_is_closed_afterwards(machine: Machine) -> None:
+    """LevelDB crashes if a database is closed while another thread reads it."""
+    machine.join()
+    machine.gain()
+    ranked, other = machine.outboxes[0], machine.outboxes[1]
+    run = RankRun(ranked.store, 0, None)
+    for outbox in (ranked, other):
+        outbox.is_finished = True
+    wait_until(lambda: "closed" in repr(other.store))
+    assert list(run.repack(bool)) == []
+    run.close()
+    wait_until(lambda: "closed" in repr(ranked.store))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + 15
-    while outbox.store.directory.exists():  # it is removed once it is closed
+    while not condition():
         assert time.monotonic() < until
         time.sleep(0.05)

@@ -48,6 +48,7 @@ class RankRun:
     def __init__(self, store: Store, pages: int, scorer: Scorer | None) -> None:
         self._store = store
         self._snapshot = store.snapshot()
+        store.rankings += 1
         self._scorer = scorer
         self.ranking: Ranking | None = None
         self.prepared: object = None
@@ -121,6 +122,7 @@ class RankRun:
     def close(self) -> None:
         """Release the snapshot, after the end of `compute`."""
         self._snapshot.close()
+        self._store.rankings -= 1
 
 
 class Scores:

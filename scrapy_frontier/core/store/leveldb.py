@@ -214,6 +214,7 @@ class Store:
         self._memory = CACHE // part, WRITE_BUFFER // part
         self.directory = Path(directory).absolute()  # a spider may go to another directory
         self._lost: FrontierUnwritable | None = None
+        self.rankings = 0  # that read the store in threads of their own, which closing it could crash
         self._lock = Lock(self.directory, user)
         try:
             self._db = _open(self.directory / DATABASE, *self._memory)
