@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MOST_LINKS = 10_000  # links of one page
 MOST_LEFT = 1_000  # of these, that a callback yields and a filter drops; 30 us each, at the end of the page
+SEEN_TOGETHER = 10  # at most 2 ms each: hundreds of query parameters
 TOGETHER = 100  # new links in one call at most: 2 ms, 8 if each is of a new host
 
 
@@ -169,9 +170,9 @@ class Outlinks:
         return outcome
 
     def see_anchors(self, active: ActiveRequest, found: PageLinks) -> Iterator[None]:
-        """Make the pages of very many anchors known before their page ends; yields after `TOGETHER`."""
-        while len(found.anchors) > TOGETHER:
-            first = [*islice(found.anchors, TOGETHER)]
+        """Make the pages of very many anchors known before their page ends; yields after `SEEN_TOGETHER`."""
+        while len(found.anchors) > SEEN_TOGETHER:
+            first = [*islice(found.anchors, SEEN_TOGETHER)]
             self._enqueuer.enqueue_links([*self._seen_anchors(active, first)], active.lease)
             for anchor in first:
                 del found.anchors[anchor]
