@@ -56,7 +56,8 @@ SETTINGS = {
     "ADDONS": {"scrapy_frontier.Addon": 500},
     "FRONTIER_SHARDS": SHARDS,
     "FRONTIER_ALLOW_PRIVATE": True,
-    "FRONTIER_END_WAIT": 60,  # longer than any Crawl-delay of the sites
+    # Longer than any Crawl-delay of the sites, and than a host rests if a process is stopped in a request.
+    "FRONTIER_END_WAIT": 150,
     "DOWNLOAD_TIMEOUT": 10,
     "FRONTIER_PATIENCE": 5,
     "TELNETCONSOLE_ENABLED": False,
