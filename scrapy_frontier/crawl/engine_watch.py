@@ -64,8 +64,8 @@ class Watch:
 
     def is_held_up(self, now: float, places: int) -> bool:
         """Whether the pages under way wait in callbacks and pipelines, perhaps for a page that is queued, so
-        that more than *places* may be handed out: twice as many, and twice as many again, for each `NO_END`
-        seconds in which none ended. The engine is woken when this may become true. O(requests under way).
+        that more than *places* may be handed out. The number doubles for each `NO_END` seconds in which no
+        page ended. The engine is woken when this may become true. O(requests under way).
         """
         under_way = self._active_requests.values()
         since = max(self._ended_at, min((each.lease.leased_at for each in under_way), default=now))

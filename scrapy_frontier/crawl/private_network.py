@@ -34,8 +34,8 @@ def was_led_to(request: Request) -> bool:
 
 
 def is_from_public(request: Request) -> bool:
-    """Returns whether a public page, or robots.txt, of another host led to *request*. A robots.txt is led to
-    as its page."""
+    """Returns whether a public page, or robots.txt, of another host led to *request*. For a robots.txt it
+    is what led to the page that it is fetched for."""
     page = request.page if isinstance(request, scrapy_internals.SideRequest) else None
     return _led.get(page or request, False)
 

@@ -226,7 +226,7 @@ def http_error_of(crawler: Crawler, response: Response, request: Request) -> Htt
 
 
 _in_page: ContextVar[bool] = ContextVar("frontier_in_page", default=False)
-is_in_page = _in_page.get  # whether a downloader middleware asks for this, to which a page came
+is_in_page = _in_page.get  # whether a downloader middleware sends this request while it handles a page
 
 
 def watch_fetch(
@@ -368,7 +368,7 @@ def download_slot(crawler: Crawler, host: str) -> Any:
 
 
 def set_slot_delay(crawler: Crawler, host: str, delay: float) -> None:
-    """Makes the downloader's slot of *host*, now or when it comes, keep no longer *delay* than this."""
+    """Makes the downloader's slot of *host*, now or once it is made, keep *delay*."""
     downloader = engine_of(crawler).downloader
     downloader.per_slot_settings.setdefault(host, {})["delay"] = delay
     slot = downloader.slots.get(host)

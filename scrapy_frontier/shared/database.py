@@ -323,7 +323,7 @@ class Database:
     def take(self, shard: Shard, process: UUID, copy: UUID) -> bool:
         """Make *process* the owner of a *shard* and *copy* its copy, if its row still is as it was seen.
 
-        From then on no other copy can write: the fence turns here, before *copy* is loaded.
+        From then on no other copy can write; *copy* is loaded only after that.
         """
         try:
             done = self._run(
@@ -352,9 +352,9 @@ class Database:
         """Append batches of several shards to the journal, with their mail: one statement, all or nothing
         for each shard.
 
-        Returns the shards for which it was done. Another has lost its copy the right to write, or its
-        batches were sent before: its row says which. The same after an error: a statement that still runs
-        holds the rows, the next call waits for it.
+        Returns the shards for which it was done. For any other shard, the copy may no longer write, or the
+        batches were sent before: the row of the shard tells which. Ask it after an error, too: a statement
+        that still runs holds the rows, and the next call waits for it.
         """
         posted = [(flush.n, *letter) for flush in flushes for letter in flush.mail]
         taken = [(flush.n, letter) for flush in flushes for letter in flush.taken]

@@ -1,4 +1,4 @@
-"""Decides which process owns which shard of a shared crawl: pure logic on what one look a second found.
+"""Decides which process owns which shard of a shared crawl: pure logic on a look at the database each second.
 
 No process believes the clock of another. Each counts its ``beat`` up every second; a process that has seen
 the same beat of another for a whole lease, by its own clock and without a gap between its looks, may declare
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .database import Look, Shard
 
 GAP = 5.0  # a longer pause between two looks says nothing of what others did meanwhile
-QUIET = 5.0  # a process that has not been heard of for so long is left no part of the shards
+QUIET = 5.0  # a process that has not been heard of for so long gets no part of the shards
 SETTLING = 2.0  # after joining: those that join together see each other before they take shards
 STRANGE = 10.0  # a free shard with its copy elsewhere: its last owner may come back for it
 

@@ -11,14 +11,14 @@ hosts. The domain that is longest overdue is next. If none is due, domains are c
    other domains. In one crawl without this rule, a domain that kept producing new hosts took 3,506 of 3,973
    requests;
 4. the number of requests to them under way, fewest first;
-5. the best page that was found first.
+5. the age of their best page, oldest first.
 
 By these rules alone, a host with poor pages would wait for ever beside one that always has better ones. So
 waiting counts too, measured in rounds instead of seconds, as in fair queueing (Demers, Keshav and Shenker,
 "Analysis and simulation of a fair queueing algorithm", 1989). A *round* is as many hand-outs as there are
-domains that may be asked. After its turn, or once it may be asked, a domain is due in `FIRST_ROUNDS` x (1 +
-its pages handed out so far) rounds, `MOST_ROUNDS` at most, and gets its turn within one more. In a domain of
-n hosts in memory, a host that was passed over for `WITHIN` x n turns is next.
+domains that may be asked. After its turn, or once it may be asked again, a domain is due in `FIRST_ROUNDS` x
+(1 + n) rounds if n of its pages were handed out, in `MOST_ROUNDS` at most. It gets its turn within a round
+from then. In a domain of n hosts in memory, a host that was passed over for `WITHIN` x n turns is next.
 
 Example: one of two domains always has the better page. A round is two hand-outs. The other domain is due
 after 2 rounds and gets the 5th hand-out, is due 4 rounds later and gets the 14th, then the 27th, the 44th,

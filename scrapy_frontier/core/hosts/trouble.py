@@ -3,18 +3,18 @@
 *Trouble* is a 429 or 503, a refused, reset or timed out connection, or a name that does not resolve.
 
 - After trouble the host rests (`Cooldown`): as long as it asks for (Retry-After, RFC 9110 10.2.3), else
-  `FRONTIER_COOLDOWN` seconds, doubled with each strike up to `LONGEST_REST`. Then it is doubted until it
-  answers. After an answer and `FORGIVEN` seconds without trouble the strikes start over. The figures are
-  those of StormCrawler, from the experience of Common Crawl. Without jitter all hosts that failed together
-  would come back together.
+  `FRONTIER_COOLDOWN` seconds, doubled with each strike up to `LONGEST_REST`. Then it is *doubted*, and asked
+  for one page at a time, until it answers. After an answer and `FORGIVEN` seconds without trouble the strikes
+  start over. The figures are those of StormCrawler, from the experience of Common Crawl. Without jitter all
+  hosts that failed together would come back together.
 - A page that meets trouble keeps its attempts, because the host may be the cause. But if a page that was
-  handed out before meets trouble again while its host answers others, the page is the cause.
+  handed out before meets trouble again while its host answers for other pages, the page is the cause.
 - A host without an answer for `PATIENCE` strikes is given up: its pages are handed out once more without a
   request (`Lease.given_up`), and fail with the error of the others (`Trouble.failure`).
 - A crawl ends with pages left if all their hosts are shut (resting or held) and none opens within its
   patience (``FRONTIER_END_WAIT``). The next run finds the pages queued. A temporary frontier has no next run
-  (`GiveUpRule`): a host that never answered is asked again as soon and as often as a page is retried, and
-  the pages left at the end are given up.
+  (`GiveUpRule`): a host that never answered is asked again after the backoffs of a page, for as many times,
+  and the pages left at the end are given up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pages that wait: in the queue of their host, for the end of a backoff, or for room in a budget.
 
 `Waiting` adds and removes them in the open batch, in memory and in the scores at once. It owns the queue
-rows, the waiting rows of pages in a backoff, and the deferred rows: each page that is deferred by its record
-has one, under its host. The counts in the row of a host tell how much of its budget of pages is used.
+rows, the waiting rows of pages in a backoff, and the deferred rows: one, under its host, for each page whose
+record says that it is deferred. The counts in the row of a host tell how much of its budget of pages is used.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Waiting:
         self._hosts.update(host, now)
 
     def queue_retry(self, host: Host, sort_key: bytes, now: float) -> None:
-        """`queue` a page that was handed out before: a new one of these gets one in `RETRY_EVERY` turns of
-        its host."""
+        """`queue` a page that was handed out before. One in `RETRY_EVERY` turns of a host goes to such pages,
+        if they are new."""
         self.queue(host, sort_key, now)
         if not queue_keys.is_due_sort_key(sort_key):
             host.add_retry(sort_key)
@@ -90,8 +90,8 @@ class Waiting:
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
         """Set aside a page whose record cannot be read, in the open batch: its bytes are kept, and it counts
-        as failed; one that came back counts as before until a repair. `Frontier.drain_events` returns its id.
-        One lookup."""
+        as failed. A page that came back keeps its count until a repair. `Frontier.drain_events` returns its
+        id. One lookup."""
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.unqueue(host, sort_key)

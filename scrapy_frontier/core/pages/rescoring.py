@@ -1,9 +1,10 @@
 """Keeps each queue row in the bucket of its page's score.
 
 A sort key holds the score bucket that a page was queued with. When the links of a page raise the scores of
-others (`parsed`), their queue rows move in the same batch. When a ranking has changed all scores, a walk over
-the queued pages moves the rows that are too far off, a slice at a time. To find the row of a page by its id
-alone, host, priority and bucket of each queued page are kept in memory, 10 bytes a page.
+others (`Rescoring.parsed`), their queue rows move in the same batch, or, if they are very many, in the next
+ones. When a ranking has changed all scores, a walk over the queued pages moves the rows that are too far off,
+a slice at a time. To find the row of a page by its id alone, host, priority and bucket of each queued page
+are kept in memory, 10 bytes a page.
 
 After a restart the scorer gets back its columns, the content scores, and the buckets of the queue rows, in
 slices.

@@ -86,8 +86,8 @@ def codes_of(words: list[str]) -> bytes:
 class Focus:
     """The model, and the codes of the links to queued pages: 36 bytes each, by a *place* from 1 on.
 
-    The scale of scores does not matter: the lowest so far counts as 0, the mean of all that are higher, and
-    whatever is more than that, as 1.
+    The scale of scores does not matter: the lowest score so far counts as 0, and the mean of all higher ones
+    as 1. Scores above that mean count as 1, too.
     """
 
     latest = 1000  # pages of which the share that was good is told

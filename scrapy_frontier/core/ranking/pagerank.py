@@ -53,7 +53,7 @@ class Ranking:
 
 
 _LIKE = 0.9  # the part of the rank of an unread page that it lends
-_OWN = 2.0  # the number of read targets that a page counts for when it shares out what is lent to it
+_OWN = 2.0  # of how many read targets a page gets the share, when it shares out what is lent to it
 
 
 def pagerank(

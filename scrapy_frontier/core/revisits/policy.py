@@ -4,7 +4,8 @@ Pure functions. Times are POSIX seconds, spans seconds, rates changes a second; 
 
 A page of weight w that changes at the rate r is fresh with probability exp(-r t) at t seconds after its last
 visit. Visits at the span T keep it fresh for a share (1 - exp(-rT)) / rT of the time. For the most fresh
-weight with a given number of visits a second, all pages that are visited at all have to meet one multiplier:
+weight with a given number of visits a second, the marginal value of a visit is the same for all pages that
+are visited at all (a Lagrange multiplier):
 
     value(T) = w / r * (1 - exp(-rT) * (1 + rT)) = multiplier
 
@@ -181,7 +182,7 @@ class Bounds(NamedTuple):
 
 def is_due_by_hint(multiplier: float, weight: float, rate: float, precision: float) -> bool:
     """Return whether a hint of change makes a page due now, if the hints of its site are right with
-    probability *precision*; not a page that changes too fast for its weight."""
+    probability *precision*. False for a page that changes too fast for its weight."""
     return precision >= 0.5 and precision * weight / rate > multiplier
 
 

@@ -1,4 +1,8 @@
-"""Shares visits between new pages and pages that come back."""
+"""Shares visits between new pages and pages that come back.
+
+While pages of both kinds are queued, each hand-out adds the share of due pages to a credit, and each due page
+takes one off: due pages have their turn while the credit is positive.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ _LOOKED_AT = 16  # hosts that one turn looks at
 
 
 class RevisitShare:
-    """Gives due pages their *share* of the visits while new pages are queued, too; ``credit`` counts the
-    visits that they are behind."""
+    """Gives due pages their *share* of the visits while new pages are queued, too; ``credit`` is the number
+    of visits that due pages are owed."""
 
     def __init__(self, batch: Batch, hosts: Hosts, share: float) -> None:
         self._counts = batch.counts

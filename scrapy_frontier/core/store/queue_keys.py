@@ -56,9 +56,8 @@ def is_due_sort_key(sort_key: bytes) -> bool:
 def sort_key(priority: int, bucket: int, arrival: int, page_id: PageId) -> bytes:
     """Return the sort key of a page in the queue of its host: smaller bytes come first.
 
-    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *arrival* is the id of the page that
-    was discovered last when this one was queued, its own id if it is new. So equals come in order of
-    queueing.
+    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535. *arrival* puts equals in order of
+    queueing: the id of the page if it is new, else the id of the page that was discovered last by then.
     """
     head = sort_key_head(priority, bucket) + keys.id_bytes(arrival)
     return head if arrival == page_id else head + keys.id_bytes(page_id)
