@@ -218,7 +218,7 @@ def test_sitemaps_and_what_they_list_go_by_the_proxy_of_the_page_that_led_to_the
     crawl = run(ProxySpider, {**ON, "FRONTIER_COOLDOWN": 0}, start_urls=[f"{site}/"], proxy=proxy)
     assert parsed(crawl) == {"/", "/a"}
     paths = ["/", "/sitemap.xml", "/1.xml", "/a"]
-    assert web.paths() == [f"{site}{path}" for path in paths]
+    assert sorted(web.paths()) == sorted(f"{site}{path}" for path in paths)  # the first two at once
     assert {visit.lines["proxy-authorization"] for visit in web.visits} == {"Basic dXNlcjp3b3Jk"}
 
 
