@@ -123,6 +123,7 @@ class Mixed(PageRank):
         if self.focus is not None:
             score = self.focus.lowest if content_score is None else content_score
             self.focus.learn(int(self._place[node]), score)
+            self._place[node] = 0
 
     def linked(self, node: int, codes: bytes) -> None:
         """Keep the codes of the link that found a page, while it is queued."""
