@@ -17,7 +17,7 @@ from ..crawl.politeness_key import registered_domain
 from ..live.client import RemoteEdits, told_place
 from ..shared.copies import Copies, follow
 from ..shared.database import Database
-from ..shared.letters import Order, pack_order
+from ..shared.letters import Order, pack
 from ..shared.shards import shard_of_domain
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class SharedFrontier(RemoteEdits):
     def _post(self, name: str, orders: Iterable[tuple[int, dict[str, Any]]]) -> None:
         """Posts orders to shards, with the arguments of each; all or none."""
         with self.database.asking() as database:
-            database.post((n, pack_order(Order(name, arguments))) for n, arguments in orders)
+            database.post((n, pack(Order(name, arguments))) for n, arguments in orders)
 
     def add(
         self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False

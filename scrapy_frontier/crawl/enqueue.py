@@ -21,7 +21,7 @@ from ..core.store.keys import FINISHED, QUEUED
 from ..core.store.queue_keys import MAX_PRIORITY
 from ..core.store.records import NO_FACTS, RequestFacts
 from . import scrapy_internals
-from .codec import Unreadable, copied, meta_payload, visit_payload
+from .codec import copied, meta_payload, visit_payload
 from .fingerprints import plain_identity
 from .in_flight import forget_redirects, is_once_more, is_seed, not_followed, only_its_retry_insists
 from .log import refusal_stat
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Discovered, Frontier, Lease, PageId
     from ..core.store.records import Page
     from ..settings import FrontierSettings
+    from ..shared.letters import PostedLink
     from .dupefilters import DupeFilter
     from .in_flight import ActiveRequest, FollowUps
     from .queued import QueuedRequests
@@ -127,22 +128,17 @@ class RequestEnqueuer:
         link.priority, link.only_seen = request.priority, reason
         self._frontier.discover_one(link, self._clock(), source)
 
-    def enqueue_posted(self, link: Link) -> None:
-        """Takes in a *link* that another shard of the crawl posted, as if the spider had yielded its
-        request here."""
-        try:
-            payload = link.visit_payload or link.payload
-            request = self._requests.codec.decode(link.url, link.priority, payload)
-        except Unreadable as error:
-            words = "Cannot read a request that another process posted, for %s: %s"
-            self._reporter.log(logging.ERROR, words, link.url, error)
-            return
-        if link.is_named:
+    def enqueue_posted(self, posted: PostedLink) -> None:
+        """Takes in a link that another shard of the crawl *posted*, as if the spider had yielded its request
+        here. Raises `Unreadable`."""
+        payload = posted.payload.encode("utf-8", "surrogatepass")
+        request = self._requests.codec.decode(posted.url, posted.priority, payload)
+        if posted.is_named:
             request.meta[START] = True
-        if link.facts.from_public:
+        if posted.from_public:
             note_led(request, from_public=True)
-        posted = Link(url=link.url, lastmod=link.lastmod, paid=link.paid, anchor=link.anchor)
-        self._enqueue(request, posted, None, None)
+        link = Link(url=posted.url, lastmod=posted.lastmod, paid=posted.paid, anchor=posted.anchor)
+        self._enqueue(request, link, None, None)
 
     def _enqueue(
         self, request: Request, link: Link, source: Lease | None, active: ActiveRequest | None

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.store.queue_keys import QueuePlace
+from ..shared.letters import Order, Ranks, unpack
 from .control import Added, FrontierEdits, OrderedShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..core.frontier import Frontier
-    from ..shared.letters import Order
+    from ..shared.shards import Shards
     from .assembly import Crawl
 
 PAGES_AT_ONCE = 20  # of a step, which is one batch
@@ -64,7 +64,16 @@ ORDERS: dict[str, Callable[..., Iterator[object]]] = {
 }
 
 
-def carry_out(crawl: Crawl, shard: Frontier, order: Order) -> Iterator[object]:
-    """Carries out an order that came by letter to a *shard* of *crawl*. Raises `KeyError` or `TypeError` for
-    one that there is not."""
-    return ORDERS[order.name](OrderedShard(crawl, shard), **order.arguments)
+def take_in(crawl: Crawl, shards: Shards, n: int, letter: bytes) -> Iterator[object]:
+    """Takes in a *letter* to shard *n* of *crawl*: a link or ranks in one step, an order in several. Raises
+    `UsageError`, `KeyError`, `TypeError` or `ValueError` if it cannot be read."""
+    content = unpack(letter)
+    if isinstance(content, Order):
+        shard = OrderedShard(crawl, shards.open[n].frontier)
+        yield from ORDERS[content.name](shard, **content.arguments)
+        return
+    if isinstance(content, Ranks):
+        shards.take_ranks(n, content)
+    else:
+        crawl.enqueuer.enqueue_posted(content)
+    yield content

@@ -33,7 +33,7 @@ from .in_flight import ActiveRequest, describe, use_up_retries
 from .left_out import left_out_of
 from .log import Reporter
 from .meta_keys import FORCE, LAST_VISIT, LASTMOD, OF_ONE_VISIT, SLOT
-from .orders import carry_out
+from .orders import take_in
 from .private_network import note_led
 
 if TYPE_CHECKING:
@@ -222,8 +222,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl.shared is None:
             self._serve(crawl)
         else:
-            obey = partial(carry_out, crawl)
-            crawl.shared.begin(crawl.enqueuer.enqueue_posted, obey, crawl.recovery.start, self._failed)
+            crawl.shared.begin(partial(take_in, crawl), crawl.recovery.start, self._failed)
         self._show_progress(crawl)
         self._sweeper = scrapy_internals.create_looping_call(self._sweep)
         self._sweeper.start(SWEEP_INTERVAL, now=False)

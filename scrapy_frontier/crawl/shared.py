@@ -16,14 +16,12 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
 
 from ..core import reasons
-from ..core.errors import FrontierUnreadable
 from ..core.pages.leases import Outcome
 from ..core.store.keys import FORMAT_VERSION
 from ..core.transitions import Event
 from ..settings import DOMAIN, HOST, FrontierSetting
 from ..shared.copies import Copies
 from ..shared.database import Database, SharedCrawlError
-from ..shared.letters import Order, Ranks, unpack
 from ..shared.process import Process
 from ..shared.shards import Open, Shards
 from . import scrapy_internals
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier, Lease, Link
+    from ..core.frontier import Frontier, Lease
     from ..settings import FrontierSettings
     from ..shared.database import Mail
     from ..shared.outbox import Outbox
@@ -127,15 +125,13 @@ class SharedCrawl:
 
     def begin(
         self,
-        take_in: Callable[[Link], None],
-        carry_out: Callable[[Frontier, Order], Iterator[object]],
+        take_in: Callable[[Shards, int, bytes], Iterator[object]],
         loaded: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Begin to follow what the process does. *take_in* gets links that other shards posted, *carry_out*
-        the orders of commands; *loaded* is called when there is a new shard to load; errors go to
-        *failed*."""
-        self._take_in, self._carry_out, self._loaded, self._failed = take_in, carry_out, loaded, failed
+        """Begin to follow what the process does. *take_in* gets the letters to a shard; *loaded* is called
+        when there is a new shard to load; errors go to *failed*."""
+        self._take_in, self._loaded, self._failed = take_in, loaded, failed
         self._timer = scrapy_internals.create_looping_call(self._tick)
         self._timer.start(TICK)
 
@@ -149,13 +145,12 @@ class SharedCrawl:
         process, shards = self._process, self.shards
         if process.error is not None:
             raise SharedCrawlError(f"the shared crawl cannot go on here: {process.error}") from process.error
-        for n in [n for n, shard in shards.open.items() if shard.outbox.is_lost]:
-            self._finish(n)
         if not process.gained.empty():  # one a tick: to open a frontier takes some 20 ms
             self._gain(*process.gained.get())
         shards.leaving = process.handing_over & shards.open.keys()
-        for n in [n for n in shards.leaving if not shards.open[n].frontier.leased]:
-            self._finish(n)
+        for n, (frontier, outbox) in list(shards.open.items()):
+            if outbox.is_lost or (n in shards.leaving and not frontier.leased):
+                self._finish(n)
         touched = self._take_mail()
         for n in touched:
             shards.open[n].frontier.commit(is_needed=True)  # it notes which letters were taken in
@@ -194,7 +189,8 @@ class SharedCrawl:
         while time.perf_counter() < until and (self._begun or not self._process.letters.empty()):
             if self._begun is None:
                 letter = self._process.letters.get()
-                self._begun = letter, self.shards.open.get(letter.to_shard), self._steps(letter)
+                n = letter.to_shard
+                self._begun = letter, self.shards.open.get(n), self._take_in(self.shards, n, letter.rows)
             (letter, shard, steps), self._begun = self._begun, None
             try:
                 if shard is not None and self.shards.open.get(letter.to_shard) is shard:
@@ -205,23 +201,11 @@ class SharedCrawl:
                             return done
                     shard.outbox.took(letter.id)
                     done.add(letter.to_shard)
-            except (FrontierUnreadable, UsageError, KeyError, TypeError, ValueError) as error:
-                words = "Letter %d to shard %d is set aside (%r): please report this"
+            except (UsageError, KeyError, TypeError, ValueError) as error:
+                words = "Letter %d to shard %d cannot be read, and is set aside: %r"
                 logger.error(words, letter.id, letter.to_shard, error)
                 self._process.unreadable.put(letter)
         return done
-
-    def _steps(self, letter: Mail) -> Iterator[object]:
-        """Take in a link or ranks in one step, or carry out an order in several."""
-        content = unpack(letter.rows)
-        if isinstance(content, Order):
-            yield from self._carry_out(self.shards.open[letter.to_shard].frontier, content)
-            return
-        if isinstance(content, Ranks):
-            self.shards.take_ranks(letter.to_shard, content)
-        else:
-            self._take_in(content)
-        yield content
 
     def _tell_state(self) -> None:
         """Tell of each shard whether it is idle, and what it holds."""
@@ -306,16 +290,12 @@ def _refuse(settings: FrontierSettings, crawler: Crawler, directory: Path) -> No
 
 
 def is_on_network(directory: Path, mounts: Path = MOUNTS) -> bool:
-    """Return whether *directory*, or the nearest one above that exists, is on NFS or SMB by the list of
-    *mounts*; False if there is none."""
-    path = directory.absolute()
-    while not path.exists():
-        path = path.parent
+    """Return whether *directory*, which need not exist, is on NFS or SMB by the list of *mounts*; False if
+    there is none."""
     if not mounts.exists():
         return False
-    found = "", ""
-    for line in mounts.read_text(errors="replace").splitlines():
-        _, place, kind, *_ = line.split(" ")
-        if path.is_relative_to(place) and len(place) >= len(found[0]):
-            found = place, kind
-    return found[1].startswith(("nfs", "cifs", "smb"))
+    lines = mounts.read_text(errors="replace").splitlines()
+    kinds = {place: kind for _, place, kind, *_ in map(str.split, lines)}
+    path = directory.resolve()
+    nearest = next((str(each) for each in (path, *path.parents) if str(each) in kinds), "")
+    return kinds.get(nearest, "").startswith(("nfs", "cifs", "smb"))

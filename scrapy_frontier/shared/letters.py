@@ -1,21 +1,36 @@
-"""Letters to the shards of a crawl: links and ranks from another shard, and orders of a command."""
+"""Letters to the shards of a crawl, as JSON: links and ranks from another shard, and orders of a command."""
 
 from __future__ import annotations
 
 import json
-import math
-import struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..core.errors import FrontierUnreadable, UnreadableRow
-from ..core.pages.leases import Link, page_of_link
-from ..core.store import records
-from .outbox import pack_rows, unpack_rows
+if TYPE_CHECKING:
+    from ..core.pages.leases import Link
 
-_LINK, _RANKS, _ORDER = b"l", b"r", b"o"
-_NUMBERS = struct.Struct("<BHId")  # flags, bucket, flags of the edge, what is paid
-_LONGEST_ANCHOR = 1000  # bytes
-_AGAIN, _NAMED = 1, 2
+_LONGEST_ANCHOR = 1000  # characters
+
+
+class PostedLink(NamedTuple):
+    """A link on a page of another shard: the request, and what the frontier knows besides, as in `Link`.
+
+    *paid*: the score that the page with the link pays.
+    """
+
+    url: str
+    priority: int
+    payload: str
+    anchor: str
+    paid: float
+    lastmod: int | None
+    is_named: bool
+    from_public: bool
+
+
+class Ranks(NamedTuple):
+    """By how much the ranks of pages have *changed* in another shard, by fingerprint in hexadecimal."""
+
+    changed: dict[str, float]
 
 
 class Order(NamedTuple):
@@ -25,64 +40,23 @@ class Order(NamedTuple):
     arguments: dict[str, Any]
 
 
-class Ranks(NamedTuple):
-    """By how much the ranks of pages have *changed* in another shard, by fingerprint."""
-
-    changed: dict[bytes, float]
+_KINDS = {kind.__name__: kind for kind in (PostedLink, Ranks, Order)}
 
 
-def pack_ranks(ranks: Ranks) -> bytes:
-    """Pack *ranks*, to three digits."""
-    return _RANKS + json.dumps({name.hex(): round(by, 3) for name, by in ranks.changed.items()}).encode()
+def posted_link(link: Link, paid: float) -> PostedLink:
+    """Return what is posted of *link*, whose page is *paid* so much by the page it is on."""
+    payload = (link.visit_payload or link.payload).decode("utf-8", "surrogatepass")
+    anchor, facts = link.anchor[:_LONGEST_ANCHOR], link.facts
+    about = link.lastmod, link.is_named, facts.from_public
+    return PostedLink(link.url, link.priority, payload, anchor, paid, *about)
 
 
-def pack_order(order: Order) -> bytes:
-    """Pack *order*, whose arguments are what JSON has."""
-    return _ORDER + json.dumps(order).encode()
+def pack(letter: PostedLink | Ranks | Order) -> bytes:
+    """Pack *letter*; some 5 us for a link."""
+    return json.dumps([type(letter).__name__, *letter]).encode()
 
 
-def pack_link(link: Link, paid: float, now: float) -> bytes:
-    """Pack *link*, whose page is *paid* so much by the page it is on."""
-    flags = _AGAIN * link.again | _NAMED * link.is_named
-    numbers = _NUMBERS.pack(flags, link.bucket or 0, link.flags, paid)
-    anchor = link.anchor.encode(errors="replace")[:_LONGEST_ANCHOR]
-    page = records.encode_page(page_of_link(link, None, now))
-    parts = numbers, link.fingerprint, link.host.encode(), anchor, page
-    return _LINK + pack_rows((part, None) for part in parts)
-
-
-def unpack(letter: bytes) -> Link | Ranks | Order:
-    """Return what was packed. Raises `FrontierUnreadable`."""
-    try:
-        if letter[:1] == _ORDER:
-            return Order(*json.loads(letter[1:]))
-        if letter[:1] == _RANKS:
-            changed = dict(json.loads(letter[1:]))
-            return Ranks({bytes.fromhex(name): float(by) for name, by in changed.items()})
-        if letter[:1] != _LINK:
-            raise ValueError("it is of another kind")
-        return _unpack_link(letter)
-    except (ValueError, TypeError, struct.error, UnreadableRow) as error:
-        raise FrontierUnreadable(f"a letter between shards cannot be read ({error})") from error
-
-
-def _unpack_link(letter: bytes) -> Link:
-    numbers, fingerprint, host, anchor, row = (part for part, _ in unpack_rows(letter[1:]))
-    flags, bucket, edge, paid = _NUMBERS.unpack(numbers)
-    page = records.decode_page(row)
-    return Link(
-        fingerprint=fingerprint,
-        url=page.url,
-        host=host.decode(),
-        priority=page.priority,
-        payload=page.payload,
-        flags=edge,
-        anchor=anchor.decode(errors="replace"),
-        again=bool(flags & _AGAIN),
-        is_named=bool(flags & _NAMED),
-        bucket=bucket or None,
-        facts=page.facts,
-        lastmod=page.lastmod,
-        visit_payload=page.visit_payload,
-        paid=None if math.isnan(paid) else paid,
-    )
+def unpack(packed: bytes) -> PostedLink | Ranks | Order:
+    """Return what was packed. Raises `KeyError`, `TypeError` or `ValueError` if it is no letter."""
+    kind, *fields = json.loads(packed)
+    return _KINDS[kind](*fields)

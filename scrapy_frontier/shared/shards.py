@@ -24,7 +24,7 @@ from ..core.hosts.trouble import Cooled, Left
 from ..core.parse.urls import host_of
 from ..core.store.keys import ID_BITS, MAX_ID
 from ..core.store.records import SiteSitemaps, Totals, sum_of
-from .letters import Ranks, pack_link, pack_ranks
+from .letters import Ranks, pack, posted_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -323,7 +323,7 @@ class Shards:
         is_wanted_again = link.again or link.is_named or link.facts.force is not None
         is_posted = is_wanted_again or answer.verdict is LinkVerdict.POSTED
         if is_posted:
-            outbox.post(n, lambda: pack_link(link, frontier.owed(page_id), now))
+            outbox.post(n, lambda: pack(posted_link(link, frontier.owed(page_id))))
         return Discovered(LinkVerdict.POSTED if is_posted else LinkVerdict.KNOWN, _in_shard(origin, page_id))
 
     # -- edits -----------------------------------------------------------------------------------------
@@ -418,13 +418,13 @@ class Shards:
             return
         changes = frontier.scorer.owed_more(run.ranking)
         for first in range(0, len(changes), rows):
-            letters: defaultdict[int, dict[bytes, float]] = defaultdict(dict)
+            letters: defaultdict[int, dict[str, float]] = defaultdict(dict)
             for page_id, change in changes[first : first + rows]:
                 page = frontier.page(page_id)
                 if page is not None and page.reason == reasons.FOREIGN():
-                    letters[self.shard_of(host_of_page(page))][page.visit_payload] = change
+                    letters[self.shard_of(host_of_page(page))][page.visit_payload.hex()] = round(change, 3)
             for n, changed in letters.items():
-                outbox.post(n, partial(pack_ranks, Ranks(changed)))
+                outbox.post(n, partial(pack, Ranks(changed)))
             frontier.commit(is_needed=bool(letters))
             yield 0.0
 
@@ -432,7 +432,7 @@ class Shards:
         """Have the next ranking of shard *n* count what another shard told of its pages. A lookup each."""
         frontier = self.open[n].frontier
         for fingerprint, change in ranks.changed.items():
-            page_id = frontier.find(fingerprint)
+            page_id = frontier.find(bytes.fromhex(fingerprint))
             if page_id is not None and frontier.scorer is not None:
                 frontier.scorer.paid_more(page_id, change)
 

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from web import NOW, Crawl, link_to, make_web
 
-from scrapy_frontier.core.frontier import Event, Frontier, Link, LinkVerdict, Outcome
+from scrapy_frontier.core.frontier import Event, Frontier, LinkVerdict, Outcome
 from scrapy_frontier.core.store.keys import LAST_BATCH, OUTBOX
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.letters import Ranks, pack_link, pack_ranks, unpack
+from scrapy_frontier.shared.letters import Order, PostedLink, Ranks, posted_link, unpack
+from scrapy_frontier.shared.letters import pack as pack_letter
 from scrapy_frontier.shared.outbox import Outbox, compress, decompress, pack, unpack_rows
 from scrapy_frontier.shared.outbox import unpack as unpack_batch
 from scrapy_frontier.shared.shards import ID_BITS, Shards, shard_of_domain
@@ -208,20 +209,13 @@ def test_batches_come_back_as_they_were(
 
 
 def test_letters_come_back_as_they_were() -> None:
-    ranks = Ranks({b"\1" * 20: 2.5, b"\2" * 60: -0.125})
-    assert unpack(pack_ranks(ranks)) == ranks
     link = link_to("http://site1.example/0", is_named=True)
-    link.priority, link.again, link.anchor = -5, True, "a word"
-    found = unpack(pack_link(link, 0.25, NOW))
-    assert isinstance(found, Link)
-    assert found.anchor == "a word"
-    assert (found.url, found.host, found.fingerprint, found.payload) == (
-        link.url,
-        link.host,
-        link.fingerprint,
-        b"p",
-    )
-    assert (found.priority, found.again, found.is_named, found.paid) == (-5, True, True, 0.25)
+    link.priority, link.anchor, link.visit_payload = -5, "a word \ud800", b'{"body":"\xed\xa0\x80"}'
+    posted, payload = posted_link(link, 0.25), '{"body":"\ud800"}'
+    assert posted == PostedLink(link.url, -5, payload, link.anchor, 0.25, None, True, False)
+    ranks = Ranks({"01" * 20: 2.5, "02" * 60: -0.125})
+    for letter in (posted, ranks, Order("block", {"host": "site1.example"})):
+        assert unpack(pack_letter(letter)) == letter
 
 
 def test_an_outbox_with_a_gap_does_not_follow(tmp_path: Path) -> None:

@@ -153,8 +153,8 @@ def test_orders_that_were_posted_to_no_process_are_obeyed_by_the_next_run(
         assert len(changing) == 2
         assert "Posted: forget" in command("forget", web.url("/7", 7)).out
         with psycopg.connect(dsn, autocommit=True) as database:
-            letter = "insert into frontier_mail (crawl, to_shard, rows) values ('web', 2, 'o[\"sing\", {}]')"
-            database.execute(letter)
+            letter = "insert into frontier_mail (crawl, to_shard, rows) values ('web', 2, %s)"
+            database.execute(letter, [b'["Order", "sing", {}]'])
         crawl.start(2)
         crawl.wait()
         assert command("why", web.url("/7", 7)).code == 1
@@ -165,7 +165,7 @@ def test_orders_that_were_posted_to_no_process_are_obeyed_by_the_next_run(
         for letter in batch.taken
     }
     assert {letter: with_page[letter] for letter in changing} == changing
-    assert "is set aside (KeyError('sing'))" in crawl.logs()
+    assert "is set aside: KeyError('sing')" in crawl.logs()
     again = {f"4 /{number}" for number in range(4, PAGES, HOSTS)}
     expected = {page: 1 + (page in again) for page in {*all_pages(), "3 /new"}}
     assert fetched(web) == expected, crawl.logs()

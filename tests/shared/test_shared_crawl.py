@@ -195,7 +195,7 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
         crawl.start(FRONTIER_SHARDS=4)
         crawl.wait()
     assert "was made with shards 8, not 4" in crawl.logs()
-    assert "to shard 3 is set aside" in crawl.logs()
+    assert "to shard 3 cannot be read" in crawl.logs()
     assert len(web.visits) == visits
 
 

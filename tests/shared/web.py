@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Link, Outcome
 from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.shared.letters import Ranks, unpack
+from scrapy_frontier.shared.letters import PostedLink, Ranks, unpack
 from scrapy_frontier.shared.outbox import Outbox
 from scrapy_frontier.shared.scorer import ShardScorer
 from scrapy_frontier.shared.shards import Open, Shards
@@ -67,9 +67,11 @@ class Crawl:
                     if isinstance(content, Ranks):
                         self.shards.take_ranks(to, content)
                     else:
-                        assert isinstance(content, Link)
-                        assert self.shards.shard_of(content.host) == to
-                        self.shards.discover_one(content, self.now)
+                        assert isinstance(content, PostedLink)
+                        link = link_to(content.url)
+                        link.paid = content.paid
+                        assert self.shards.shard_of(link.host) == to
+                        self.shards.discover_one(link, self.now)
                     self.shards.open[to].frontier.commit()
                     count += 1
                 carried[n] = number
