@@ -48,6 +48,7 @@ class Snapshot:
         self._sampler = scrapy_internals.create_looping_call(self._sample)
         self._interval = 1.0  # seconds between two samples that are kept
         self._hosts: dict[str, Any] = {}
+        self._coming: list[Host] = []
         self._hosts_until = 0.0
         settings = crawler.settings
         self._limits = {name: settings.getfloat(f"CLOSESPIDER_{name}") for name in _ENDS}
@@ -82,6 +83,7 @@ class Snapshot:
         stats = crawler.stats.get_stats() if crawler.stats is not None else {}
         self._look_at_hosts(now)
         leases = sorted(frontier.leases(), key=lambda lease: lease.leased_at)
+        coming = [(host, frontier.next_page(host)) for host in self._coming]
         return {
             "spider": crawler.spider.name if crawler.spider is not None else "",
             "now": now,
@@ -93,6 +95,7 @@ class Snapshot:
             "interval": self._interval,
             "samples": [sample for sample in self._samples if sample[0] > since],
             **self._hosts,
+            "next": [{"url": page.url, "at": _opens_at(host)} for host, page in coming if page is not None],
             "under_way": [{"url": lease.page.url, "since": lease.leased_at} for lease in leases[:PAGES]],
             "stats": {name: value for name, value in stats.items() if _is_number(value)},
             "limits": {name: most for name, most in self._limits.items() if most},
@@ -116,8 +119,8 @@ class Snapshot:
         return {**kinds, "under_way": self._crawl.frontier.leased, "memory_bytes": memory()}
 
     def _look_at_hosts(self, now: float) -> None:
-        """Finds out how many hosts there are of each kind, the hosts with most to tell, and the pages that
-        come next. O(hosts in memory), 1 us each; so seldom that it takes a hundredth of the time."""
+        """Finds out how many hosts there are of each kind, the hosts with most to tell, and those that come
+        next. O(hosts in memory), 1 us each; so seldom that it takes a hundredth of the time."""
         if time.monotonic() < self._hosts_until:
             return
         began = time.perf_counter()
@@ -137,12 +140,11 @@ class Snapshot:
         if len(coming) < PAGES:
             others = (host for host in offers if host.state is not HostState.READY)
             coming += heapq.nsmallest(PAGES - len(coming), others, key=_opens_at)
-        pages = ((host, frontier.next_page(host)) for host in coming if _opens_at(host) < FOREVER)
+        self._coming = [host for host in coming if _opens_at(host) < FOREVER]
         self._hosts = {
             "kinds": kinds,
             "hosts_in_memory": frontier.hosts,
             "hosts": [_told(host, now) for host in islice(chosen.values(), HOSTS)],
-            "next": [{"url": page.url, "at": _opens_at(host)} for host, page in pages if page is not None],
         }
         self._hosts_until = time.monotonic() + (time.perf_counter() - began) / _SHARE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import random
 import shutil
 import signal
@@ -62,7 +63,7 @@ class Processes:
         }
         self.running: list[Child] = []
 
-    def start(self, count: int = 1, **settings: object) -> None:
+    def start(self, count: int = 1, terminal: int | None = None, **settings: object) -> None:
         for _ in range(count):
             number = len(list(self.directory.glob("*.stats"))) + len(self.running)
             log = self.directory / f"{number}-{time.monotonic_ns()}.log"
@@ -73,7 +74,10 @@ class Processes:
                 str(log.with_suffix(".stats")),
             ]
             with open(log, "wb") as file:
-                child = nursery.start(arguments, dict(os.environ), self.directory, stderr=file.fileno())
+                stderr = file.fileno() if terminal is None else terminal
+                child = nursery.start(
+                    arguments, {**os.environ, "TERM": "xterm"}, self.directory, stderr=stderr
+                )
             self.running.append(child)
 
     def kill(self, index: int) -> None:
@@ -109,10 +113,15 @@ def all_pages() -> set[str]:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_processes_fetch_every_page_once(dsn: str, web: Web, tmp_path: Path, count: int) -> None:
-    crawl = Processes(dsn, web, tmp_path)
+    """On a terminal, which shows how the crawl goes on."""
+    crawl = Processes(dsn, web, tmp_path, LOG_FILE=str(tmp_path / "all.log"))
+    ours, terminal = pty.openpty()
     with crawl:
-        crawl.start(count)
+        crawl.start(count, terminal)
         crawl.wait()
+    assert b"queued" in os.read(ours, 1 << 16)
+    os.close(ours)
+    os.close(terminal)
     pages = fetched(web)
     assert set(pages) == all_pages(), crawl.logs()
     assert set(pages.values()) == {1}
