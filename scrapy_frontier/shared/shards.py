@@ -60,8 +60,8 @@ def _ask(
     verb: Callable[Concatenate[Frontier, K, P], R],
     absent: R,
 ) -> Callable[Concatenate[Shards, K, P], R]:
-    """Return a method that has the frontier which *find* returns do *verb*. Its first argument says which it
-    is; *absent* is the answer if its shard is not of this process."""
+    """Return a method that has one frontier do *verb*: the one that *find* returns for its first argument,
+    with that argument as the frontier knows it. *absent* is the answer if this process has none."""
 
     @wraps(verb)
     def method(shards: Shards, key: K, /, *arguments: P.args, **named: P.kwargs) -> R:
@@ -125,7 +125,6 @@ class Shards:
         shard = self.open.get(page_id >> ID_BITS)
         return (None if shard is None else shard.frontier), page_id & MAX_ID
 
-    clock = _ask(_of_host, Frontier.clock, None)
     set_delay = _ask(_of_host, Frontier.set_delay, None)
     site_delay = _ask(_of_host, Frontier.site_delay, False)
     record_cooldown = _ask(
@@ -165,10 +164,7 @@ class Shards:
         """What the shards of this process hold together."""
         return sum_of(frontier.totals() for frontier in self._frontiers)
 
-    @property
-    def is_temporary(self) -> bool:
-        """False: a shared frontier stays."""
-        return False
+    is_temporary = False  # a shared frontier stays
 
     @property
     def pending(self) -> int:
@@ -200,17 +196,15 @@ class Shards:
     def find(self, fingerprint: bytes) -> PageId | None:
         """As `Frontier.find`; a page that another shard only leads to is found if there is no other. A lookup
         in each shard."""
-        seen = None
+        found = None
         for n, (frontier, _) in self.open.items():
             local = frontier.find(fingerprint)
-            if local is None:
-                continue
-            found = _in_shard(n, local)
-            page = frontier.page(local)
-            if page is not None and page.reason != reasons.FOREIGN():
-                return found
-            seen = found
-        return seen
+            page = None if local is None else frontier.page(local)
+            if page is not None:
+                found = _in_shard(n, local)
+                if page.reason != reasons.FOREIGN():
+                    break
+        return found
 
     def page(self, page_id: PageId) -> Page | None:
         """As `Frontier.page`."""
@@ -237,18 +231,13 @@ class Shards:
         times = [frontier.next_due() for frontier in self._frontiers]
         return min((when for when in times if when is not None), default=None)
 
-    def waiting_for_room(self, most: int) -> int:
-        """As `Frontier.waiting_for_room`."""
-        return sum(frontier.waiting_for_room(most) for frontier in self._frontiers)
-
     def load(self, now: float, limit: int = 100) -> bool:
         """As `Frontier.load`, one shard after the other."""
         return all(frontier.load(now, limit) for frontier in self._frontiers)
 
     def used_by(self, spider: str) -> str | None:
-        """As `Frontier.used_by`."""
-        others = [frontier.used_by(spider) for frontier in self._frontiers]
-        return next(filter(None, others), None)
+        """None: no shard is open yet when a crawl begins."""
+        return None
 
     def commit(self) -> None:
         """As `Frontier.commit`."""
@@ -258,10 +247,6 @@ class Shards:
     def awake_hosts(self) -> Iterable[Host]:
         """As `Frontier.awake_hosts`."""
         return chain.from_iterable(frontier.awake_hosts() for frontier in self._frontiers)
-
-    def leases(self) -> Iterable[Lease]:
-        """As `Frontier.leases`."""
-        return chain.from_iterable(frontier.leases() for frontier in self._frontiers)
 
     # -- pages in --------------------------------------------------------------------------------------
 
