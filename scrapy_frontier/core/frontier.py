@@ -223,10 +223,8 @@ class Frontier:
 
     def begin_focus(self) -> None:
         """Keep the words of links from now on, because a page is about to get a content score."""
-        if self.scorer is not None and self.scorer.focus is None:
-            from .ranking.focus import Focus
-
-            self.scorer.begin_focus(Focus())
+        if self.scorer is not None:
+            self.scorer.begin_focus()
 
     def next_due(self) -> float | None:
         """Return when the first finished page comes back (POSIX seconds), None if none does. One seek."""

@@ -77,8 +77,9 @@ def test_scores_of_any_scale_teach_the_same(low: float, high: float) -> None:
     assert focus.good == 199  # all but the first, before which there was nothing
 
 
-def test_equal_scores_teach_nothing() -> None:
-    focus = taught(3, 3)
+@pytest.mark.parametrize(("low", "high"), [(3, 3), (0.3, 0.1 + 0.2)])
+def test_equal_scores_teach_nothing(low: float, high: float) -> None:
+    focus = taught(low, high)
     assert not focus.has_learned
     assert not focus.weights.any()
     for _ in range(10):  # pages are learned together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ..errors import decode_or_none
@@ -30,7 +31,7 @@ def expectation(store: Store, page: Page, place: QueuePlace) -> str:
     weights: dict[str, float] = {}
     for name, code in names_of(page.url, store.get(place.key) or b""):
         weights[name] = weights.get(name, 0.0) + float(focus.weights[code])
-    ordered = sorted(weights.items(), key=_weight)
+    ordered = sorted(weights.items(), key=itemgetter(1))
     against = [(name, weight) for name, weight in ordered if weight < -_LEAST][:_MOST]
     speaking = [(name, weight) for name, weight in reversed(ordered) if weight > _LEAST][:_MOST]
     likely, usual = focus.likely(sum(weights.values())), focus.unknown
@@ -38,10 +39,6 @@ def expectation(store: Store, page: Page, place: QueuePlace) -> str:
     sides += [f"against it {_listed(against)}"] if against else []
     why = f" ({'; '.join(sides)})" if sides else ""
     return f"Its content is good with probability {likely:.2g}, that of any page with {usual:.2g}{why}."
-
-
-def _weight(named: tuple[str, float]) -> float:
-    return named[1]
 
 
 def _listed(words: list[tuple[str, float]]) -> str:

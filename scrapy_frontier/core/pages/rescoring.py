@@ -140,16 +140,18 @@ class Rescoring(Scores):
     def content_scored(self, page_id: PageId, content_score: float) -> None:
         """Keep the score, clamped to what a bucket can hold, and tell the scorer."""
         score = clamped(content_score)
+        self.scorer.begin_focus()
         self.scorer.content_scored(page_id, score)
         self._batch.rows[keys.content_key(page_id)] = records.CONTENT.encode(score)
 
     def rewarded(self, page_id: PageId, content_score: float | None, is_gone: bool) -> None:
-        """Tell the scorer; a page without a score is worth 1, and one that *is_gone* nothing."""
+        """Tell the scorer; a page without a score is worth 1, and one that *is_gone* as little as the worst
+        so far."""
         focus = self.scorer.focus
-        if focus is not None and page_id < keys.FIRST_VISIT:
+        if focus is not None:
             had_learned = focus.has_learned
-            score = 1.0 if content_score is None else clamped(content_score)
-            self.scorer.rewarded(page_id, None if is_gone else score)
+            worth = 1.0 if content_score is None else clamped(content_score)
+            self.scorer.rewarded(page_id, focus.lowest if is_gone else worth)
             self._is_stale |= focus.has_learned and not had_learned
 
     def parsed(self, page_id: PageId, edges: Sequence[PlainEdge], is_further_visit: bool = False) -> None:
@@ -366,6 +368,7 @@ class Rescoring(Scores):
                     self.scorer.restore(name, first, codes)
             yield
         for rows in self._slices(keys.CONTENT):
+            self.scorer.begin_focus()
             for key, value in rows:
                 page_id, score = keys.key_id(key), records.CONTENT.read(value)
                 if score is not None and page_id < self._batch.counts.next_page:

@@ -99,30 +99,25 @@ class Mixed(PageRank):
         self._cash[targets] = np.minimum(self._cash[targets] + share * float(self._cash[node]), LARGEST)
         gain = share * (float(self._rank[node]) * self._content_score(node))
         rank = self._rank[targets] = np.minimum(self._rank[targets] + gain, LARGEST)
-        if self.focus is not None and self.focus.has_learned:
-            self._expect(targets, self.focus.is_good(self._content_score(node)))
-            rank = self._focused(rank, self._expected[targets]) / self._average
+        focus = self.focus
+        if focus is not None and focus.has_learned:
+            self._expect(focus, targets, focus.is_good(self._content_score(node)))
+            rank = self._focused(focus, rank, self._expected[targets]) / self._average
         self._score[targets] = np.maximum(self._score[targets], rank)
         return self._raised_scores(targets)
 
     # -- expected content
 
-    def begin_focus(self, focus: Focus) -> None:
-        """Have *focus* learn; from the second of two different scores on, expected content counts."""
-        self.focus = focus
-        self.columns = (*self.columns, "expected")
-
-    def content_scored(self, node: int, content_score: float) -> None:
-        """As `Cash.content_scored`; with the first score of all something begins to learn."""
-        super().content_scored(node, content_score)
+    def begin_focus(self, focus: Focus | None = None) -> None:
+        """Learn; from the second of two different scores on, expected content counts."""
         if self.focus is None:
-            self.begin_focus(Focus())
+            self.focus = focus or Focus()
+            self.columns = (*self.columns, "expected")
 
-    def rewarded(self, node: int, content_score: float | None) -> None:
+    def rewarded(self, node: int, content_score: float) -> None:
         """Learn what the words of the link that found the page are worth."""
         if self.focus is not None:
-            score = self.focus.lowest if content_score is None else content_score
-            self.focus.learn(int(self._place[node]), score)
+            self.focus.learn(int(self._place[node]), content_score)
             self._place[node] = 0
 
     def linked(self, node: int, codes: bytes) -> None:
@@ -150,20 +145,18 @@ class Mixed(PageRank):
             self.focus.release(int(self._place[node]))
             self._place[node] = 0
 
-    def _expect(self, targets: Ints, is_good: bool) -> None:
+    def _expect(self, focus: Focus, targets: Ints, is_good: bool) -> None:
         """Work out the expected content of those *targets* that are new, found on a page that was good, or
         was not."""
-        assert self.focus is not None
         new = targets[(self._expected[targets] == 0) & (self._place[targets] > 0)]
         if len(new):
             places = self._place[new]
-            self.focus.set_source(places, is_good)
-            self._expected[new] = self.focus.expected(places)
+            focus.set_source(places, is_good)
+            self._expected[new] = focus.expected(places)
 
-    def _focused(self, rank: Floats, expected: Floats) -> Floats:
+    def _focused(self, focus: Focus, rank: Floats, expected: Floats) -> Floats:
         """Return rank, damped, times the content that is expected; pages without words count as others."""
-        assert self.focus is not None
-        found: Floats = rank**self.damped * np.where(expected > 0, expected, self.focus.unknown)
+        found: Floats = rank**self.damped * np.where(expected > 0, expected, focus.unknown)
         return found
 
     # -- rankings
@@ -191,11 +184,12 @@ class Mixed(PageRank):
         rank[:pages] = self._against_hosts(ranking.scores * pages)
         score, expected, average = rank.copy(), None, 1.0
         queued = np.flatnonzero(~_first(self._shut, known))
-        if self.focus is not None and self.focus.has_learned and len(queued):
+        focus = self.focus
+        if focus is not None and focus.has_learned and len(queued):
             expected = _first(self._expected, known)
             places = _first(self._place, known)[queued]
-            expected[queued[places > 0]] = self.focus.expected(places[places > 0])
-            found = self._focused(rank[queued], expected[queued])
+            expected[queued[places > 0]] = focus.expected(places[places > 0])
+            found = self._focused(focus, rank[queued], expected[queued])
             average = max(float(found.mean()), 1e-30)
             score[queued] = found / average
         read = int(np.count_nonzero(self._parsed[:known]))

@@ -121,8 +121,9 @@ class Scorer:
         """Note the content score of a page, 0 or more; pages without one have 1. It counts from the next
         ranking, and the next time that the page is `parsed`."""
 
-    def begin_focus(self, focus: Focus) -> None:
-        """Let *focus* learn from content scores from now on; ignored by scorers that use none."""
+    def begin_focus(self, focus: Focus | None = None) -> None:
+        """Learn from content scores from now on, with the *focus* of an earlier run if there is one. Does
+        nothing if it has begun, and in scorers that use no focus."""
 
     def linked(self, node: int, codes: bytes) -> None:
         """Keep the `focus.codes_of` the link by which a page was found; called only if there is a
@@ -136,9 +137,8 @@ class Scorer:
         """Return those of the queued *nodes* for which `linked` should be called."""
         return nodes[:0]
 
-    def rewarded(self, node: int, content_score: float | None) -> None:
-        """Learn from the content score of a page that was read for the first time; None for one that is
-        gone."""
+    def rewarded(self, node: int, content_score: float) -> None:
+        """Learn from the worth of a page that was read for the first time, or is gone."""
 
     def current_scores(self, nodes: Ints) -> Floats | None:
         """Return the scores that the queue rows of *nodes* should have; None if scores never change."""
