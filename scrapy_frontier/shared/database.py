@@ -10,6 +10,7 @@ messages. They keep no state in the session, so that PgBouncer may share connect
 Every method may raise `psycopg.OperationalError` while the database is away; the next call connects again.
 """
 
+# ruff: noqa: S608 - statements are made of constants, and values are parameters
 from __future__ import annotations
 
 import json
@@ -71,7 +72,9 @@ taken as (
 select n from fenced
 """
 
-SHARDS = "select n, owner, copy, sent, idle, totals from frontier_shard where crawl = %(crawl)b"
+OF_CRAWL = "where crawl = %(crawl)b"
+OF_SHARD = f"{OF_CRAWL} and n = %(n)b"
+SHARDS = f"select n, owner, copy, sent, idle, totals from frontier_shard {OF_CRAWL}"
 
 END = """
 update frontier_crawl crawl set ended = true
@@ -201,16 +204,10 @@ class Database:
                 self._connect().execute(SCHEMA)
         wanted = {"format": FORMAT, **about}
         with self._connect().transaction():
-            self._run(
-                "insert into frontier_crawl (crawl, about) values (%(crawl)b, %(about)b) "
-                "on conflict do nothing",
-                about=json.dumps(wanted),
-            )
-            self._run(
-                "insert into frontier_shard (crawl, n) select %(crawl)b, generate_series(0, %(shards)b - 1) "
-                "on conflict do nothing",
-                shards=about["shards"],
-            )
+            crawl = "insert into frontier_crawl (crawl, about) values (%(crawl)b, %(about)b) "
+            self._run(crawl + "on conflict do nothing", about=json.dumps(wanted))
+            shards = "insert into frontier_shard select %(crawl)b, generate_series(0, %(shards)b - 1) "
+            self._run(shards + "on conflict do nothing", shards=about["shards"])
             there = self.about()
             differing = sorted(name for name in wanted | there if wanted.get(name) != there.get(name))
             if differing:
@@ -223,7 +220,7 @@ class Database:
     def about(self) -> dict[str, object]:
         """What all processes of the crawl agree on; empty if there is no such crawl."""
         with suppress(errors.UndefinedTable):
-            row = self._run("select about from frontier_crawl where crawl = %(crawl)b").fetchone()
+            row = self._run(f"select about from frontier_crawl {OF_CRAWL}").fetchone()
             return json.loads(row[0]) if row else {}
         return {}
 
@@ -241,11 +238,11 @@ class Database:
             run, _, ended = self.run_of("for update")
             if again is not None and (ended or run != again):
                 return None
-            others = self._run("select from frontier_process where crawl = %(crawl)b limit 1")
+            others = self._run(f"select from frontier_process {OF_CRAWL} limit 1")
             if again is None and (ended or not others.rowcount):
-                begin = "update frontier_crawl set run = run + 1, seeded = false, ended = false "
-                self._run(begin + "where crawl = %(crawl)b")
-                self._run("update frontier_shard set idle = false where crawl = %(crawl)b")
+                begin = "update frontier_crawl set run = run + 1, seeded = false, ended = false"
+                self._run(f"{begin} {OF_CRAWL}")
+                self._run(f"update frontier_shard set idle = false {OF_CRAWL}")
             insert = "insert into frontier_process (id, crawl, about) values (%(id)b, %(crawl)b, %(about)b)"
             self._run(insert, id=process, about=json.dumps(dict(about)))
         return process
@@ -260,18 +257,17 @@ class Database:
         if row is None:
             return None
         run, seeded, ended = row
-        beats = self._run("select id, beat from frontier_process where crawl = %(crawl)b").fetchall()
+        beats = self._run(f"select id, beat from frontier_process {OF_CRAWL}").fetchall()
         return Look(run, seeded, ended, dict(beats), self.all_shards())
 
     def processes(self) -> dict[UUID, dict[str, object]]:
         """What each process of the crawl told of itself when it joined."""
-        rows = self._run("select id, about from frontier_process where crawl = %(crawl)b")
+        rows = self._run(f"select id, about from frontier_process {OF_CRAWL}")
         return {process: json.loads(about) for process, about in rows}
 
     def run_of(self, lock: str = "") -> tuple[int, bool, bool]:
         """The number of the crawl's run, whether it is seeded, and whether it has ended."""
-        query = "select run, seeded, ended from frontier_crawl where crawl = %(crawl)b "
-        row = self._run(query + lock).fetchone()
+        row = self._run(f"select run, seeded, ended from frontier_crawl {OF_CRAWL} {lock}").fetchone()
         if row is None:
             raise SharedCrawlError(f"there is no shared crawl {self.crawl!r}")
         return row[0], row[1], row[2]
@@ -288,18 +284,14 @@ class Database:
 
     def letters_waiting(self) -> dict[int, int]:
         """How many letters wait for each shard that has any."""
-        rows = self._run(
-            "select to_shard, count(*) from frontier_mail where crawl = %(crawl)b group by to_shard"
-        )
+        rows = self._run(f"select to_shard, count(*) from frontier_mail {OF_CRAWL} group by to_shard")
         return dict(rows.fetchall())
 
     def declare_dead(self, process: UUID, beat: int) -> bool:
         """Remove *process*, whose beat stayed *beat* for a whole lease: its shards are free. False if its
         beat went on."""
-        done = self._run(
-            "delete from frontier_process where id = %(id)b and beat = %(beat)b", id=process, beat=beat
-        )
-        return bool(done.rowcount)
+        delete = "delete from frontier_process where id = %(id)b and beat = %(beat)b"
+        return bool(self._run(delete, id=process, beat=beat).rowcount)
 
     def leave(self, process: UUID) -> None:
         """Remove *process* itself, last of all it does; its shards are free."""
@@ -307,9 +299,7 @@ class Database:
 
     def mark_seeded(self, run: int) -> None:
         """Say that all seeds of *run* are in the journal."""
-        self._run(
-            "update frontier_crawl set seeded = true where crawl = %(crawl)b and run = %(run)b", run=run
-        )
+        self._run(f"update frontier_crawl set seeded = true {OF_CRAWL} and run = %(run)b", run=run)
 
     def end(self, run: int) -> bool:
         """End *run* if it is seeded, no mail waits and every shard is idle; true if it has ended now.
@@ -325,28 +315,20 @@ class Database:
 
         From then on no other copy can write; *copy* is loaded only after that.
         """
+        take = f"""
+            update frontier_shard set owner = %(process)b, copy = %(new)b {OF_SHARD}
+            and owner is not distinct from %(owner)b::uuid and copy is not distinct from %(copy)b::uuid
+        """
         try:
-            done = self._run(
-                "update frontier_shard set owner = %(process)b, copy = %(new)b where crawl = %(crawl)b "
-                "and n = %(n)b and owner is not distinct from %(owner)b::uuid "
-                "and copy is not distinct from %(copy)b::uuid",
-                process=process,
-                new=copy,
-                **shard._asdict(),
-            )
+            return bool(self._run(take, process=process, new=copy, **shard._asdict()).rowcount)
         except errors.ForeignKeyViolation:  # *process* was declared dead meanwhile
             return False
-        return bool(done.rowcount)
 
     def hand_over(self, n: int, process: UUID) -> None:
         """Free a shard of *process*, whose batches have all been sent; its copy stays the one that may
         write."""
-        self._run(
-            "update frontier_shard set owner = null where crawl = %(crawl)b and n = %(n)b "
-            "and owner = %(owner)b",
-            n=n,
-            owner=process,
-        )
+        free = f"update frontier_shard set owner = null {OF_SHARD} and owner = %(owner)b"
+        self._run(free, n=n, owner=process)
 
     def flush(self, flushes: Sequence[Flush]) -> set[int]:
         """Append batches of several shards to the journal, with their mail: one statement, all or nothing
@@ -382,14 +364,9 @@ class Database:
 
     def journal_size(self, n: int) -> tuple[int, int]:
         """Bytes of the journal of shard *n*: what it was compacted to, and what came since."""
-        row = self._run(
-            "select coalesce(sum(length(rows)) filter (where part > 0), 0), "
-            "coalesce(sum(length(rows)) filter (where part = 0), 0) "
-            "from frontier_journal where crawl = %(crawl)b and n = %(n)b",
-            n=n,
-        ).fetchone()
-        assert row is not None
-        return int(row[0]), int(row[1])
+        sizes = f"select part > 0, sum(length(rows)) from frontier_journal {OF_SHARD} group by part > 0"
+        size_of: dict[bool, int] = dict(self._run(sizes, n=n).fetchall())
+        return size_of.get(True, 0), size_of.get(False, 0)
 
     def compact(self, n: int, copy: UUID, upto: int, chunks: Iterable[bytes]) -> bool:
         """Put *chunks*, the rows of *copy* as of batch *upto*, in place of the journal up to that batch.
@@ -399,23 +376,14 @@ class Database:
         """
         with self._connect().transaction() as transaction:
             self._run("set local idle_in_transaction_session_timeout = '60s'")
-            self._run(
-                "delete from frontier_journal where crawl = %(crawl)b and n = %(n)b and upto <= %(upto)b",
-                n=n,
-                upto=upto,
-            )
+            self._run(f"delete from frontier_journal {OF_SHARD} and upto <= %(upto)b", n=n, upto=upto)
             copying = "copy frontier_journal (crawl, n, upto, part, rows) from stdin (format binary)"
             with self._connect().cursor() as cursor, cursor.copy(copying) as lines:
                 lines.set_types(["text", "int4", "int8", "int4", "bytea"])
                 for part, chunk in enumerate(chunks, 1):
                     lines.write_row((self.crawl, n, upto, part, chunk))
-            fence = self._run(
-                "update frontier_shard set idle = idle "
-                "where crawl = %(crawl)b and n = %(n)b and copy = %(copy)b and sent >= %(upto)b",
-                n=n,
-                copy=copy,
-                upto=upto,
-            )
+            ask = f"update frontier_shard set idle = idle {OF_SHARD} and copy = %(copy)b and sent >= %(upto)b"
+            fence = self._run(ask, n=n, copy=copy, upto=upto)
             if not fence.rowcount:
                 raise psycopg.Rollback(transaction)
         return bool(fence.rowcount)
@@ -424,29 +392,20 @@ class Database:
 
     def mail(self, shards: Sequence[int], limit: int = 1000) -> list[Mail]:
         """The oldest letters to *shards*, up to *limit*, in the order in which they were posted."""
-        rows = self._run(
-            "select id, to_shard, rows from frontier_mail where crawl = %(crawl)b "
-            "and to_shard = any(%(shards)b::int[]) and not unreadable order by id limit %(limit)b",
-            shards=list(shards),
-            limit=limit,
-        )
-        return [Mail(*row) for row in rows]
+        oldest = f"""
+            select id, to_shard, rows from frontier_mail {OF_CRAWL} and to_shard = any(%(shards)b::int[])
+            and not unreadable order by id limit %(limit)b
+        """
+        return [Mail(*row) for row in self._run(oldest, shards=list(shards), limit=limit)]
 
     def post(self, letters: Iterable[tuple[int, bytes]]) -> None:
         """Post letters of a command, as shard and bytes; all or none."""
         posted = list(letters)
-        self._run(
-            "insert into frontier_mail (crawl, to_shard, rows) "
-            "select %(crawl)b, * from unnest(%(to_shard)b::int[], %(rows)b::bytea[])",
-            to_shard=[to_shard for to_shard, _ in posted],
-            rows=[rows for _, rows in posted],
-        )
+        shards, rows = [to_shard for to_shard, _ in posted], [rows for _, rows in posted]
+        post = "insert into frontier_mail (crawl, to_shard, rows) select %(crawl)b, * "
+        self._run(post + "from unnest(%(shards)b::int[], %(rows)b::bytea[])", shards=shards, rows=rows)
 
     def set_aside(self, letter: Mail) -> None:
         """Mark a letter that cannot be read: it stays, and no run waits for it."""
-        self._run(
-            "update frontier_mail set unreadable = true "
-            "where crawl = %(crawl)b and to_shard = %(to_shard)b and id = %(id)b",
-            to_shard=letter.to_shard,
-            id=letter.id,
-        )
+        mark = f"update frontier_mail set unreadable = true {OF_CRAWL} and to_shard = %(n)b and id = %(id)b"
+        self._run(mark, n=letter.to_shard, id=letter.id)
