@@ -22,7 +22,7 @@ from ..core import reasons
 from ..core.frontier import Event, Frontier, Link, Outcome
 from ..core.parse.headers import has_rel
 from ..core.parse.urls import without_fragment
-from ..core.store.keys import LARGEST
+from ..core.store.keys import LARGEST, clamped
 from ..core.store.link_rows import KINDS, NOFOLLOW
 from . import meta_keys, scrapy_internals
 from .in_flight import ActiveRequest, ActiveRequests, PageLinks
@@ -135,7 +135,7 @@ class Outlinks:
         found.anchors[link] = None
 
     def score(self, value: Any, name: str) -> float:
-        """Return *value* as a score from 0 to `LARGEST`; 1 if it is no number of at least 0.
+        """Return *value* as a score from 0 to `LARGEST`; 1 if it is no number.
 
         What is changed is counted, and logged once for each *name*.
         """
@@ -145,12 +145,11 @@ class Outlinks:
             score = math.inf if value > 0 else -math.inf
         except (TypeError, ValueError):
             score = math.nan
-        if 0 <= score <= LARGEST:
-            return score
-        used = LARGEST if score > LARGEST else 1.0
-        self._reporter.tally["frontier/scores/ignored"] += 1
-        words = "%s = %.40r counts as %d: set a number from 0 to %d (logged once)"
-        self._reporter.log_once(f"score {name}", logging.WARNING, words, name, value, used, LARGEST)
+        used = clamped(score)
+        if used != score:
+            self._reporter.tally["frontier/scores/ignored"] += 1
+            words = "%s = %.40r counts as %d: set a number from 0 to %d (logged once)"
+            self._reporter.log_once(f"score {name}", logging.WARNING, words, name, value, used, LARGEST)
         return used
 
     # -- when the page ends ----------------------------------------------------------------------------

@@ -83,11 +83,17 @@ class ByRules(CrawlSpider):
 class ByScores(ByCallback):
     """Scores pages instead of yielding items."""
 
-    worth = 1.0
+    worth, other = 1.0, 0.5
 
     def parse(self, response: Response) -> Any:
-        response.meta["frontier_content_score"] = self.worth if is_wanted(response) else 0.5
+        response.meta["frontier_content_score"] = self.worth if is_wanted(response) else self.other
         yield from response.follow_all(css="a")
+
+
+class ByRewards(ByScores):
+    """Punishes the pages that are not wanted."""
+
+    other = -1.0
 
 
 def books_first(web: Web) -> float:
@@ -102,11 +108,11 @@ def books_first(web: Web) -> float:
     return before / (pairs * tea)
 
 
-@pytest.mark.parametrize("spider", [ByCallback, ByFollowing, ByRules, ByScores])
+@pytest.mark.parametrize("spider", [ByCallback, ByFollowing, ByRules, ByScores, ByRewards])
 def test_pages_like_those_with_items_come_first(
     web: Web, run: Callable[..., Crawl], spider: type[Spider]
 ) -> None:
-    reward = "score" if spider is ByScores else "items"
+    reward = "score" if issubclass(spider, ByScores) else "items"
     crawl = run(spider, {**ADDON, "FRONTIER_REWARD": reward}, start_urls=[library(web)])
     assert crawl.reason == "finished"
     assert "Traceback" not in crawl.log
