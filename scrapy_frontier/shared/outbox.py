@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import struct
 import zlib
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.errors import FrontierUnreadable
 from ..core.store.keys import LAST_BATCH, OUTBOX, outbox_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ..core.store.leveldb import Store
 
 FORMAT = b"\1"
-DELETED = 0xFFFFFFFF  # the length of a value that there is not
-_LENGTHS = struct.Struct("<II")
+CUT = "a batch of a shared crawl ends in the middle of a row"
 LEVEL = 1  # of zlib: higher ones cost three times as much for a tenth less
+DROPPED = 1000  # batches that are removed in one write
 
 
 class Packed(NamedTuple):
@@ -34,50 +35,60 @@ class Packed(NamedTuple):
     taken: list[int]
 
 
-def pack_rows(rows: Iterable[tuple[bytes, bytes | None]]) -> bytes:
-    """Pack *rows* in their order, None for one that is deleted; many such texts, one behind the other, are
-    one text of all."""
-    parts: list[bytes] = []
-    for key, value in rows:
-        parts += (_LENGTHS.pack(len(key), DELETED if value is None else len(value)), key, value or b"")
-    return b"".join(parts)
+def pack_parts(parts: Sequence[bytes]) -> bytes:
+    """Pack *parts*: how many, the length of each, all in their order."""
+    return struct.pack(f"<{1 + len(parts)}I", len(parts), *map(len, parts)) + b"".join(parts)
+
+
+def unpack_parts(packed: bytes, at: int = 0) -> tuple[list[bytes], int]:
+    """Return the parts that were packed from *at* on, and where they end. Raises `FrontierUnreadable`."""
+    try:
+        (count,) = struct.unpack_from("<I", packed, at)
+        lengths = struct.unpack_from(f"<{count}I", packed, at + 4)
+    except struct.error as error:
+        raise FrontierUnreadable(CUT) from error
+    ends = list(accumulate(lengths, initial=at + 4 + 4 * count))
+    if ends[-1] > len(packed):
+        raise FrontierUnreadable(CUT)
+    return [packed[start:end] for start, end in pairwise(ends)], ends[-1]
+
+
+def pack_rows(rows: Mapping[bytes, bytes | None]) -> bytes:
+    """Pack *rows*, None for one that is deleted; many such texts, one behind the other, are one text of all.
+    10 us for the rows of a page with seven new links."""
+    kept = {key: value for key, value in rows.items() if value is not None}
+    return pack_parts([*kept, *kept.values()]) + pack_parts([key for key in rows if key not in kept])
 
 
 def unpack_rows(packed: bytes) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the rows that `pack_rows` packed. Raises `FrontierUnreadable`."""
-    at, end = 0, len(packed)
-    while at < end:
-        try:
-            key_size, value_size = _LENGTHS.unpack_from(packed, at)
-        except struct.error as error:
-            raise FrontierUnreadable("a batch of a shared crawl ends in the middle of a row") from error
-        start = at + _LENGTHS.size
-        middle = start + key_size
-        at = middle + (0 if value_size == DELETED else value_size)
-        if at > end:
-            raise FrontierUnreadable("a batch of a shared crawl ends in the middle of a row")
-        yield packed[start:middle], None if value_size == DELETED else packed[middle:at]
+    at = 0
+    while at < len(packed):
+        kept, at = unpack_parts(packed, at)
+        deleted, at = unpack_parts(packed, at)
+        half = len(kept) // 2
+        yield from zip(kept[:half], kept[half:], strict=True)
+        yield from dict.fromkeys(deleted).items()
 
 
 def pack(
     rows: Mapping[bytes, bytes | None],
     mail: Iterable[tuple[int, bytes]] = (),
-    taken: Iterable[int] = (),
+    taken: Sequence[int] = (),
 ) -> bytes:
-    """Pack a batch for the outbox, as rows; about 2 us a row."""
-    letters = [(shard.to_bytes(4, "big"), letter) for shard, letter in mail]
-    ids = [(letter_id.to_bytes(8, "big"), None) for letter_id in taken]
-    return FORMAT + pack_rows([(b"", pack_rows(rows.items())), *letters, *ids])
+    """Pack a batch for the outbox."""
+    letters = [shard.to_bytes(4, "big") + letter for shard, letter in mail]
+    ids = struct.pack(f"<{len(taken)}Q", *taken)
+    return FORMAT + pack_parts([pack_rows(rows), ids, *letters])
 
 
 def unpack(packed: bytes) -> Packed:
     """Return the batch that `pack` packed. Raises `FrontierUnreadable`."""
     if not packed.startswith(FORMAT):
-        raise FrontierUnreadable("a row of the outbox of a shared crawl is of another format")
-    (_, rows), *rest = unpack_rows(packed[1:])
-    mail = [(int.from_bytes(shard, "big"), letter) for shard, letter in rest if letter is not None]
-    taken = [int.from_bytes(letter_id, "big") for letter_id, letter in rest if letter is None]
-    return Packed(rows or b"", mail, taken)
+        raise FrontierUnreadable("a row of the outbox of a shared crawl is missing, or of another format")
+    rows, ids, *letters = unpack_parts(packed, len(FORMAT))[0]
+    mail = [(int.from_bytes(letter[:4], "big"), letter[4:]) for letter in letters]
+    return Packed(rows, mail, [number for (number,) in struct.iter_unpack("<Q", ids)])
 
 
 def compress(packed: Iterable[bytes]) -> bytes:
@@ -114,6 +125,7 @@ class Outbox:
         self.is_lost = self.is_open = self.is_finished = False
         self.totals, self.idle_as_of = "{}", -1
         self.last = int.from_bytes(store.get(LAST_BATCH) or b"", "big")
+        self._first = int.from_bytes(next(iter(store.keys_of(OUTBOX, b"", 1)), b""), "big")
         self._mail: list[tuple[int, Callable[[], bytes]]] = []
         self._taken: list[int] = []
 
@@ -154,16 +166,18 @@ class Outbox:
         """Return the batches after number *since*, at most so many, and no more once they have *size*
         bytes. May be called in another thread."""
         found, total = [], 0
-        for key, packed in self.store.scan(OUTBOX, after=since.to_bytes(8, "big"), limit=most):
-            number = int.from_bytes(key[1:], "big")
-            if number > self.last or total >= size:
-                break
+        first = max(since + 1, self._first)
+        for number in range(first, min(first + most, self.last + 1)):
+            packed = self.store.get(outbox_key(number)) or b""
             found.append((number, unpack(packed)))
             total += len(packed)
+            if total >= size:
+                break
         return found
 
     def drop(self, upto: int) -> None:
         """Remove the batches up to that number, which the database has had for long. In any thread."""
-        last = upto.to_bytes(8, "big")
-        while old := [OUTBOX + key for key in self.store.keys_of(OUTBOX, b"", 1000) if key <= last]:
-            self.store.write(dict.fromkeys(old))
+        while self._first <= upto:
+            after = min(self._first + DROPPED, upto + 1)
+            self.store.write(dict.fromkeys(outbox_key(number) for number in range(self._first, after)))
+            self._first = after

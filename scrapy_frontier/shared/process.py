@@ -44,7 +44,7 @@ BATCHES, BYTES = 400, 8 << 20  # most of one statement
 PAGES = 100  # batches that wait, until they are sent before the second is over
 KEPT = 60.0  # seconds that acknowledged batches stay in the outbox at least: a replica may be behind
 LEAST_JOURNAL = 32 << 20  # bytes that came since a journal was compacted, until it is compacted again
-CHUNK = 1 << 20  # bytes of rows in one entry of a compacted journal
+CHUNK = 1 << 18  # bytes of rows in one entry of a compacted journal
 LAST_FLUSH = 10.0  # seconds that a crawl that ends waits for the database
 
 
@@ -424,14 +424,15 @@ class Process(threading.Thread):
 
 def packed_rows(store: Store, snapshot: object) -> Iterator[bytes]:
     """Yield the rows of a *snapshot* of a copy, but those of its outbox, packed in pieces."""
-    rows: list[tuple[bytes, bytes]] = []
+    rows: dict[bytes, bytes | None] = {}
     size = 0
     for key, value in store.scan(b"", snapshot=snapshot):  # type: ignore[arg-type]
-        if key[:1] == OUTBOX or key == LAST_BATCH:
-            continue
-        rows.append((key, value))
+        if key >= OUTBOX:  # the last rows of a store
+            break
+        if key != LAST_BATCH:
+            rows[key] = value
         size += len(key) + len(value)
         if size >= CHUNK:
             yield compress([pack_rows(rows)])
-            rows, size = [], 0
+            rows, size = {}, 0
     yield compress([pack_rows(rows)])

@@ -41,7 +41,7 @@ class Copy:
         value = str(self.last).encode()
         self.rows[key] = value
         mail = [(OTHER, value)]
-        row = pack_rows([(key, value)])
+        row = pack_rows({key: value})
         self.outbox[self.last] = Flush(SHARD, self.id, since, self.last, False, "{}", row, mail, taken)
 
 
@@ -134,7 +134,7 @@ class SharedShard(RuleBasedStateMachine):
 
     @rule(copy=copies, who=st.integers(0, 3))
     def compact(self, copy: Copy, who: int) -> None:
-        rows = compress([pack_rows(copy.rows.items())])
+        rows = compress([pack_rows(copy.rows)])
         done = self.databases[who].compact(SHARD, copy.id, copy.last, [rows])
         assert done == (copy.id == self.current and self.sent >= copy.last)
 
