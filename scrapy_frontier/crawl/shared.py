@@ -47,6 +47,7 @@ TICK = 0.1  # seconds
 TELL = 0.5  # seconds between two times that each shard's state is told: .5 ms for 16 shards
 MAIL_TIME = 0.02  # seconds of a tick that mail may take, and a step or two more
 SEEDS_LOOK = 0.2  # seconds between two looks at which process passes the seeds on
+LONGEST = 180.0  # seconds that a request may last if DOWNLOAD_TIMEOUT is 0
 NOT_HEARD_OF = "the shared crawl's database did not answer, or another process has its shard"
 
 
@@ -73,7 +74,7 @@ class SharedCrawl:
         self.shards = Shards(settings.shards, registered_domain)
         assert crawler.spider is not None
         crawl = settings.crawl or crawler.spider.name
-        self._timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+        self._timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT") or LONGEST
         self._process = Process(
             Database(settings.shared, crawl),
             Copies(directory / "shards", scheme, settings.shards),
@@ -91,15 +92,11 @@ class SharedCrawl:
                 "public suffix list": suffixes_digest(),
             }
         )
-        self.shards.may_hand_out = self._is_in_time
+        self.shards.may_hand_out = self._process.is_in_time
         self._run = self._process.look.run
         self._begun: tuple[Mail, Open | None, Iterator[object]] | None = None  # the letter being taken in
         self._told_at = 0.0
         self._timer: Any = None
-
-    def _is_in_time(self) -> bool:
-        """Whether the database was heard of lately."""
-        return boot_time() <= self._process.deadline
 
     def check_sending(self, request: Request, active_requests: ActiveRequests) -> None:
         """Raise what *request* ends with if it may not be sent: the database was not heard of lately, or the
@@ -109,7 +106,7 @@ class SharedCrawl:
         """
         page = request.page if isinstance(request, scrapy_internals.SideRequest) else request
         active = None if page is None else active_requests.get(page)
-        if self._is_in_time() and (active is None or self._has(active.lease)):
+        if self._process.is_in_time() and (active is None or self._has(active.lease)):
             timeout = request.meta.get("download_timeout")
             request.meta["download_timeout"] = min(timeout or self._timeout, self._timeout)
             return
@@ -259,34 +256,21 @@ def _told(frontier: Frontier) -> str:
 
 def _refuse(settings: FrontierSettings, crawler: Crawler, directory: Path) -> None:
     """Raise `FrontierSetting` for what does not go together with a shared crawl."""
-    if settings.politeness_key not in (HOST, DOMAIN):
-        raise FrontierSetting(
-            f"FRONTIER_POLITENESS_KEY = {settings.politeness_key!r}: a shared crawl keeps the clock of a "
-            f"host in one process; set {HOST!r} or {DOMAIN!r}"
-        )
-    if crawler.settings.getfloat("DOWNLOAD_TIMEOUT") <= 0:
-        raise FrontierSetting(
-            "DOWNLOAD_TIMEOUT = 0: the other processes of a shared crawl have to know how long a request may "
-            "last; set seconds"
-        )
-    if settings.clock is not None:
-        raise FrontierSetting("FRONTIER_CLOCK is for simulations: unset it, or unset FRONTIER_SHARED")
-    name = crawler.settings["DUPEFILTER_CLASS"]
-    if load_object(name) not in (RFPDupeFilter, BaseDupeFilter):
-        raise FrontierSetting(
-            f"DUPEFILTER_CLASS = {name!r} knows only the requests of its own process: unset it, or unset "
-            "FRONTIER_SHARED"
-        )
-    if not scrapy_internals.has_middleware(crawler, "FrontierSpiderMiddleware"):
-        raise FrontierSetting(
-            "FRONTIER_SHARED needs the add-on, which lets one process pass the seeds on: set ADDONS = "
-            '{"scrapy_frontier.Addon": 500}'
-        )
-    if is_on_network(directory):
-        raise FrontierSetting(
-            f"{directory} is on a network file system, where a lock proves nothing: set FRONTIER_DIR to a "
-            "directory of this machine"
-        )
+    key, dupe_filter = settings.politeness_key, crawler.settings["DUPEFILTER_CLASS"]
+    has_addon = scrapy_internals.has_middleware(crawler, "FrontierSpiderMiddleware")
+    refusals = {
+        f"FRONTIER_POLITENESS_KEY = {key!r}: set {HOST!r} or {DOMAIN!r}": key not in (HOST, DOMAIN),
+        "FRONTIER_CLOCK is for simulations: unset it": settings.clock is not None,
+        f"DUPEFILTER_CLASS = {dupe_filter!r} knows only the requests of its own process: unset it": (
+            load_object(dupe_filter) not in (RFPDupeFilter, BaseDupeFilter)
+        ),
+        'A shared crawl needs the add-on: set ADDONS = {"scrapy_frontier.Addon": 500}': not has_addon,
+        f"{directory} is on a network file system, where a lock proves nothing: set FRONTIER_DIR to a "
+        "directory of this machine": is_on_network(directory),
+    }
+    for why, is_so in refusals.items():
+        if is_so:
+            raise FrontierSetting(f"{why}, or unset FRONTIER_SHARED")
 
 
 def is_on_network(directory: Path, mounts: Path = MOUNTS) -> bool:

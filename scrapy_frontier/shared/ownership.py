@@ -43,7 +43,7 @@ class Ownership:
         self._process = process
         self._joined = self._looked = now
         self._lease, self._patience = lease, patience
-        self._stood_still: dict[UUID, tuple[int, float]] = {}  # beat of others, and when it was seen first
+        self._beats: dict[tuple[UUID, int], float] = {}  # of other processes, and when they were seen first
         self._free: dict[int, float] = {}  # free shards, and when they were seen first
         self.deadline = now + patience  # until then requests may be handed out
 
@@ -57,7 +57,7 @@ class Ownership:
         that is still listed: a copy that is not open has no writer.
         """
         if asked_at - self._looked > GAP:
-            self._stood_still.clear()
+            self._beats.clear()
             self._free.clear()
         self._looked = asked_at
         self.deadline = asked_at + self._patience
@@ -74,17 +74,9 @@ class Ownership:
         )
 
     def _dead(self, look: Look, now: float) -> list[tuple[UUID, int]]:
-        seen = self._stood_still
-        self._stood_still = {
-            process: seen[process] if seen.get(process, (None,))[0] == beat else (beat, now)
-            for process, beat in look.beats.items()
-            if process != self._process
-        }
-        return [
-            (process, beat)
-            for process, (beat, since) in self._stood_still.items()
-            if now - since >= self._lease
-        ]
+        others = [each for each in look.beats.items() if each[0] != self._process]
+        self._beats = {each: self._beats.get(each, now) for each in others}
+        return [each for each, since in self._beats.items() if now - since >= self._lease]
 
     def _part(self, look: Look, now: float, at_hand: Collection[UUID]) -> int:
         """How many shards fall to this process. What does not divide evenly falls to those that have more
@@ -94,7 +86,7 @@ class Ownership:
         at_work = {shard.owner for shard in look.shards if shard.copy not in at_hand}
         live = [
             process
-            for process, (_, since) in self._stood_still.items()
+            for (process, _), since in self._beats.items()
             if now - since < QUIET and (process in at_work or not held[process])
         ]
         order = sorted([self._process, *live], key=lambda process: (-held[process], process))
@@ -110,4 +102,4 @@ class Ownership:
         self._free = {shard.n: self._free.get(shard.n, now) for shard in free}
         # A shard that was never owned has no copy that could come back.
         ripe = [s for s in free if s.copy is None or now - self._free[s.n] >= STRANGE]
-        return here + [shard for shard in ripe if shard not in here]
+        return here + [s for s in ripe if s not in here]

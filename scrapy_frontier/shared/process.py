@@ -73,11 +73,10 @@ class Held:
 class Process(threading.Thread):
     """Takes part in the crawl of *database*; *boot_time* reads seconds that go on during a suspend.
 
-    *lease* and *patience* are seconds. ``deadline``: requests may be handed out until then, by *boot_time*.
-    ``gained`` has shards for the crawl, ``letters`` mail that came; the crawl puts those that it cannot read
-    into ``unreadable``. ``handing_over`` are shards that others are to have. ``seeds_in``, set by the crawl:
-    as of these batches, by shard, all seeds are known, or posted. The rest the two threads tell each other on
-    the `Outbox` of a shard. ``error`` is what ended the thread.
+    *lease* and *patience* are seconds. ``gained`` has shards for the crawl, ``letters`` mail that came; the
+    crawl puts those that it cannot read into ``unreadable``. ``handing_over`` are shards that others are to
+    have. ``seeds_in``, set by the crawl: as of these batches, by shard, all seeds are known, or posted. The
+    rest the two threads tell each other on the `Outbox` of a shard. ``error`` is what ended the thread.
     """
 
     def __init__(
@@ -108,10 +107,9 @@ class Process(threading.Thread):
 
     # -- for the crawl's thread ------------------------------------------------------------------------
 
-    @property
-    def deadline(self) -> float:
-        """Until when requests may be handed out, by the boot time."""
-        return self._ownership.deadline
+    def is_in_time(self) -> bool:
+        """Whether the database was heard of lately, so that requests may be handed out."""
+        return self._boot_time() <= self._ownership.deadline
 
     def join_crawl(self, about: Mapping[str, object]) -> None:
         """Join the crawl, made with *about* if it is new, and start the thread. Raises `SharedCrawlError`."""

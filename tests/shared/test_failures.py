@@ -235,11 +235,10 @@ def test_killed_while_compacting(dsn: str, web: Web, tmp_path: Path) -> None:
 
 REFUSED = [
     ({"FRONTIER_POLITENESS_KEY": "ip"}, "FRONTIER_POLITENESS_KEY = 'ip'"),
-    ({"FRONTIER_POLITENESS_KEY": "posixpath.basename"}, ": a shared crawl keeps the clock"),
+    ({"FRONTIER_POLITENESS_KEY": "posixpath.basename"}, ": set 'host' or 'domain', or unset FRONTIER_SHARED"),
     ({"FRONTIER_CLOCK": "time.time"}, "FRONTIER_CLOCK is for simulations: unset it"),
     ({"DUPEFILTER_CLASS": "__main__.OwnFilter"}, "knows only the requests of its own process: unset it"),
-    ({"DOWNLOAD_TIMEOUT": 0}, "DOWNLOAD_TIMEOUT = 0: the other processes"),
-    ({"ADDONS": {}, "SCHEDULER": "scrapy_frontier.FrontierScheduler"}, "FRONTIER_SHARED needs the add-on"),
+    ({"ADDONS": {}, "SCHEDULER": "scrapy_frontier.FrontierScheduler"}, "A shared crawl needs the add-on"),
     ({"FRONTIER_DIR": None}, "FRONTIER_SHARED needs a directory"),
 ]
 

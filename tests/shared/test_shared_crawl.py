@@ -113,8 +113,8 @@ def all_pages() -> set[str]:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_processes_fetch_every_page_once(dsn: str, web: Web, tmp_path: Path, count: int) -> None:
-    """On a terminal, which shows how the crawl goes on."""
-    crawl = Processes(dsn, web, tmp_path, LOG_FILE=str(tmp_path / "all.log"))
+    """On a terminal, which shows how the crawl goes on; without a time limit for requests."""
+    crawl = Processes(dsn, web, tmp_path, LOG_FILE=str(tmp_path / "all.log"), DOWNLOAD_TIMEOUT=0)
     ours, terminal = pty.openpty()
     with crawl:
         crawl.start(count, terminal)
