@@ -9,6 +9,7 @@ that is read which words good pages have.
 from __future__ import annotations
 
 import re
+from collections import deque
 from functools import lru_cache
 from math import isfinite
 from struct import Struct
@@ -46,7 +47,6 @@ _TOGETHER = 128  # pages learned in 75 us
 _words_in = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_]+").findall
 _ROW = Struct(f"<{WORDS}H")
 _NUMBERS = Struct("<QQQdd")
-_NO_WORDS = (0,) * (WORDS - 1)
 
 
 def words_of(url: str, anchor: str = "") -> list[str]:
@@ -80,7 +80,7 @@ def code_of(word: str) -> int:
 def codes_of(words: list[str]) -> bytes:
     """Return the codes of *words*, two bytes each, behind room for that of the page the link stands on."""
     codes = set(map(code_of, words))
-    return _ROW.pack(0, *codes, *_NO_WORDS[len(codes) :])
+    return _ROW.pack(0, *codes, *[0] * (WORDS - 1 - len(codes)))
 
 
 class Focus:
@@ -98,7 +98,7 @@ class Focus:
         self.scored = self.lowest_scored = 0
         self.lowest, self.total = 0.0, 0.0
         self.good = 0  # of the pages scored
-        self._lately = np.zeros(self.latest, np.bool_)
+        self._lately = deque([False] * self.latest, self.latest)
         self._unlearned: list[tuple[int, float]] = []  # places and scores of pages
         self._rows: Codes = np.zeros((_ROOM, WORDS), np.uint16)
         self._free: list[int] = []
@@ -140,8 +140,8 @@ class Focus:
         """What is expected of a page without words."""
         return (self.good + 0.5) / (self.scored + 1)
 
-    def is_good(self, score: Any) -> Any:
-        """Return whether *score* is above the mean of all so far; also of many."""
+    def is_good(self, score: float) -> bool:
+        """Return whether *score* is above the mean of all so far."""
         return score > self.total / self.scored
 
     def likely(self, weight: Any) -> Any:
@@ -170,11 +170,11 @@ class Focus:
             self._learn()
 
     def _learn(self) -> None:
-        found = np.array(self._unlearned)
-        places, scores = found[:, 0].astype(np.intp), found[:, 1].astype(np.float32)
+        places = [place for place, _ in self._unlearned]
+        scores = np.array([score for _, score in self._unlearned], np.float32)
         self._unlearned = []
-        self._free += places[places > 0].tolist()
-        self._count(scores)
+        self._free += filter(None, places)
+        self._count(scores.tolist())
         if not self.has_learned:
             return
         high = (self.total - self.lowest * self.lowest_scored) / (self.scored - self.lowest_scored)
@@ -186,16 +186,16 @@ class Focus:
         np.subtract.at(self.weights, codes, _RATE * each / np.sqrt(self._squares[codes]))
         self.weights[0] = 0.0  # no word
 
-    def _count(self, scores: NDArray[np.float32]) -> None:
-        lowest = float(scores.min())
+    def _count(self, scores: list[float]) -> None:
+        lowest = min(scores)
         if not self.scored or lowest < self.lowest:
             self.lowest, self.lowest_scored = lowest, 0
-        self.lowest_scored += int(np.count_nonzero(scores == self.lowest))
+        self.lowest_scored += scores.count(self.lowest)
         self.scored += len(scores)
-        self.total += float(scores.sum(dtype=np.float64))
-        are_good = self.is_good(scores)
-        self._lately = np.append(self._lately, are_good)[-self.latest :]
-        self.good += int(np.count_nonzero(are_good))
+        self.total += sum(scores)
+        are_good = list(map(self.is_good, scores))
+        self._lately.extend(are_good)
+        self.good += sum(are_good)
 
     # -- restarts --------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Focus:
             self._learn()
         numbers = self.scored, self.lowest_scored, self.good, self.lowest, self.total
         learned = np.concatenate((self.weights, self._squares)).astype("<f4").tobytes()
-        return _NUMBERS.pack(*numbers) + np.packbits(self._lately).tobytes() + learned
+        return _NUMBERS.pack(*numbers) + np.packbits(np.array(self._lately)).tobytes() + learned
 
     @classmethod
     def decode(cls, stored: bytes) -> Focus:
@@ -219,7 +219,7 @@ class Focus:
         focus.scored, focus.lowest_scored, focus.good, focus.lowest, focus.total = numbers
         if not 0 <= focus.lowest_scored <= focus.scored >= focus.good or not isfinite(sum(numbers)):
             raise UnreadableRow(f"a model of {focus.scored} pages")
-        focus._lately = np.unpackbits(np.frombuffer(stored[_NUMBERS.size : start], np.uint8)).astype(np.bool_)
+        focus._lately.extend(np.unpackbits(np.frombuffer(stored[_NUMBERS.size : start], np.uint8)).tolist())
         focus.weights, focus._squares = learned[:SIZE].copy(), learned[SIZE:].copy()
         return focus
 
@@ -231,4 +231,4 @@ class Focus:
     @property
     def good_lately(self) -> float:
         """The share of good pages among the ``latest``."""
-        return float(self._lately.sum()) / max(min(self.scored, self.latest), 1)
+        return sum(self._lately) / max(min(self.scored, self.latest), 1)
