@@ -38,7 +38,7 @@ COMMANDS: dict[str, Spec] = {
     "links": Spec("graph", "links of a page, or all in a file", "[URL]", ("in", "out", "limit", "graph")),
     "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit")),
     "report": Spec("report", "the whole crawl as charts on one page of HTML", "FILE"),
-    "shards": Spec("shared", "a crawl of several processes: which has what, and how far"),
+    "shards": Spec("look", "a crawl of several processes: which has what, and how far"),
     "add": Spec("steer", "queue pages", "URL...", ("priority", "file", "pattern", "force")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match", "force")),
     "forget": Spec("steer", "remove all that is known of a page", "[URL]", ("host",)),

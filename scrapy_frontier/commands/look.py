@@ -1,13 +1,14 @@
-"""Commands that look inside a stopped frontier: stats, hosts, queue, find, why."""
+"""Commands that look inside a frontier: stats, shards, hosts, queue, find, why."""
 
 from __future__ import annotations
 
 import contextlib
 import heapq
+import json
 import sys
 from itertools import chain, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..core.frontier import PageId
     from ..core.store.leveldb import Store
     from ..core.store.records import LastRanking, Page
+    from ..shared.database import Database
     from .call import Call
     from .project import Project, ShardStore
 
@@ -31,6 +33,16 @@ LINES = 20
 MISSING = 1  # exit code for a page that is not known
 _MOST_LINKS = 2_000_000  # in all, to count those to a page: some tenths of a second
 
+_SHARD_COLUMNS = [
+    Column("shard", 5, is_number=True),
+    Column("queued", 9, is_number=True),
+    Column("done", 9, is_number=True),
+    Column("batches", 9, is_number=True),
+    Column("bytes", 12, is_number=True),
+    Column("mail", 6, is_number=True),
+    Column("idle", 4),
+    Column("owner", 0),
+]
 _HOST_COLUMNS = [
     Column("HOST", 17),
     Column("QUEUED", 7, True),
@@ -102,6 +114,45 @@ def _ranking(found: LastRanking | None) -> str:
         return about.rstrip(", ")
     except (KeyError, TypeError, ValueError):
         return "unreadable"
+
+
+# -- shards --------------------------------------------------------------------------------------------------
+
+
+def shards(call: Call) -> None:
+    """Prints which process has which shard, what it held lately, and how far the database has it."""
+    shared = call.project.shared
+    if shared is None:
+        raise UsageError("shards is for a crawl of several processes: set FRONTIER_SHARED")
+    with shared.database.asking() as database:
+        documents = _shards(database)
+    call.output.line(f"{database.crawl}: {shared.state()}")
+    call.output.listing(documents, dict, _SHARD_COLUMNS, _shard_row)
+
+
+def _shards(database: Database) -> list[dict[str, Any]]:
+    owners, letters = database.processes(), database.letters_waiting()
+    words = {process: f"{about.get('pid')} on {about.get('machine')}" for process, about in owners.items()}
+    return [
+        {
+            "shard": shard.n,
+            "batches": shard.sent,
+            "bytes": sum(database.journal_size(shard.n)),
+            "mail": letters.get(shard.n, 0),
+            "idle": shard.idle,
+            "owner": None if shard.owner is None else words.get(shard.owner),
+            "copy": None if shard.copy is None else str(shard.copy),
+            "totals": json.loads(shard.totals),
+        }
+        for shard in database.all_shards()
+    ]
+
+
+def _shard_row(shard: dict[str, Any]) -> tuple[object, ...]:
+    states = shard["totals"].get("states", {})
+    counts = states.get("queued", 0), states.get("done", 0), shard["batches"], shard["bytes"], shard["mail"]
+    owner = shard["owner"] or ("none" if shard["copy"] is None else "none now")
+    return shard["shard"], *counts, "yes" if shard["idle"] else "", owner
 
 
 def hosts(call: Call) -> None:

@@ -79,10 +79,6 @@ class SharedFrontier(RemoteEdits):
         *scheme* as for `Store`. Raises what that does, `FrontierLocked` while another command reads the same
         copy.
         """
-        with closing(open_store(self._follow(n), scheme, user=self._user)) as store:
-            yield store
-
-    def _follow(self, n: int) -> Path:
         with self.database.asking() as database:
             copy = database.shard(n).copy or UUID(int=0)
             path, is_whole = self._copies.path(n, copy), False
@@ -91,7 +87,8 @@ class SharedFrontier(RemoteEdits):
                     is_whole = follow(database, n, store)
                 if not is_whole:
                     self._copies.remove(n, copy)
-        return path
+        with closing(open_store(path, scheme, user=self._user)) as store:
+            yield store
 
     # -- orders ----------------------------------------------------------------------------------------
 
