@@ -140,7 +140,8 @@ class Rescoring(Scores):
     def content_scored(self, page_id: PageId, content_score: float) -> None:
         """Keep the score, clamped to what a bucket can hold, and tell the scorer."""
         score = clamped(content_score)
-        self.scorer.begin_focus()
+        if self.scorer.focus is None:
+            self.scorer.begin_focus()
         self.scorer.content_scored(page_id, score)
         self._batch.rows[keys.content_key(page_id)] = records.CONTENT.encode(score)
 

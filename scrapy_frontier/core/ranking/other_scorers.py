@@ -137,7 +137,6 @@ class Cash(Scorer):
 
     def content_scored(self, node: int, content_score: float) -> None:
         """Multiply what the page pays from now on by the content score."""
-        self._grow_to(node + 1)
         self._content[node] = content_score + 1
 
     def _content_score(self, node: int) -> float:
