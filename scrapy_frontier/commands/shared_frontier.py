@@ -10,7 +10,7 @@ from uuid import UUID
 from scrapy.exceptions import UsageError
 
 from ..core.store.keys import ID_BITS, MAX_ID, PageId
-from ..crawl.control import Added, request_of_host
+from ..crawl.control import Added, requests_of_hosts
 from ..crawl.directory import open_store
 from ..crawl.orders import PAGES_AT_ONCE
 from ..crawl.politeness_key import registered_domain
@@ -108,14 +108,8 @@ class SharedFrontier(RemoteEdits):
         self, urls: Iterable[str], priority: int = 0, pattern: str | None = None, force: bool = False
     ) -> Added:
         """Has the pages of *urls* queued; counts all as new."""
-        wanted, refused = list[tuple[int, str]](), list[str]()
-        for url in urls:
-            try:
-                url.encode()  # bytes that are no UTF-8
-                seen = request_of_host(url, self._settings).url
-                wanted.append((self.shard_of(self._politeness_key_of(seen)), url))
-            except (UsageError, UnicodeEncodeError):  # noqa: PERF203 - a line of a file each
-                refused.append(url)
+        requests, refused = requests_of_hosts(urls, self._settings)
+        wanted = [(self.shard_of(self._politeness_key_of(each.url)), each.url) for each in requests]
         how = {"priority": priority, "pattern": pattern, "force": force}
         size = 1 if force or pattern else PAGES_AT_ONCE  # what one batch takes in
         self._post("add", [(n, {"urls": some, **how}) for n, some in _by_shard(wanted, size)])

@@ -86,6 +86,20 @@ def request_of_host(url: str, settings: FrontierSettings, priority: int = 0) -> 
     return request
 
 
+def requests_of_hosts(
+    urls: Iterable[str], settings: FrontierSettings, priority: int = 0
+) -> tuple[list[Request], list[str]]:
+    """Returns `request_of_host` for each of *urls*, and those that are no URL of a host."""
+    requests, refused = list[Request](), list[str]()
+    for url in urls:
+        try:
+            url.encode()  # bytes that are no UTF-8
+            requests.append(request_of_host(url, settings, priority))
+        except (UsageError, UnicodeEncodeError):  # noqa: PERF203 - a line of a file each
+            refused.append(url)
+    return requests, refused
+
+
 def fingerprint_of(page: Page, identities: Identities, codec: Codec) -> bytes | None:
     """Returns the fingerprint of the request of *page*, as it was before any retry changed it; None if it
     cannot be rebuilt. 2 us for a plain GET, else 40."""
@@ -142,17 +156,12 @@ class FrontierEdits:
         """Queues the pages of *urls*. From there on only links that match *pattern* are followed; with
         *force* a known page is fetched again."""
         compiled(pattern)
-        now, links, refused = self._clock(), list[Link](), list[str]()
+        now, links = self._clock(), list[Link]()
         meta: dict[str, Any] = {} if pattern is None else {PATTERN: pattern}
         meta |= meta_to_force(now) if force else {}
         payload, facts = meta_payload(meta), RequestFacts(has_pattern=pattern is not None, is_added=True)
-        for url in urls:
-            try:
-                url.encode()  # bytes that are no UTF-8
-                request = request_of_host(url, self._settings, priority)
-            except (UsageError, UnicodeEncodeError):
-                refused.append(url)
-                continue
+        requests, refused = requests_of_hosts(urls, self._settings, priority)
+        for request in requests:
             host, fingerprint = self._politeness_key_of(request.url), self._identities.of(request)
             links.append(Link(fingerprint, request.url, host, priority, payload, facts=facts))
         queued = sum(self._queue(links, meta, now))
