@@ -47,9 +47,10 @@ class Copies:
             with contextlib.suppress(ValueError):  # not ours, or not whole
                 yield int(n), UUID(name), path
 
-    def free(self) -> set[UUID]:
-        """Return the whole copies that no process has open; a file is opened for each."""
-        return {copy for _, copy, path in self._all() if _is_free(path)}
+    def is_free(self, n: int, copy: UUID) -> bool:
+        """Return whether a copy is here, whole, and no process has it open. Opens a file."""
+        path = self.path(n, copy)
+        return path.is_dir() and _is_free(path)
 
     def open(self, n: int, copy: UUID) -> Store:
         """Open a copy, or begin an empty one. Raises what `Store` does."""

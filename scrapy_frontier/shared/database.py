@@ -76,6 +76,16 @@ OF_CRAWL = "where crawl = %(crawl)b"
 OF_SHARD = f"{OF_CRAWL} and n = %(n)b"
 SHARDS = f"select n, owner, copy, sent, idle, totals from frontier_shard {OF_CRAWL}"
 
+LOOK = f"""
+with alive as (update frontier_process set beat = beat + 1 where id = %(id)b returning crawl),
+processes as (select array_agg(id), array_agg(beat) from frontier_process {OF_CRAWL}),
+shards as (
+  select array_agg(n), array_agg(owner), array_agg(copy), array_agg(sent), array_agg(idle), array_agg(totals)
+  from ({SHARDS} order by n) shard)
+select run, seeded, ended, processes.*, shards.*
+from frontier_crawl join alive using (crawl), processes, shards
+"""
+
 END = """
 update frontier_crawl crawl set ended = true
 where crawl = %(crawl)b and run = %(run)b and seeded and not ended
@@ -249,16 +259,12 @@ class Database:
 
     def look(self, process: UUID) -> Look | None:
         """Count the beat of *process* up, and read the crawl; None if *process* was declared dead."""
-        row = self._run(
-            "with alive as (update frontier_process set beat = beat + 1 where id = %(id)b returning crawl) "
-            "select run, seeded, ended from frontier_crawl join alive using (crawl)",
-            id=process,
-        ).fetchone()
+        row = self._run(LOOK, id=process).fetchone()
         if row is None:
             return None
-        run, seeded, ended = row
-        beats = self._run(f"select id, beat from frontier_process {OF_CRAWL}").fetchall()
-        return Look(run, seeded, ended, dict(beats), self.all_shards())
+        run, seeded, ended, processes, beats, *columns = row
+        shards = [Shard(*values) for values in zip(*columns, strict=True)]
+        return Look(run, seeded, ended, dict(zip(processes, beats, strict=True)), shards)
 
     def processes(self) -> dict[UUID, dict[str, object]]:
         """What each process of the crawl told of itself when it joined."""

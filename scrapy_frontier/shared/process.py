@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EVERY = 1.0  # seconds between two looks
+STEP = 0.2  # seconds between two looks at how many batches wait
 BATCHES, BYTES = 400, 8 << 20  # most of one statement
 PAGES = 100  # batches that wait, until they are sent before the second is over
 KEPT = 60.0  # seconds that acknowledged batches stay in the outbox at least: a replica may be behind
@@ -180,7 +181,7 @@ class Process(threading.Thread):
     def _wait(self, until: float) -> None:
         """Wait until the next look, or until enough batches wait, or all that do are to be sent."""
         while time.monotonic() < until:
-            time.sleep(0.1)
+            time.sleep(STEP)
             waiting = [held.outbox.last - held.sent for held in self.held.values()]
             if not self._is_away and (self._is_leaving or max(waiting, default=0) >= PAGES):
                 return
@@ -232,7 +233,9 @@ class Process(threading.Thread):
             shutil.rmtree(path, ignore_errors=True)
             self._closed.discard(path)
         mine = {*self.held, *self._loading}
-        decisions = self._ownership.decide(look, asked_at, mine, self._copies.free())
+        others = [(shard.n, shard.copy) for shard in look.shards if shard.copy and shard.n not in mine]
+        at_hand = {copy for n, copy in others if self._copies.is_free(n, copy)}
+        decisions = self._ownership.decide(look, asked_at, mine, at_hand)
         for process, beat in decisions.bury:
             if self._database.declare_dead(process, beat):
                 logger.info("Process %s of the shared crawl is dead: its hosts are free", process)

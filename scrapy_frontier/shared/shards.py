@@ -40,6 +40,7 @@ K = TypeVar("K")
 R = TypeVar("R")
 NOWHERE = -1  # the shard of a lease whose shard was lost
 NO_OWNER = "its shard is not of this process"
+HEADS_FOR = 0.1  # seconds until the best heads of all shards are looked at again
 IN_MEMORY = "it belongs to another shard, and its request cannot be stored"
 
 
@@ -87,6 +88,8 @@ class Shards:
         self.shard_of = lru_cache(1 << 16)(lambda host: shard_of_domain(domain_of(host), shards))
         self._ring: deque[int] = deque()  # open shards, in the order of their turns
         self._is_turn = False
+        self._heads: dict[int, bytes | None] = {}  # the best of each shard, looked at when it was leased, too
+        self._looked_at = 0.0
         self._held: dict[Lease, dict[bytes, Link]] = {}  # links to other shards, until the page ends
 
     def __repr__(self) -> str:
@@ -325,18 +328,22 @@ class Shards:
 
     def lease(self, now: float) -> Lease | None:
         """As `Frontier.lease`. One page comes by the best head of all shards, the next from the shard whose
-        turn it is, so that none waits for ever. O(shards)."""
+        turn it is, so that none waits for ever. O(shards) each `HEADS_FOR`."""
         if not self.may_hand_out():
             return None
         ring = [n for n in self._ring if n not in self.leaving]
         self._is_turn = not self._is_turn
         if not self._is_turn:
-            heads = {n: self.open[n].frontier.best_head(now) for n in ring}
-            ring.sort(key=lambda n: heads[n] or b"\xff")  # stable: in turn among equals
+            if abs(now - self._looked_at) >= HEADS_FOR:
+                self._heads = {n: self.open[n].frontier.best_head(now) for n in ring}
+                self._looked_at = now
+            ring.sort(key=lambda n: self._heads.get(n) or b"\xff")  # stable: in turn among equals
         for n in ring:
-            lease = self.open[n].frontier.lease(now)
+            frontier = self.open[n].frontier
+            lease = frontier.lease(now)
             if lease is not None:
                 lease.shard = n
+                self._heads[n] = frontier.best_head(now)
                 if self._is_turn:
                     self._ring.remove(n)
                     self._ring.append(n)
