@@ -168,7 +168,7 @@ class Crawl:
 
         shards = self.settings.shards
 
-        def open_frontier(outbox: Outbox, was_of_another: bool) -> Frontier:
+        def open_frontier(outbox: Outbox) -> Frontier:
             options = self._options(spider)
             if self.settings.scorer == "mixed" and options.scorer is not None:
                 from ..shared.scorer import ShardScorer  # loads NumPy and SciPy
@@ -179,7 +179,7 @@ class Crawl:
                 before_commit=outbox.add_to,
                 on_commit=outbox.was_written,
                 part=shards,
-                was_of_another=was_of_another,
+                was_of_another=outbox.was_of_another,
                 max_uncommitted_pages=max(self.crawler.settings.getint("CONCURRENT_REQUESTS") // shards, 1),
             )
             return Frontier(outbox.store, self.clock(), options)

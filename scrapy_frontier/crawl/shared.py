@@ -65,7 +65,7 @@ class SharedCrawl:
         directory: Path,
         scheme: str,
         clock: Callable[[], float],
-        open_frontier: Callable[[Outbox, bool], Frontier],
+        open_frontier: Callable[[Outbox], Frontier],
     ) -> None:
         assert settings.shared is not None
         _refuse(settings, crawler, directory)
@@ -158,12 +158,12 @@ class SharedCrawl:
         if touched or shards.is_over:
             scrapy_internals.wake(self._crawler)
 
-    def _gain(self, n: int, outbox: Outbox, was_of_another: bool) -> None:
+    def _gain(self, n: int, outbox: Outbox) -> None:
         if outbox.is_lost:  # again, meanwhile
             outbox.is_finished = True
             return
         outbox.is_open = True
-        self.shards.add(n, Open(self._open_frontier(outbox, was_of_another), outbox))
+        self.shards.add(n, Open(self._open_frontier(outbox), outbox))
         self._loaded()
         scrapy_internals.wake(self._crawler)
 

@@ -114,15 +114,15 @@ class Outbox:
     `add_to` is the ``before_commit`` of the frontier of the copy. ``last`` is the number of its last batch;
     it may be read in another thread, and is no larger than what the store has.
 
-    The crawl and the thread that sends the batches tell each other here: ``is_lost`` (by the thread), another
-    process may have the shard; ``is_open`` and ``is_finished`` (by the crawl), it works on the shard, and
-    writes it no more; ``totals``, what it holds, as JSON; ``idle_as_of``, the last batch if nothing is left
-    to fetch after that, else -1.
+    The crawl and the thread that sends the batches tell each other here. The thread: ``was_of_another``, the
+    hosts of the shard may have been asked until just now; ``is_lost``, another process may have the shard.
+    The crawl: ``is_open`` and ``is_finished``, it works on the shard, and writes it no more; ``totals``, what
+    it holds, as JSON; ``idle_as_of``, the last batch if nothing is left to fetch after that, else -1.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.is_lost = self.is_open = self.is_finished = False
+        self.was_of_another = self.is_lost = self.is_open = self.is_finished = False
         self.totals, self.idle_as_of = "{}", -1
         self.last = int.from_bytes(store.get(LAST_BATCH) or b"", "big")
         self._first = int.from_bytes(next(iter(store.keys_of(OUTBOX, b"", 1)), b""), "big")

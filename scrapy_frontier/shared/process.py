@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import psycopg
@@ -47,14 +47,6 @@ KEPT = 60.0  # seconds that acknowledged batches stay in the outbox at least: a 
 LEAST_JOURNAL = 32 << 20  # bytes that came since a journal was compacted, until it is compacted again
 CHUNK = 1 << 18  # bytes of rows in one entry of a compacted journal
 LAST_FLUSH = 10.0  # seconds that a crawl that ends waits for the database
-
-
-class Gained(NamedTuple):
-    """A shard to work on; *was_of_another*: its hosts may have been asked until just now."""
-
-    n: int
-    outbox: Outbox
-    was_of_another: bool
 
 
 @dataclass
@@ -91,7 +83,7 @@ class Process(threading.Thread):
         super().__init__(name="frontier-shared", daemon=True)
         self._database, self._copies = database, copies
         self._boot_time, self._lease, self._patience = boot_time, lease, patience
-        self.gained: SimpleQueue[Gained] = SimpleQueue()
+        self.gained: SimpleQueue[tuple[int, Outbox]] = SimpleQueue()
         self.letters: SimpleQueue[Mail] = SimpleQueue()
         self.unreadable: SimpleQueue[Mail] = SimpleQueue()
         self.handing_over: set[int] = set()
@@ -104,7 +96,7 @@ class Process(threading.Thread):
         self._closed: set[Path] = set()  # copies of lost shards, until the database names others
         self.seeds_in: dict[int, int] | None = None
         self._dropped_at = time.monotonic()
-        self._leave_by = FOREVER
+        self._leave_by, self._is_leaving = FOREVER, False
 
     # -- for the crawl's thread ------------------------------------------------------------------------
 
@@ -116,13 +108,13 @@ class Process(threading.Thread):
         """Join the crawl, made with *about* if it is new, and start the thread. Raises `SharedCrawlError`."""
         with self._database.asking() as database:
             database.create(about)
+            others = database.processes().values()
             self._join()
-            look, others = database.look(self.id), database.processes()
+            look = database.look(self.id)
         assert look is not None  # it has just joined
         self.look = look
         self._copies.remove_others({shard.copy for shard in look.shards if shard.copy is not None})
-        others.pop(self.id, None)
-        where = ", ".join(f"{each.get('pid')} on {each.get('machine')}" for each in others.values())
+        where = ", ".join(f"{each.get('pid')} on {each.get('machine')}" for each in others)
         words = "Joined the shared crawl %r, run %d, of %d shards; other processes: %s"
         logger.info(words, self._database.crawl, look.run, len(look.shards), where or "none")
         self.start()
@@ -130,7 +122,7 @@ class Process(threading.Thread):
     def leave(self) -> bool:
         """Send what there is, hand over all shards, and end the thread; whether all was sent in time. The
         crawl writes no shard any more."""
-        self._leave_by = time.monotonic() + LAST_FLUSH
+        self._leave_by, self._is_leaving = time.monotonic() + LAST_FLUSH, True
         self.join(2 * LAST_FLUSH)
         if self.is_alive():  # it waits for an answer: the copies are closed with the process
             return False
@@ -155,9 +147,7 @@ class Process(threading.Thread):
             except AWAY as error:
                 self._database.close()
                 if not self._is_away:
-                    words = (
-                        "The shared crawl's database is away (%s): tried each second; pages go on for %d s"
-                    )
+                    words = "The database of the shared crawl is away (%s): pages go on for %d s"
                     logger.error(words, str(error).strip(), self._patience)
                 self._is_away = True
                 looked_at = time.monotonic()
@@ -167,10 +157,6 @@ class Process(threading.Thread):
             self._close_lost()
             self._wait(looked_at + EVERY)
         self._end()
-
-    @property
-    def _is_leaving(self) -> bool:
-        return self._leave_by < FOREVER
 
     def _close_lost(self) -> None:
         for outbox in [outbox for outbox in self._lost if outbox.may_be_closed]:
@@ -268,15 +254,14 @@ class Process(threading.Thread):
         with ExitStack() as undo:
             try:
                 store = self._copies.open(n, copy)
+                undo.callback(store.close)  # else this process itself would keep it from being taken again
+                outbox, row = Outbox(store), self._database.shard(n)
+                if not outbox.follows(row.sent):
+                    raise FrontierUnreadable("its outbox does not go on where the database ends")
             except FrontierLocked:  # another process was faster
                 return True
             except FrontierError as error:
                 logger.warning("Cannot use a copy of shard %d (%s): it is loaded anew", n, error)
-                self._copies.remove(n, copy)
-                return False
-            undo.callback(store.close)  # else this process itself would keep it from being taken again
-            outbox, row = Outbox(store), self._database.shard(n)
-            if not outbox.follows(row.sent):
                 self._copies.remove(n, copy)
                 return False
             if row.copy != copy or not self._database.take(row, self.id, copy):
@@ -286,9 +271,9 @@ class Process(threading.Thread):
         if store.directory in self._closed:  # this process lost it: perhaps the database was set back
             self._closed.discard(store.directory)
             held.repeats = outbox.last
-        outbox.totals = row.totals
+        outbox.totals, outbox.was_of_another = row.totals, was_of_another
         self.held[n] = held
-        self.gained.put(Gained(n, outbox, was_of_another))
+        self.gained.put((n, outbox))
         return True
 
     def _finish_loads(self) -> None:

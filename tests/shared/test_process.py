@@ -11,7 +11,7 @@ import pytest
 from scrapy_frontier.core.pages.scores import RankRun
 from scrapy_frontier.shared.copies import Copies
 from scrapy_frontier.shared.database import Database
-from scrapy_frontier.shared.process import Gained, Process
+from scrapy_frontier.shared.process import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,9 +53,9 @@ class Machine:
     def gain(self) -> None:
         """Work on all shards, as the crawl would."""
         while len(self.outboxes) < SHARDS:
-            gained: Gained = self.process.gained.get(timeout=15)
-            self.outboxes[gained.n] = gained.outbox
-            gained.outbox.is_open = True
+            n, outbox = self.process.gained.get(timeout=15)
+            self.outboxes[n] = outbox
+            outbox.is_open = True
 
     def write(self, n: int, value: bytes) -> None:
         """Write a batch of shard *n*."""
