@@ -293,15 +293,11 @@ class Database:
         rows = self._run(f"select to_shard, count(*) from frontier_mail {OF_CRAWL} group by to_shard")
         return dict(rows.fetchall())
 
-    def declare_dead(self, process: UUID, beat: int) -> bool:
-        """Remove *process*, whose beat stayed *beat* for a whole lease: its shards are free. False if its
-        beat went on."""
-        delete = "delete from frontier_process where id = %(id)b and beat = %(beat)b"
+    def remove(self, process: UUID, beat: int | None = None) -> bool:
+        """Remove *process*, which leaves, or whose beat stayed *beat* for a whole lease: its shards are free.
+        False if its beat went on."""
+        delete = "delete from frontier_process where id = %(id)b and beat = coalesce(%(beat)b::bigint, beat)"
         return bool(self._run(delete, id=process, beat=beat).rowcount)
-
-    def leave(self, process: UUID) -> None:
-        """Remove *process* itself, last of all it does; its shards are free."""
-        self._run("delete from frontier_process where id = %(id)b", id=process)
 
     def mark_seeded(self, run: int) -> None:
         """Say that all seeds of *run* are in the journal."""

@@ -223,7 +223,7 @@ class Process(threading.Thread):
         at_hand = {copy for n, copy in others if self._copies.is_free(n, copy)}
         decisions = self._ownership.decide(look, asked_at, mine, at_hand)
         for process, beat in decisions.bury:
-            if self._database.declare_dead(process, beat):
+            if self._database.remove(process, beat):
                 logger.info("Process %s of the shared crawl is dead: its hosts are free", process)
         for n in decisions.lost:
             self._lose(n)
@@ -402,7 +402,7 @@ class Process(threading.Thread):
                 process.kill()
         try:
             if not self.held:
-                self._database.leave(self.id)
+                self._database.remove(self.id)
         except psycopg.OperationalError as error:
             logger.warning("Could not leave the shared crawl (%s): others wait for the lease", error)
         self._database.close()

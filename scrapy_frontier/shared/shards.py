@@ -10,7 +10,7 @@ new there, it is posted, in the batch that makes it known; the owner of the othe
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import replace
 from functools import lru_cache, partial, wraps
 from hashlib import blake2b
@@ -81,28 +81,22 @@ class Shards:
 
     def __init__(self, shards: int, domain_of: Callable[[str], str]) -> None:
         self.shards = shards
-        self.open: dict[int, Open] = {}
+        self.open: dict[int, Open] = {}  # in the order of their turns
         self.leaving: set[int] = set()  # to be handed over: no page of them is handed out any more
         self.may_hand_out: Callable[[], bool] = lambda: True
         self.is_over = False
         self.shard_of = lru_cache(1 << 16)(lambda host: shard_of_domain(domain_of(host), shards))
-        self._ring: deque[int] = deque()  # open shards, in the order of their turns
         self._is_turn = False
         self._heads: dict[int, bytes | None] = {}  # the best of each shard, looked at when it was leased, too
         self._looked_at = 0.0
         self._held: dict[Lease, dict[bytes, Link]] = {}  # links to other shards, until the page ends
 
-    def __repr__(self) -> str:
-        return f"<Shards {sorted(self.open)} of {self.shards}>"
-
     def add(self, n: int, shard: Open) -> None:
         """Begin to work on shard *n*."""
         self.open[n] = shard
-        self._ring.append(n)
 
     def remove(self, n: int) -> Open:
         """Work on shard *n* no more; its leases end late."""
-        self._ring.remove(n)
         self.leaving.discard(n)
         for lease in [lease for lease in self._held if lease.shard == n]:
             del self._held[lease]
@@ -220,8 +214,9 @@ class Shards:
 
     @property
     def focus(self) -> Focus | None:
-        """That of the first shard; None until all have one. Each shard learns from its own pages."""
-        found = [frontier.focus for frontier in self._frontiers]
+        """That of the shard with the lowest number; None until all have one. Each shard learns from its own
+        pages."""
+        found = [self.open[n].frontier.focus for n in sorted(self.open)]
         return found[0] if found and None not in found else None
 
     def begin_focus(self) -> None:
@@ -331,7 +326,7 @@ class Shards:
         turn it is, so that none waits for ever. O(shards) each `HEADS_FOR`."""
         if not self.may_hand_out():
             return None
-        ring = [n for n in self._ring if n not in self.leaving]
+        ring = [n for n in self.open if n not in self.leaving]
         self._is_turn = not self._is_turn
         if not self._is_turn:
             if abs(now - self._looked_at) >= HEADS_FOR:
@@ -345,8 +340,7 @@ class Shards:
                 lease.shard = n
                 self._heads[n] = frontier.best_head(now)
                 if self._is_turn:
-                    self._ring.remove(n)
-                    self._ring.append(n)
+                    self.open[n] = self.open.pop(n)  # the last to have its turn again
                 return lease
         return None
 

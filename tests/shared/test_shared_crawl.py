@@ -222,7 +222,7 @@ def test_a_role_that_may_create_no_tables_takes_part_once_they_are_there(dsn: st
     assert database.take(database.all_shards()[0], process, copy)
     sent = Flush(0, copy, 0, 1, True, "{}", b"rows", mail=[(1, b"letter")])
     assert database.flush([sent]) == {0}
-    database.leave(process)
+    database.remove(process)
     database.close()
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("drop owned by worker; drop role worker")
@@ -241,7 +241,7 @@ def test_no_shard_is_idle_in_a_run_that_begins(dsn: str) -> None:
             assert database.take(shard, process, copy)
             assert database.flush([Flush(shard.n, copy, 0, 0, True, "{}", b"")]) == {shard.n}
         assert database.end(run)
-        database.leave(process)
+        database.remove(process)
     database.close()
 
 
