@@ -55,10 +55,10 @@ class SharedFrontier(RemoteEdits):
             if not about:
                 words = "the database has no shared crawl {!r}: write --spider NAME, or set FRONTIER_CRAWL"
                 raise UsageError(words.format(name))
-            named = {shard.copy for shard in database.all_shards() if shard.copy is not None}
+            rows = database.all_shards()
         self.shards, self._scheme = int(str(about["shards"])), str(about["key scheme"])
         self._copies = Copies(directory / "read", self._scheme, self.shards)
-        self._copies.remove_others(named)
+        self._copies.remove_others(rows)
 
     def shard_of(self, host: str) -> int:
         """Returns the shard of a host."""

@@ -6,7 +6,6 @@ own, into a directory that gets its name when it is whole.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -15,7 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from ..core.errors import FrontierUnreadable, FrontierUnwritable
 from ..core.store import keys
@@ -24,7 +22,10 @@ from .database import AWAY, Database
 from .outbox import decompress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
+    from uuid import UUID
+
+    from .database import Shard
 
 LOADING = ".new"  # behind the name of a copy that is not whole
 AGAIN = 75  # exit code of a process that could not load a copy because the database was away
@@ -41,12 +42,6 @@ class Copies:
         """Return the directory of a copy of shard *n*."""
         return self.directory / f"{n}-{copy}"
 
-    def _all(self) -> Iterator[tuple[int, UUID, Path]]:
-        for path in self.directory.glob("*-*"):
-            n, _, name = path.name.partition("-")
-            with contextlib.suppress(ValueError):  # not ours, or not whole
-                yield int(n), UUID(name), path
-
     def is_free(self, n: int, copy: UUID) -> bool:
         """Return whether a copy is here, whole, and no process has it open. Opens a file."""
         path = self.path(n, copy)
@@ -60,13 +55,11 @@ class Copies:
         """Remove a copy that may not write any more."""
         shutil.rmtree(self.path(n, copy), ignore_errors=True)
 
-    def remove_others(self, named: set[UUID]) -> None:
-        """Remove free copies that the database does not name, and what was left of a load that was killed."""
-        for n, copy, path in list(self._all()):
-            if copy not in named and _is_free(path):
-                self.remove(n, copy)
-        for path in self.directory.glob(f"*{LOADING}"):
-            if _is_free(path):
+    def remove_others(self, shards: Iterable[Shard]) -> None:
+        """Remove free copies that none of *shards* names, and what was left of a load that was killed."""
+        named = {self.directory / f"{shard.n}-{shard.copy}" for shard in shards}
+        for path in self.directory.glob("[0-9]*-*-*-*-*-*"):
+            if path not in named and _is_free(path):
                 shutil.rmtree(path, ignore_errors=True)
 
     def load(self, database: Database, n: int, copy: UUID) -> subprocess.Popen[bytes]:

@@ -113,7 +113,7 @@ class Process(threading.Thread):
             look = database.look(self.id)
         assert look is not None  # it has just joined
         self.look = look
-        self._copies.remove_others({shard.copy for shard in look.shards if shard.copy is not None})
+        self._copies.remove_others(look.shards)
         where = ", ".join(f"{each.get('pid')} on {each.get('machine')}" for each in others)
         words = "Joined the shared crawl %r, run %d, of %d shards; other processes: %s"
         logger.info(words, self._database.crawl, look.run, len(look.shards), where or "none")
