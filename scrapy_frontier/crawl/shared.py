@@ -75,23 +75,18 @@ class SharedCrawl:
         assert crawler.spider is not None
         crawl = settings.crawl or crawler.spider.name
         self._timeout = crawler.settings.getfloat("DOWNLOAD_TIMEOUT") or LONGEST
-        self._process = Process(
-            Database(settings.shared, crawl),
-            Copies(directory / "shards", scheme, settings.shards),
-            boot_time,
-            lease=self._timeout + settings.patience,
-            patience=settings.patience,
-        )
-        self._process.join_crawl(
-            {
-                "store format": FORMAT_VERSION,
-                "shards": settings.shards,
-                "key scheme": scheme,
-                "FRONTIER_POLITENESS_KEY": settings.politeness_key,
-                "FRONTIER_SCORER": settings.scorer,
-                "public suffix list": suffixes_digest(),
-            }
-        )
+        copies = Copies(directory / "shards", scheme, settings.shards)
+        lease = self._timeout + settings.patience
+        self._process = Process(Database(settings.shared, crawl), copies, boot_time, lease, settings.patience)
+        about = {
+            "store format": FORMAT_VERSION,
+            "shards": settings.shards,
+            "key scheme": scheme,
+            "FRONTIER_POLITENESS_KEY": settings.politeness_key,
+            "FRONTIER_SCORER": settings.scorer,
+            "public suffix list": suffixes_digest(),
+        }
+        self._process.join_crawl(about)
         self.shards.may_hand_out = self._process.is_in_time
         self._run = self._process.look.run
         self._begun: tuple[Mail, Open | None, Iterator[object]] | None = None  # the letter being taken in

@@ -173,9 +173,8 @@ class Process(threading.Thread):
                 return
 
     def _join(self, again: int | None = None) -> None:
-        about = {"machine": socket.gethostname(), "pid": os.getpid()}
         joined_at = self._boot_time()
-        process = self._database.join(about, again)
+        process = self._database.join({"machine": socket.gethostname(), "pid": os.getpid()}, again)
         if process is None:
             self.look = self.look._replace(ended=True)
             return
@@ -364,8 +363,7 @@ class Process(threading.Thread):
     def _fetch_mail(self) -> None:
         while not self.unreadable.empty():
             self._database.set_aside(self.unreadable.get())
-        boxes = {n: held.outbox for n, held in self.held.items()}
-        working = [n for n, outbox in boxes.items() if outbox.is_open and not outbox.is_finished]
+        working = [n for n, held in self.held.items() if held.outbox.is_open and not held.outbox.is_finished]
         for letter in self._database.mail(working) if working else ():
             given = self.held[letter.to_shard].given
             if letter.id not in given:
