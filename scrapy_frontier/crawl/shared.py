@@ -1,6 +1,7 @@
-"""A crawl's part in a shared one: its shards come and go, letters come in, and the whole crawl ends.
+"""The part of one process in a shared crawl: it opens and closes shards, takes letters in, and learns when
+the whole crawl has ended.
 
-Everything here is called in the crawl's own thread; `shared.process` speaks with the database in another.
+Everything here runs in the thread of the crawl; `shared.process` speaks with the database in another.
 """
 
 from __future__ import annotations
@@ -94,10 +95,10 @@ class SharedCrawl:
         self._timer: Any = None
 
     def check_sending(self, request: Request, active_requests: ActiveRequests) -> None:
-        """Raise what *request* ends with if it may not be sent: the database was not heard of lately, or the
-        shard of its page, or of the page that a robots.txt is asked for, was lost since it was handed out.
+        """Raise what *request* ends with if it may not be sent: the database did not answer lately, or the
+        shard of its page was lost since it was handed out. The page of a robots.txt is the one that needs it.
 
-        No request lasts longer than ``DOWNLOAD_TIMEOUT``: a lease does.
+        Cuts the time limit of the request to ``DOWNLOAD_TIMEOUT``, because the lease has to last longer.
         """
         page = request.page if isinstance(request, scrapy_internals.SideRequest) else request
         active = None if page is None else active_requests.get(page)
@@ -111,7 +112,7 @@ class SharedCrawl:
         raise active.ends_silently(Outcome(Event.POSTPONED, reason=reason))
 
     def _has(self, lease: Lease) -> bool:
-        """Whether the shard of *lease* was this process's all the time since it was handed out."""
+        """Whether this process has had the shard of *lease* ever since that was granted."""
         shard = self.shards.open.get(lease.shard)
         return shard is not None and not shard.outbox.is_lost
 
@@ -154,7 +155,7 @@ class SharedCrawl:
             scrapy_internals.wake(self._crawler)
 
     def _gain(self, n: int, outbox: Outbox) -> None:
-        if outbox.is_lost:  # again, meanwhile
+        if outbox.is_lost:  # meanwhile
             outbox.is_finished = True
             return
         outbox.is_open = True
@@ -163,7 +164,7 @@ class SharedCrawl:
         scrapy_internals.wake(self._crawler)
 
     def _finish(self, n: int) -> None:
-        """Write what is open of a shard, for another process to have it; of one that was lost nothing."""
+        """Stop working on shard *n*, and write its open batch unless the shard was lost."""
         frontier, outbox = self.shards.remove(n)
         if not outbox.is_lost:
             outbox.totals = _told(frontier)
@@ -173,8 +174,8 @@ class SharedCrawl:
     def _take_mail(self) -> set[int]:
         """Take letters in for a while; returns the shards of those that are done.
 
-        What `add` and `requeue` change is written in one batch with the end of their letter, so that a kill
-        repeats neither. The others do no harm when the next owner of the shard begins them anew.
+        What `add` and `requeue` change is written in one batch with the end of their letter, so that no kill
+        repeats them. All other letters do no harm if the next owner of the shard begins them anew.
         """
         done: set[int] = set()
         until = time.perf_counter() + MAIL_TIME
@@ -186,7 +187,7 @@ class SharedCrawl:
             (letter, shard, steps), self._begun = self._begun, None
             try:
                 if shard is not None and self.shards.open.get(letter.to_shard) is shard:
-                    # A letter of one step is never left between that and its end.
+                    # A letter of one step is never interrupted between the step and its end.
                     for count, _ in enumerate(steps):
                         if count and time.perf_counter() >= until:
                             self._begun = letter, shard, steps
@@ -200,7 +201,7 @@ class SharedCrawl:
         return done
 
     def _tell_state(self) -> None:
-        """Tell of each shard whether it is idle, and what it holds."""
+        """Tell the other thread of each shard whether it is idle, and what it holds."""
         if time.monotonic() < self._told_at + TELL:
             return
         self._told_at, now = time.monotonic(), self._clock()
@@ -231,21 +232,21 @@ class SharedCrawl:
     # -- the end ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leave the crawl: other processes may have the shards at once, if all was sent in time."""
+        """Leave the crawl; other processes may have the shards at once if all was sent in time."""
         if self._timer is not None and self._timer.running:
             self._timer.stop()
         for n in list(self.shards.open):
             self._finish(n)
         if not self._process.leave():
             logger.warning(
-                "Not all of this process could be sent to the database of the shared crawl: it is in %s, and "
-                "sent by the next process that is started there",
+                "Not all of this process could be sent to the database of the shared crawl: the rest is in "
+                "%s, and the next process there sends it",
                 self._directory,
             )
 
 
 def _told(frontier: Frontier) -> str:
-    """What *frontier* holds, as the shard's row tells it."""
+    """Return the counts of *frontier* as JSON, for the row of its shard."""
     return json.dumps(frontier.totals()._asdict())
 
 

@@ -1,4 +1,4 @@
-"""Decides which process owns which shard of a shared crawl: pure logic on a look at the database each second.
+"""Decides which process owns which shard of a shared crawl, from what the database shows once a second.
 
 No process believes the clock of another. Each counts its ``beat`` up every second; a process that has seen
 the same beat of another for a whole lease, by its own clock and without a gap between its looks, may declare
@@ -27,8 +27,8 @@ STRANGE = 10.0  # a free shard with its copy elsewhere: its last owner may come 
 
 
 class Decisions(NamedTuple):
-    """What to do after a look: processes to *bury*, with the beat they stopped at; shards to *take*, those
-    to *hand_over* once nothing of them is under way, and those that were *lost* to others."""
+    """What to do after a look: dead processes to *bury*, each with the beat at which it stopped; shards to
+    *take*, to *hand_over* once nothing of them is under way, and those that were *lost* to others."""
 
     bury: list[tuple[UUID, int]]
     take: list[Shard]
@@ -37,7 +37,7 @@ class Decisions(NamedTuple):
 
 
 class Ownership:
-    """What *process* knows of the others. *lease* and *patience* are seconds."""
+    """Decides for *process*, by what it saw of the others. *lease* and *patience* are seconds."""
 
     def __init__(self, process: UUID, now: float, lease: float, patience: float) -> None:
         self._process = process
@@ -53,8 +53,8 @@ class Ownership:
         """Decide what follows from a *look* that was asked for at *asked_at*.
 
         *mine*: shards that this process works on. *at_hand*: copies on this machine that no process has
-        open, and whose outbox goes on where the database ends; they are taken at once, even from an owner
-        that is still listed: a copy that is not open has no writer.
+        open. Their shards are taken at once, even from an owner that is still listed, because nothing writes
+        a copy that is not open.
         """
         if asked_at - self._looked > GAP:
             self._beats.clear()
@@ -62,7 +62,7 @@ class Ownership:
         self._looked = asked_at
         self.deadline = asked_at + self._patience
         held = [shard for shard in look.shards if shard.owner == self._process]
-        # Its own that it does not work on: the load, or the copy, was in vain.
+        # Shards of this process that it does not work on: a load failed, or a copy was of no use.
         left = [shard for shard in held if shard.n not in mine]
         dead = self._dead(look, asked_at)
         part = self._part(look, asked_at, at_hand)
@@ -82,7 +82,7 @@ class Ownership:
         """How many shards fall to this process. What does not divide evenly falls to those that have more
         already, so that few shards move."""
         held = Counter(shard.owner for shard in look.shards)
-        # One that has shards, but none of their copies open, was killed on this machine.
+        # A process that has none of the copies of its shards open was killed on this machine.
         at_work = {shard.owner for shard in look.shards if shard.copy not in at_hand}
         live = [
             process

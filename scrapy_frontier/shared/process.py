@@ -1,8 +1,8 @@
-"""A process of a shared crawl: the one thread that speaks with the database, and decides what it owns.
+"""A process of a shared crawl: the thread that speaks with the database, and decides which shards it owns.
 
-Every second the thread looks, takes or hands over shards, sends what their outboxes have, and fetches mail.
-The crawl's own thread has the frontiers, and asks `Process` for what has changed. A store is closed by the
-thread alone, which may be reading it.
+Every second the thread reads the state of the crawl, takes or hands over shards, sends what their outboxes
+have, and fetches mail. The crawl's own thread has the frontiers, and asks `Process` what has changed. Only
+the thread here closes a store, because it may be reading it.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ class Process(threading.Thread):
         self.start()
 
     def leave(self) -> bool:
-        """Send what there is, hand over all shards, and end the thread; whether all was sent in time. The
-        crawl writes no shard any more."""
+        """Send what waits, hand over all shards, and end the thread; returns whether all was sent in time.
+        Call it when the crawl writes no shard any more."""
         self._leave_by, self._is_leaving = time.monotonic() + LAST_FLUSH, True
         self.join(2 * LAST_FLUSH)
         if self.is_alive():  # it waits for an answer: the copies are closed with the process
@@ -133,7 +133,7 @@ class Process(threading.Thread):
     # -- the thread ------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Go round once a second, and when much waits to be sent, until all is sent at the end."""
+        """Look and send once a second, and send when many batches wait; at the end, until all is sent."""
         looked_at = 0.0
         while time.monotonic() < self._leave_by and (self.held or not self._is_leaving):
             try:
@@ -212,7 +212,8 @@ class Process(threading.Thread):
     # -- shards that come and go
 
     def _own(self, look: Look, asked_at: float) -> None:
-        """Bury, lose, hand over and take what follows from a *look*, asked for at *asked_at*."""
+        """Do what follows from a *look* that was asked for at *asked_at*: remove dead processes, let lost
+        shards go, hand over and take others."""
         named = {self._copies.path(shard.n, shard.copy) for shard in look.shards if shard.copy is not None}
         for path in self._closed - named:
             shutil.rmtree(path, ignore_errors=True)
@@ -236,7 +237,7 @@ class Process(threading.Thread):
                 self._take(shard)
 
     def _take(self, shard: Shard) -> None:
-        """Take a shard: with its copy, if that is here and goes on where the database ends; else load it."""
+        """Take a shard, with its copy if that is here and has all that the database has; else load it."""
         n, copy, new = shard.n, shard.copy, uuid4()
         if copy is not None and self._copies.path(n, copy).is_dir() and self._gain(n, copy):
             return
@@ -248,8 +249,8 @@ class Process(threading.Thread):
             self._loading[n] = self._copies.load(self._database, n, new), new
 
     def _gain(self, n: int, copy: UUID, was_of_another: bool = False) -> bool:
-        """Open a copy that is here, and work on shard *n* if the database still names that copy. False if it
-        is of no use, and removed: the shard has to be loaded."""
+        """Open a copy that is here, and work on shard *n* if the database still names that copy. False if the
+        copy is of no use: it was removed, and the shard has to be loaded."""
         with ExitStack() as undo:
             try:
                 store = self._copies.open(n, copy)
@@ -289,7 +290,7 @@ class Process(threading.Thread):
                 raise FrontierUnreadable(f"shard {n} of the shared crawl cannot be loaded: {said}")
 
     def _lose(self, n: int) -> None:
-        """Another process has the shard: what this one wrote since is not to be."""
+        """Let go of shard *n*, which another process has; what was not sent of it is dropped."""
         if n in self._loading:
             with self._loading.pop(n)[0] as process:
                 process.kill()

@@ -1,8 +1,8 @@
 """The scorer of a shard: its rankings count what pages of other shards pay, too.
 
-A ranking sees the links of one shard. For a page of another shard, which is only seen here, it finds what the
-pages here pay it: the owner is told by how much that changed. It adds the changes of all other shards up, and
-counts the sum as a preference for the page in its own rankings.
+A ranking sees the links of one shard. It also finds what these pay a page of another shard, which is only
+seen here, and tells the owner of that shard by how much this has changed. The owner adds up the changes that
+all other shards tell, and counts the sum as a preference for the page in its own rankings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ShardScorer(Mixed):
         return score
 
     def paid_more(self, node: int, change: float) -> None:
-        """Have it count in rankings."""
+        """Add *change* to what the pages of other shards pay; it counts in rankings."""
         self._grow_to(node + 1)
         self._inflow[node] = max(self._inflow[node] + change, 0)
 

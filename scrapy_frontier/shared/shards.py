@@ -1,11 +1,12 @@
 """The shards that a process owns, behind the verbs of one frontier.
 
 A shard is a `Frontier` with a database of its own, for the registered domains whose hash falls to it. A page
-id names the shard in its upper bits; a lease has its shard beside it, and ids within that. What concerns a
-shard that this process does not own, or owns no more, has no effect.
+id names the shard in its upper bits; a lease names its shard, and has ids within that. A verb for a shard
+that this process does not own, or no longer owns, has no effect.
 
-A link to a page of another shard is kept on the page it is on as one to a page that is only seen. When it is
-new there, it is posted, in the batch that makes it known; the owner of the other shard takes it in.
+The target of a link to another shard is known in the shard of the link as a page that is only seen. When it
+is new there, the link is posted in the batch that makes it known, and the owner of the other shard takes it
+in.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def shard_of_domain(domain: str, shards: int) -> int:
 
 
 class Open(NamedTuple):
-    """A shard of this process."""
+    """A shard that this process works on."""
 
     frontier: Frontier
     outbox: Outbox
@@ -75,8 +76,8 @@ def _ask(
 class Shards:
     """The *shards* of a crawl of which this process owns some; *domain_of* names the domain of a host.
 
-    ``may_hand_out`` is false while the database was not heard of for too long. ``is_over``: the whole crawl
-    has ended.
+    ``may_hand_out`` returns false when the database has not answered for too long. ``is_over``: the whole
+    crawl has ended.
     """
 
     def __init__(self, shards: int, domain_of: Callable[[str], str]) -> None:
@@ -96,12 +97,12 @@ class Shards:
         self.open[n] = shard
 
     def remove(self, n: int) -> Open:
-        """Work on shard *n* no more; its leases end late."""
+        """Stop working on shard *n*: what its leases still report has no effect."""
         self.leaving.discard(n)
         for lease in [lease for lease in self._held if lease.shard == n]:
             del self._held[lease]
         shard = self.open.pop(n)
-        for lease in shard.frontier.leases():  # its next frontier may grant others of the same id
+        for lease in shard.frontier.leases():  # if the shard is taken again, it grants the same ids again
             lease.shard = NOWHERE
         return shard
 
@@ -129,7 +130,7 @@ class Shards:
     )
     is_cooling = _ask(_of_host, Frontier.is_cooling, False)
     hold = _ask(_of_host, Frontier.hold, None)
-    # A host of another process is asked as Scrapy's slots say.
+    # A host of another process may be asked at once: Scrapy's own slots keep its delay.
     begin_side_request = _ask(_of_host, Frontier.begin_side_request, 0.0)
     end_side_request = _ask(_of_host, Frontier.end_side_request, None)
 
@@ -397,8 +398,8 @@ class Shards:
                 return
 
     def _post_ranks(self, run: RankRun, shard: Open, rows: int) -> Iterator[float]:
-        """Post to other shards how the ranking of *run* changed the ranks of their pages, a letter to each
-        shard in a step."""
+        """Post to other shards how the ranking of *run* changed the ranks of their pages: in each step a
+        letter to each shard."""
         frontier, outbox = shard
         if frontier.scorer is None or run.ranking is None or not run.is_adopted or self.is_over:
             return

@@ -20,6 +20,7 @@ from nursery import nursery
 from server import Answer, Web, links
 
 from scrapy_frontier.shared.database import Database, Flush
+from scrapy_frontier.shared.letters import PostedLink, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,8 +197,9 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
         crawl.start()
         crawl.wait()
         visits = len(web.visits)
-        with psycopg.connect(dsn, autocommit=True) as database:  # a letter that cannot be read
-            database.execute("insert into frontier_mail (crawl, to_shard, rows) values ('web', 3, 'x')")
+        link = PostedLink("http://a.example", 0, '{"callback":"gone"}', "", 1.0, None, False, False)
+        with Database(dsn, "web").asking() as database:
+            database.post([(3, b"x"), (4, pack(link))])  # letters that cannot be read
         crawl.start(2)
         crawl.wait()
         assert len(web.visits) == visits, crawl.logs()
@@ -205,6 +207,7 @@ def test_a_second_run_fetches_nothing_and_a_process_that_differs_is_refused(
         crawl.wait()
     assert "was made with shards 8, not 4" in crawl.logs()
     assert "to shard 3 cannot be read" in crawl.logs()
+    assert "to shard 4 cannot be read, and is set aside: Unreadable" in crawl.logs()
     assert len(web.visits) == visits
 
 
