@@ -93,8 +93,8 @@ class SharedFrontier(RemoteEdits):
     # -- orders ----------------------------------------------------------------------------------------
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """Orders something of the shard of a ``host``; all shards forget its pages, as they may lead to
-        some."""
+        """Posts an order to the shard of a ``host``; to all shards if its pages are to be forgotten, because
+        any of them may lead to some."""
         is_for_all, own = name == "forget_host", self.shard_of(arguments["host"])
         self._post(name, [(n, arguments) for n in (range(self.shards) if is_for_all else [own])])
         return 0
@@ -129,7 +129,8 @@ class SharedFrontier(RemoteEdits):
 
 
 def _by_shard(wanted: Iterable[tuple[int, T]], most: int) -> Iterator[tuple[int, list[T]]]:
-    """Yields what is *wanted* of shards, at most so much of one at a time."""
+    """Yields the shard and a part of what is *wanted*, which names the shard of each; at most so much a
+    part."""
     shards = defaultdict[int, list[T]](list)
     for n, each in wanted:
         shards[n].append(each)

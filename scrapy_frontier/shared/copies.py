@@ -33,7 +33,7 @@ ROWS_AT_A_TIME = 5000
 
 
 class Copies:
-    """The copies in *directory*, whose fingerprints are of *scheme*; of so many *shards* of a crawl."""
+    """The copies in *directory* of a crawl that has so many *shards*; *scheme* is its key scheme."""
 
     def __init__(self, directory: Path, scheme: str, shards: int) -> None:
         self.directory, self.scheme, self._shards = directory, scheme, shards
