@@ -112,7 +112,7 @@ class Focus:
         if place == self._used:
             self._used += 1
             if place >= len(self._rows):
-                self._rows = np.concatenate((self._rows, np.zeros((place // 4, WORDS), np.uint16)))
+                self._rows = np.concatenate((self._rows, np.zeros((place // 8, WORDS), np.uint16)))
         self._rows[place] = np.frombuffer(codes, np.uint16)
         return place
 
