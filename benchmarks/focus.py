@@ -7,12 +7,14 @@ links and goes to the nearest unread relevant one. Draw 0 starts from all front 
 random page of each site.
 
     python benchmarks/focus.py FILE [--orders told,untold,fifo,best,mean] [--draws 3] [--rest N]
-                               [--numbers] [--judge MISSED WRONG] [--scale LOW HIGH] [TOPIC ...]
+                               [--numbers] [--judge MISSED WRONG] [--scale LOW HIGH] [--most PART]
+                               [TOPIC ...]
 
 FILE is made by ``real_pages.py``. "told" is the default order with scores, "untold" without, "best" and
 "mean" are best first by the best, or the mean, of the pages that link. --numbers: URLs say nothing. --rest:
 a host rests so many pages between two of its own. --judge: parts of the good that are missed, and of the
-others that are taken for good.
+others that are taken for good. --most: a page is about a topic if it speaks of it as often as makes that at
+most this part of the pages, whatever number ``real_pages.py`` says.
 """
 
 from __future__ import annotations
@@ -254,6 +256,7 @@ def main():
     arguments.add_argument("--numbers", action="store_true")
     arguments.add_argument("--judge", type=float, nargs=2, default=(0.0, 0.0), metavar=("MISSED", "WRONG"))
     arguments.add_argument("--scale", type=float, nargs=2, default=(0.0, 1.0), metavar=("LOW", "HIGH"))
+    arguments.add_argument("--most", type=float, default=0.0)
     arguments.add_argument("topics", nargs="*")
     options = arguments.parse_intermixed_args()
     web = Web(options.file, options.numbers)
@@ -262,7 +265,7 @@ def main():
         for draw in range(options.draws):
             starts = web.starts(draw)
             reached = web.reached(starts)
-            relevant = web.pages.relevant(topic) & reached
+            relevant = web.pages.relevant(topic, options.most) & reached
             marks = [int(share * reached.sum()) for share in SHARES]
             best = web.oracle(relevant.tolist(), starts, marks[-1])
             for order, rows in found.items():

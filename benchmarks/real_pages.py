@@ -61,8 +61,13 @@ class Pages(NamedTuple):
     texts: list[str]
     about: dict[str, np.ndarray]
 
-    def relevant(self, topic: str) -> np.ndarray:
-        return (self.about[topic] >= TOPICS[topic][0]) & (self.kind == PAGE)
+    def relevant(self, topic: str, most: float = 0.0) -> np.ndarray:
+        """Which pages are about a topic; with *most* all that speak of it, at least so often that they are at
+        most that part of the pages."""
+        about, least = np.where(self.kind == PAGE, self.about[topic], 0), TOPICS[topic][0]
+        if most:
+            least = 1 + int(np.sort(about)[-1 - int(most * np.count_nonzero(self.kind == PAGE))])
+        return about >= least
 
 
 def load(path: str | Path) -> Pages:
