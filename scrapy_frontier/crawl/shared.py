@@ -138,12 +138,13 @@ class SharedCrawl:
         process, shards = self._process, self.shards
         if process.error is not None:
             raise SharedCrawlError(f"the shared crawl cannot go on here: {process.error}") from process.error
-        if not process.gained.empty():  # one a tick: to open a frontier takes some 20 ms
-            self._gain(*process.gained.get())
         shards.leaving = process.handing_over & shards.open.keys()
         for n, (frontier, outbox) in list(shards.open.items()):
             if outbox.is_lost or (n in shards.leaving and not frontier.leased):
                 self._finish(n)
+        # After the end of lost shards, of which one may be here again. One a tick, as it takes some 20 ms.
+        if not process.gained.empty():
+            self._gain(*process.gained.get())
         touched = self._take_mail()
         for n in touched:
             shards.open[n].frontier.commit(is_needed=True)  # it notes which letters were taken in
