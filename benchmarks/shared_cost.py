@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from shared import (
     show,
 )
 
-from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Link, Outcome
+from scrapy_frontier.core.frontier import Event, Frontier, FrontierOptions, Lease, Link, Outcome
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.shared import process as shared_process
@@ -53,6 +54,7 @@ from scrapy_frontier.shared.scorer import ShardScorer
 from scrapy_frontier.shared.shards import Open, Shards
 
 FULL = 16_000  # pages after which the write buffers of LevelDB are full, in one frontier as in many shards
+UNDER_WAY = 16  # requests, of a crawl that has pages left: Scrapy's CONCURRENT_REQUESTS
 FAST = 400.0  # pages a second, at most
 RANK_LOOK = (
     5  # pages between two looks at whether a ranking is due, as a crawl of 100 pages a second has them
@@ -71,11 +73,14 @@ class Growing:
 
     def __init__(self, directory: Path, dsn: str | None) -> None:
         self.now, self.urls, self.pages = 1_700_000_000.0, 0, 0
+        self.under_way: deque[Lease] = deque()
         self.shards = Shards(SHARDS if dsn else 1, lambda host: host)
         self.process: Process | None = None
         if dsn is None:
             store = Store(directory, "scheme")
-            frontier = Frontier(store, self.now, FrontierOptions(scorer=Mixed(), max_uncommitted_pages=16))
+            frontier = Frontier(
+                store, self.now, FrontierOptions(scorer=Mixed(), max_uncommitted_pages=UNDER_WAY)
+            )
             self.shards.add(0, Open(frontier, Outbox(store)))
         else:
             copies = Copies(directory, "scheme", SHARDS)
@@ -91,7 +96,7 @@ class Growing:
             on_commit=outbox.was_written,
             scorer=ShardScorer(),
             part=SHARDS,
-            max_uncommitted_pages=1,
+            max_uncommitted_pages=max(UNDER_WAY // SHARDS, 1),
         )
         self.shards.add(gained.n, Open(Frontier(outbox.store, self.now, options), outbox))
         outbox.is_open = True
@@ -110,19 +115,26 @@ class Growing:
             self.take_mail()
             self.now += 1 / rate
             lease = self.shards.lease(self.now)
-            if lease is None:
-                continue
-            site = int(lease.page.url.split("/")[2].partition(".")[0][4:])
-            found = [self.link(site if rng.random() < 0.8 else rng.randrange(400)) for _ in range(7)]
-            self.shards.discover(found, self.now, lease)
-            self.shards.release(lease, Outcome(Event.FETCHED, 200, has_links=True), self.now)
-            self.pages += 1
+            if lease is not None:
+                self.under_way.append(lease)
+            if len(self.under_way) == UNDER_WAY:
+                self.end(self.under_way.popleft(), rng)
             if number % RANK_LOOK == 0 and (ranking := self.shards.rank_due()) is not None:
                 clock = time.perf_counter
                 for _ in self.shards.rank_steps(ranking, ranking.compute(lambda: False, clock), clock):
                     pass
                 ranking.close()
+        while self.under_way:
+            self.end(self.under_way.popleft(), rng)
         self.shards.commit()
+
+    def end(self, lease: Lease, rng: random.Random) -> None:
+        """End a page with seven links, a fifth of them to other sites."""
+        site = int(lease.page.url.split("/")[2].partition(".")[0][4:])
+        found = [self.link(site if rng.random() < 0.8 else rng.randrange(400)) for _ in range(7)]
+        self.shards.discover(found, self.now, lease)
+        self.shards.release(lease, Outcome(Event.FETCHED, 200, has_links=True), self.now)
+        self.pages += 1
 
     def take_mail(self) -> None:
         touched = set()
