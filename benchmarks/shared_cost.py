@@ -87,10 +87,9 @@ class Growing:
             self.process = Process(Database(dsn, "cost"), copies, time.monotonic, LEASE, 60.0)
             self.process.join_crawl({"shards": SHARDS, "key scheme": "scheme"})
             while len(self.shards.open) < SHARDS:
-                self._gain(self.process.gained.get())
+                self._gain(*self.process.gained.get())
 
-    def _gain(self, gained: Any) -> None:
-        outbox = gained.outbox
+    def _gain(self, n: int, outbox: Outbox) -> None:
         options = FrontierOptions(
             before_commit=outbox.add_to,
             on_commit=outbox.was_written,
@@ -98,7 +97,7 @@ class Growing:
             part=SHARDS,
             max_uncommitted_pages=max(UNDER_WAY // SHARDS, 1),
         )
-        self.shards.add(gained.n, Open(Frontier(outbox.store, self.now, options), outbox))
+        self.shards.add(n, Open(Frontier(outbox.store, self.now, options), outbox))
         outbox.is_open = True
 
     def link(self, site: int) -> Link:
