@@ -200,6 +200,10 @@ def _costs(crawls: list[tuple[Any, Any]], postgres: Postgres) -> tuple[list[Any]
 
 def cost(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
     dsn, pages = postgres.new_database("shared"), options.pages
+    # Before the others, whose rows the server cleans up for minutes.
+    slow = _begin(work / "slow", postgres.new_database("slow"), 30, 1.0)
+    _, when_slow, _, seconds = _costs([slow], postgres)
+    slow[0].kill()
     # A process that sleeps in between pays more for each page, so neither runs as fast as it can.
     crawls = [_begin(work / "alone", None, pages, 100.0), _begin(work / "shared", dsn, pages, 100.0)]
     (alone, shared), server, wal, _ = _costs(crawls, postgres)
@@ -212,9 +216,7 @@ def cost(options: argparse.Namespace, postgres: Postgres, work: Path) -> bool:
     for _, child in crawls:
         child.send(None)
     memory_alone, memory = (child.recv() for _, child in crawls)
-    slow = _begin(work / "slow", postgres.new_database("slow"), 30, 1.0)
-    _, when_slow, _, seconds = _costs([slow], postgres)
-    for process, _ in (*crawls, slow):
+    for process, _ in crawls:
         process.kill()
         process.join()
     urls, alone_cpu = shared["urls"], 1e6 * alone["cpu"] / alone["pages"]
