@@ -125,7 +125,8 @@ class Outbox:
         self.was_of_another = self.is_lost = self.is_open = self.is_finished = False
         self.totals, self.idle_as_of = "{}", -1
         self.last = int.from_bytes(store.get(LAST_BATCH) or b"", "big")
-        self._first = int.from_bytes(next(iter(store.keys_of(OUTBOX, b"", 1)), b""), "big")
+        oldest = next(iter(store.keys_of(OUTBOX, b"", 1)), None)
+        self._first = self.last + 1 if oldest is None else int.from_bytes(oldest, "big")
         self._mail: list[tuple[int, Callable[[], bytes]]] = []
         self._taken: list[int] = []
 

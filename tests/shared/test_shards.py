@@ -239,6 +239,16 @@ def test_an_outbox_with_a_gap_does_not_follow(tmp_path: Path) -> None:
     store.close()
 
 
+def test_an_outbox_without_batches_has_none_to_drop(tmp_path: Path) -> None:
+    """As in a copy that was loaded: a million deletions would be written otherwise."""
+    store = Store(tmp_path, "scheme")
+    store.write({LAST_BATCH: (5000).to_bytes(8, "big")})
+    files = {path: path.stat().st_size for path in tmp_path.rglob("*.log")}
+    Outbox(store).drop(5000)
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*.log")} == files
+    store.close()
+
+
 def test_shards_have_every_verb_that_a_crawl_calls() -> None:
     """With the same arguments; those that only commands, the server and tests call are listed."""
     elsewhere = (
