@@ -118,7 +118,9 @@ class SharedCrawl:
                         if isinstance(content, Ranks):
                             self.of(to).take_ranks(to, content)
                         else:
-                            self.of(to).discover_one(content, self.now)
+                            link = self.link(int(content.url))
+                            link.paid = content.paid
+                            self.of(to).discover_one(link, self.now)
                         count += 1
                 outbox.drop(self.carried[n])
         return count
