@@ -19,6 +19,7 @@ from scrapy_frontier.core.store.records import RequestFacts
 from scrapy_frontier.crawl import private_network
 from scrapy_frontier.crawl.assembly import crawl_of
 from scrapy_frontier.downloadermiddlewares import private_network as middleware
+from scrapy_frontier.shared.letters import posted_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +108,8 @@ class PostedSpider(OutsideSpider):
     async def start(self) -> Any:
         crawl = crawl_of(self.crawler)
         assert crawl is not None
-        crawl.enqueuer.enqueue_posted(Link(url=self.start_urls[0], facts=RequestFacts(from_public=True)))
+        link = Link(url=self.start_urls[0], facts=RequestFacts(from_public=True))
+        crawl.enqueuer.enqueue_posted(posted_link(link, paid=0.0))
         yield None
 
 
