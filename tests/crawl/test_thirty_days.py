@@ -214,7 +214,7 @@ def test_every_way_a_visit_can_end(
     allowed = Document(answers=[(0, Answer(body="User-agent: *\nDisallow:"))])
     web.document("/robots.txt", allowed.from_day(4.5, body="User-agent: *\nDisallow: /private"))
     seed = web.document("/", links=lambda version: [path for path in documents if path != "/new"])
-    settings = {**SETTINGS, "LAST_DAY": 12.5, "ROBOTSTXT_OBEY": True}
+    settings = {**SETTINGS, "LAST_DAY": 12.8, "ROBOTSTXT_OBEY": True}
     crawl = run(Raises, settings, urls=[seed], file=str(file))
     assert crawl.reason == "finished", crawl.log
     heard, found = told(file), {url.split("/", 3)[3]: page for url, page in pages().items()}
