@@ -224,7 +224,7 @@ def test_the_queues_of_scrapy_redis_are_taken_along(
             client.execute_command("ZADD", "many:requests", -priority, as_scrapy_redis(request))
         else:
             client.lpush("many:requests", as_scrapy_redis(request))
-    project.set(FRONTIER + "SEEDS = []\nJOBDIR = 'job'\n")
+    project.set(FRONTIER + "SEEDS = []\nJOBDIR = 'job'\nCONCURRENT_REQUESTS = 1\n")  # items in order
     code, said = project.run("frontier", "import", "--redis", redis_url, "many:requests")
     assert code == 0, said
     assert f"Took along {PAGES} requests; 0 known already" in said

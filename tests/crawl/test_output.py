@@ -114,6 +114,7 @@ def test_links_to_known_pages_end_early_and_the_stats_are_the_same(
         **ADDON,
         "SCHEDULER": "test_output.CountingScheduler",
         "FRONTIER_DIR": None,
+        "CONCURRENT_REQUESTS": 1,  # which of two pages is first to link "/again" decides its depth
         **settings,
     }
     seeing = {"SPIDER_MIDDLEWARES": {"test_output.SeeingMiddleware": 500}}
