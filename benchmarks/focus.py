@@ -7,14 +7,15 @@ links and goes to the nearest unread relevant one. Draw 0 starts from all front 
 random page of each site.
 
     python benchmarks/focus.py FILE [--orders told,untold,fifo,best,mean] [--draws 3] [--rest N]
-                               [--numbers] [--judge MISSED WRONG] [--scale LOW HIGH] [--most PART]
+                               [--numbers] [--judge MISSED WRONG] [--scale LOW HIGH] [--most PART] [--sites N]
                                [TOPIC ...]
 
 FILE is made by ``real_pages.py``. "told" is the default order with scores, "untold" without, "best" and
 "mean" are best first by the best, or the mean, of the pages that link. --numbers: URLs say nothing. --rest:
 a host rests so many pages between two of its own. --judge: parts of the good that are missed, and of the
 others that are taken for good. --most: a page is about a topic if it speaks of it as often as makes that at
-most this part of the pages, whatever number ``real_pages.py`` says.
+most this part of the pages, whatever number ``real_pages.py`` says. --sites: each draw starts from the front
+pages of so many random sites.
 """
 
 from __future__ import annotations
@@ -100,7 +101,11 @@ class Web:
     def links(self, page):
         return self.targets[self.indptr[page] : self.indptr[page + 1]]
 
-    def starts(self, draw):
+    def starts(self, draw, sites=0):
+        if sites:
+            seeds = self.pages.seeds
+            drawn = np.random.default_rng(draw).permutation(np.unique(self.pages.site))[:sites]
+            return seeds[np.isin(self.pages.site[seeds], drawn)].tolist()
         if draw == 0:
             return self.pages.seeds.tolist()
         dice, readable = np.random.default_rng(draw), np.flatnonzero(self.pages.kind == PAGE)
@@ -257,13 +262,14 @@ def main():
     arguments.add_argument("--judge", type=float, nargs=2, default=(0.0, 0.0), metavar=("MISSED", "WRONG"))
     arguments.add_argument("--scale", type=float, nargs=2, default=(0.0, 1.0), metavar=("LOW", "HIGH"))
     arguments.add_argument("--most", type=float, default=0.0)
+    arguments.add_argument("--sites", type=int, default=0)
     arguments.add_argument("topics", nargs="*")
     options = arguments.parse_intermixed_args()
     web = Web(options.file, options.numbers)
     found = {order: [] for order in options.orders.split(",")}
     for topic in options.topics or CHOSEN_ON:
         for draw in range(options.draws):
-            starts = web.starts(draw)
+            starts = web.starts(draw, options.sites)
             reached = web.reached(starts)
             relevant = web.pages.relevant(topic, options.most) & reached
             marks = [int(share * reached.sum()) for share in SHARES]

@@ -21,15 +21,15 @@ PAGE, REDIRECT, MISSING = 0, 1, 2
 # What a page is about if its text has one of the phrases that often.
 TOPICS = {
     "garbage collection": (2, ("garbage collect", "garbage-collect")),
-    "leap seconds": (1, ("leap second", "leap-second")),
+    "leap seconds": (1, ("leap second", "leap-second", "leap year", "leap-year")),
     "time zones": (3, ("time zone", "timezone", "time-zone")),
     "transactions": (5, ("transaction",)),
-    "regular expressions": (3, ("regular expression", "regexp", "regex")),
+    "regular expressions": (5, ("regular expression", "regexp", "regex")),
     "matrices": (5, ("matrix", "matrices")),
     "threads": (5, ("thread",)),
     "deprecated": (3, ("deprecated",)),
     "german": (20, (" und ", " nicht ", " werden ")),
-    "long prose": (600, ()),
+    "long prose": (100, ()),
     # the following are not among those that anything was chosen on
     "encryption": (4, ("encrypt", "cipher")),
     "unicode": (5, ("unicode", "utf-8")),
